@@ -1,0 +1,69 @@
+"""From settings to a model: the one place that knows both."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from cascade_srn.cascade import N_TASKS, Cascade, RelationTurns
+from cascade_srn.config import ModelSettings
+from cascade_srn.encoder.bilstm import BiLSTM
+from cascade_srn.encoder.pretrained import PretrainedEncoder
+from cascade_srn.encoder.sequence import SequenceEncoder
+from cascade_srn.encoder.srn import SelectionRecurrentNetwork
+from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
+from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
+from cascade_srn.schema import Schema
+
+
+def build_cascade(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Cascade:
+    """A cascade of the shape the settings say, over an encoder whose vocabulary holds the markers already."""
+    sequence = _sequence_encoder(settings, encoder.width)
+    relations = None
+    if settings.joint and schema.relation_types:
+        relations = _relation_turns(settings, schema, sequence.task_width)
+    return Cascade(
+        encoder=encoder,
+        sequence=sequence,
+        entity_head=_span_extractor(settings, sequence.task_width, len(schema.entity_types)),
+        relations=relations,
+        dropout=settings.dropout,
+    )
+
+
+def _sequence_encoder(settings: ModelSettings, input_width: int) -> SequenceEncoder:
+    if settings.sequence_encoder == "bilstm":
+        return BiLSTM(input_width, settings.hidden_width)
+    return SelectionRecurrentNetwork(
+        input_width,
+        settings.hidden_width,
+        n_tasks=N_TASKS,
+        bidirectional=settings.sequence_encoder == "bisrn",
+    )
+
+
+def _relation_turns(settings: ModelSettings, schema: Schema, task_width: int) -> RelationTurns:
+    fusion = settings.fusion
+    tags = EntityTags(len(schema.entity_types), fusion.tag_width) if fusion.entities == "tags" else None
+    width = task_width + (tags.width if tags is not None else 0)
+    subject_fusion: SubjectTag | SubjectSpan | None = None
+    if fusion.subject == "tag":
+        subject_fusion = SubjectTag(width, fusion.tag_width)
+    elif fusion.subject == "span":
+        # As wide as a task's representation, whatever the sequence encoder.
+        subject_fusion = SubjectSpan(width, task_width, max_distance=fusion.max_distance)
+    object_width = width if subject_fusion is None else subject_fusion.output_width
+    return RelationTurns(
+        subject_head=_span_extractor(settings, width, 1),
+        object_head=_span_extractor(settings, object_width, len(schema.relation_types)),
+        entity_tags=tags,
+        subject_fusion=subject_fusion,
+    )
+
+
+def _span_extractor(settings: ModelSettings, width: int, n_labels: int) -> SpanExtractor:
+    matcher: nn.Module
+    if settings.matcher == "linear":
+        matcher = LinearMatcher(width, n_labels)
+    else:
+        matcher = MlpMatcher(width, n_labels, hidden_width=settings.matcher_width)
+    return SpanExtractor(width, n_labels, matcher=matcher, dropout=settings.dropout)

@@ -1,0 +1,152 @@
+"""The cascade: three turns of span extraction over one encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cascade_srn.config import TurnWeights
+from cascade_srn.data.batch import CascadeBatch
+from cascade_srn.encoder.pieces import RowBatch
+from cascade_srn.encoder.pretrained import PretrainedEncoder
+from cascade_srn.encoder.sequence import SequenceEncoder
+from cascade_srn.fusion import EntityTags, Queries, SubjectSpan, SubjectTag
+from cascade_srn.heads import SpanExtractor, SpanLabels, span_loss
+
+# The tasks of the sequence encoder, one for each turn.
+ENTITY, SUBJECT, OBJECT = 0, 1, 2
+N_TASKS = 3
+
+
+@dataclass(frozen=True)
+class CascadeLoss:
+    """L = L_e + L_s + L_o (paper, eq. 15), and its parts."""
+
+    entity: Tensor
+    subject: Tensor
+    object: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        """The sum that is minimised."""
+        return self.entity + self.subject + self.object
+
+
+class RelationTurns(nn.Module):
+    """Turns 2 and 3: the subject and object heads, and how entities and subject reach them."""
+
+    def __init__(
+        self,
+        *,
+        subject_head: SpanExtractor,
+        object_head: SpanExtractor,
+        entity_tags: EntityTags | None,
+        subject_fusion: SubjectTag | SubjectSpan | None,
+    ) -> None:
+        super().__init__()
+        self.subject_head = subject_head
+        self.object_head = object_head
+        self.entity_tags = entity_tags
+        self.subject_fusion = subject_fusion
+
+
+class Cascade(nn.Module):
+    """Pretrained encoder, sequence encoder, and a span extraction model for each turn.
+
+    Without ``relations`` it is the paper's independent entity model: turn 1 alone.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: PretrainedEncoder,
+        sequence: SequenceEncoder,
+        entity_head: SpanExtractor,
+        relations: RelationTurns | None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.sequence = sequence
+        self.entity_head = entity_head
+        self.relations = relations
+        self.dropout = nn.Dropout(dropout)
+
+    def features(self, rows: RowBatch) -> Tensor:
+        """Features of the words of each row; markers have done their work by then and are left out.
+
+        Shapes:
+            returns: (n_rows, n_words, *feature*)
+        """
+        items = self.sequence(self.dropout(self.encoder(rows)), rows.item_lengths)
+        picked: Tensor = items[torch.arange(items.shape[0], device=items.device)[:, None], rows.word_items]
+        return picked
+
+    def entity_inputs(self, features: Tensor) -> Tensor:
+        """ĥ_e (eq. 11). Shapes: features (n_rows, n_words, *feature*); returns (n_rows, n_words, width)."""
+        return self.sequence.task(features, ENTITY)
+
+    def tags(self, given: SpanLabels, shape: tuple[int, int]) -> Tensor | None:
+        """Entity tags of all words where the fusion uses them. Shape: (n_sentences, n_words, tag_width)."""
+        tags = self.relation_turns.entity_tags
+        if tags is None:
+            return None
+        found: Tensor = tags(given.row, given.start, given.last, given.label, shape)
+        return found
+
+    def subject_inputs(self, features: Tensor, tags: Tensor | None) -> Tensor:
+        """ĥ_s (eq. 11): entity tags, where used, before the task's representation."""
+        words = self.sequence.task(features, SUBJECT)
+        return words if tags is None else torch.cat((tags, words), dim=-1)
+
+    def object_inputs(self, features: Tensor, tags: Tensor | None, queries: Queries) -> Tensor:
+        """ĥ_o (eq. 11) for each query.
+
+        Shapes:
+            features: (n_queries, …) where markers tell the subject, else (n_sentences, …)
+            tags: (n_sentences, n_words, tag_width) or None
+            returns: (n_queries, n_words, width)
+        """
+        words = self.sequence.task(features, OBJECT)
+        fusion = self.relation_turns.subject_fusion
+        if fusion is None:
+            return words if tags is None else torch.cat((tags[queries.sentence], words), dim=-1)
+        if tags is not None:
+            words = torch.cat((tags, words), dim=-1)
+        fused: Tensor = fusion(words, queries)
+        return fused
+
+    @property
+    def relation_turns(self) -> RelationTurns:
+        """Turns 2 and 3, which this model must have."""
+        if self.relations is None:
+            raise ValueError("this model was built for entities alone and has no turns 2 and 3")
+        return self.relations
+
+    def loss(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
+        """The three turns' losses for a batch, each per sentence."""
+        features = self.features(batch.rows)
+        n = batch.n_sentences
+        words = self.entity_inputs(features[:n])
+        entity = span_loss(self.entity_head(words, batch.lengths), batch.entities, batch.lengths, weights.entity, n)
+        if self.relations is None:
+            return CascadeLoss(entity, torch.zeros_like(entity), torch.zeros_like(entity))
+        tags = self.tags(batch.given, (n, features.shape[1]))
+        words = self.subject_inputs(features[batch.subject_rows], tags)
+        subject = span_loss(
+            self.relations.subject_head(words, batch.lengths),
+            batch.subjects,
+            batch.lengths,
+            weights.subject,
+            n,
+        )
+        words = self.object_inputs(features[batch.object_rows], tags, batch.queries)
+        lengths = batch.lengths[batch.queries.sentence]
+        logits = self.relations.object_head(words, lengths)
+        return CascadeLoss(entity, subject, span_loss(logits, batch.objects, lengths, weights.object, n))
+
+    def forward(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
+        """Same as :meth:`loss`: the call that wrappers for several devices go through."""
+        return self.loss(batch, weights)

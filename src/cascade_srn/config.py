@@ -1,0 +1,224 @@
+"""Settings as frozen dataclasses: read from plain mappings, unknown keys and wrong values refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import NoneType, UnionType
+from typing import Any, Self, get_args, get_origin, get_type_hints
+
+from cascade_srn.errors import ConfigError, did_you_mean
+
+POOLINGS = ("first", "mean", "max")
+SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
+MATCHERS = ("mlp", "linear")
+ENTITY_FUSIONS = ("none", "markers", "tags")
+SUBJECT_FUSIONS = ("markers", "tag", "span")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base of all settings: to and from plain values."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:
+        """Build from plain values; ``where`` names the source in error messages."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{where} is {values!r}; give a mapping of settings to values")
+        hints = get_type_hints(cls)
+        known = {f.name for f in dataclasses.fields(cls)}
+        given = {}
+        for key, value in values.items():
+            if key not in known:
+                raise ConfigError(f"{where} has no setting {key!r}. {did_you_mean(str(key), known)}")
+            given[key] = _checked(value, hints[key], f"{where}: {key}")
+        missing = [
+            f.name
+            for f in dataclasses.fields(cls)
+            if f.name not in given and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        ]
+        if missing:
+            raise ConfigError(f"{where} lacks the setting {missing[0]!r}; give it a value")
+        return cls(**given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, from which :meth:`from_dict` builds an equal object."""
+        return dataclasses.asdict(self)
+
+
+def _checked(value: Any, hint: Any, where: str) -> Any:
+    """``value`` as the type a field wants, or a refusal."""
+    options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    for option in options:
+        if isinstance(option, type) and issubclass(option, Settings):
+            if isinstance(value, option):
+                return value
+            return option.from_dict(value, where)
+        if option is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if option is NoneType and value is None:
+            return None
+        if isinstance(value, option) and isinstance(value, bool) == (option is bool):
+            return value
+    expected = " or ".join("null" if o is NoneType else o.__name__ for o in options)
+    raise ConfigError(f"{where} is {value!r} ({type(value).__name__}); give a value of type {expected}")
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}. {did_you_mean(value, choices)}")
+
+
+def require_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
+    """Refuse a number outside ``[low, high]``."""
+    if not low <= value <= high:
+        bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        raise ConfigError(f"{name} is {value!r}; give a number {bound}")
+
+
+@dataclass(frozen=True)
+class FusionSettings(Settings):
+    """How the entities of turn 1 and the current subject reach the later turns: two independent axes."""
+
+    entities: str = "tags"
+    subject: str = "span"
+    tag_width: int = 32
+    max_distance: int = 24
+
+    def __post_init__(self) -> None:
+        require_choice("fusion.entities", self.entities, ENTITY_FUSIONS)
+        if self.subject == "none":
+            raise ConfigError(
+                "fusion.subject is 'none', but the object turn extracts the objects of one subject and must be "
+                f"told which; choose one of {', '.join(SUBJECT_FUSIONS)}"
+            )
+        require_choice("fusion.subject", self.subject, SUBJECT_FUSIONS)
+        require_range("fusion.tag_width", self.tag_width, 1)
+        require_range("fusion.max_distance", self.max_distance, 1)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any] | str, where: str = "fusion") -> Self:
+        """Also takes the name of a preset, alone or as ``{"preset": name, …}`` with widths beside it."""
+        if isinstance(values, str):
+            values = {"preset": values}
+        if isinstance(values, Mapping) and "preset" in values:
+            chosen = {key: value for key, value in values.items() if key != "preset"}
+            for axis in ("entities", "subject"):
+                if axis in chosen:
+                    raise ConfigError(
+                        f"{where} names the preset {values['preset']!r} and {axis!r} as well; "
+                        "give a preset, or both axes, not both"
+                    )
+            entities, subject = preset_axes(values["preset"])
+            values = {"entities": entities, "subject": subject, **chosen}
+        return super().from_dict(values, where)
+
+    @property
+    def preset(self) -> str | None:
+        """The name of the preset with these axes, if there is one."""
+        axes = (self.entities, self.subject)
+        return next((name for name, known in PRESETS.items() if known == axes), None)
+
+
+# The entity axis and the subject axis of each named combination (DESIGN: two axes, not two classes).
+PRESETS: dict[str, tuple[str, str]] = {
+    "early": ("markers", "markers"),
+    "late": ("tags", "tag"),
+    "subject-marker": ("none", "markers"),
+    "swift": ("tags", "span"),
+    "hybrid": ("markers", "span"),
+}
+
+
+def preset_axes(name: str) -> tuple[str, str]:
+    """The two axes that a preset stands for."""
+    if name not in PRESETS:
+        raise ConfigError(f"there is no fusion preset {name!r}. {did_you_mean(str(name), PRESETS)}")
+    return PRESETS[name]
+
+
+@dataclass(frozen=True)
+class EncoderSettings(Settings):
+    """The pretrained encoder: a hub id or a folder, and how words are read from it.
+
+    ``max_pieces`` and ``overlap`` shape the windows over sentences past the encoder's limit (None: the
+    encoder's own limit, and a quarter of it). ``context_words`` words of the same document on each side are
+    shown to the encoder only.
+    """
+
+    name: str
+    pooling: str = "mean"
+    max_pieces: int | None = None
+    overlap: int | None = None
+    context_words: int = 0
+
+    def __post_init__(self) -> None:
+        require_choice("encoder.pooling", self.pooling, POOLINGS)
+        if self.max_pieces is not None:
+            require_range("encoder.max_pieces", self.max_pieces, 8)
+        if self.overlap is not None:
+            require_range("encoder.overlap", self.overlap, 0)
+        require_range("encoder.context_words", self.context_words, 0)
+
+
+@dataclass(frozen=True)
+class LossWeights(Settings):
+    """The weights of one turn's three losses: the paper's α (start), β (end) and γ (match)."""
+
+    start: float = 1.0
+    end: float = 1.0
+    match: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end", "match"):
+            require_range(f"the loss weight {name}", getattr(self, name), 0, 1)
+
+
+@dataclass(frozen=True)
+class TurnWeights(Settings):
+    """The nine loss weights, three for each turn."""
+
+    entity: LossWeights = field(default_factory=LossWeights)
+    subject: LossWeights = field(default_factory=LossWeights)
+    object: LossWeights = field(default_factory=LossWeights)
+
+
+@dataclass(frozen=True)
+class Thresholds(Settings):
+    """What a probability must reach for a span to be predicted, by turn."""
+
+    entity: float = 0.5
+    subject: float = 0.5
+    object: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("entity", "subject", "object"):
+            require_range(f"the threshold {name}", getattr(self, name), 0, 1)
+
+
+@dataclass(frozen=True)
+class ModelSettings(Settings):
+    """Everything that decides a model's shape and behaviour, stored with it.
+
+    ``joint=False`` is the paper's independent entity model: turn 1 alone, no relations.
+    """
+
+    encoder: EncoderSettings
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    sequence_encoder: str = "srn"
+    hidden_width: int = 128
+    matcher: str = "mlp"
+    matcher_width: int = 128
+    dropout: float = 0.1
+    joint: bool = True
+    loss_weights: TurnWeights = field(default_factory=TurnWeights)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    def __post_init__(self) -> None:
+        require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
+        require_choice("matcher", self.matcher, MATCHERS)
+        require_range("hidden_width", self.hidden_width, 1)
+        require_range("matcher_width", self.matcher_width, 1)
+        require_range("dropout", self.dropout, 0, 0.99)

@@ -1,0 +1,49 @@
+"""Folders that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cascade_srn.errors import ModelError
+
+
+@contextmanager
+def replacing_folder(folder: str | Path, *, marker: str) -> Iterator[Path]:
+    """A new folder to fill, which takes the place of ``folder`` when the block ends without an error.
+
+    What is there already is replaced only if it is empty or holds the ``marker`` file, so that a mistyped path
+    never costs anybody a folder of something else.
+    """
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise ModelError(f"{str(target)!r} is a file; give the name of a folder to save to")
+    if target.is_dir() and any(target.iterdir()) and not (target / marker).is_file():
+        raise ModelError(f"{str(target)!r} holds something else; give an empty or a new folder to save to")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise ModelError(f"{str(target)!r} cannot be written ({error.strerror}); choose another folder") from error
+    try:
+        yield fresh
+        fresh.chmod(0o777 & ~_umask())
+        if target.is_dir():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+            os.replace(target, old)
+            os.replace(fresh, target)
+            shutil.rmtree(old)
+        else:
+            os.replace(fresh, target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

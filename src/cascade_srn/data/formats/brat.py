@@ -1,0 +1,200 @@
+"""brat standoff: a text file and, beside it, an ``.ann`` file with a line for each annotation.
+
+Entities (``T``) and binary relations (``R``) are read; lines of other kinds are counted in the report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from cascade_srn.data.alignment import WordMap
+from cascade_srn.data.formats.base import Format, ReadContext, Refused
+from cascade_srn.data.formats.brat_writing import ONE_LINE, write
+from cascade_srn.data.formats.draft import Draft, Placed, check_text, word_offsets
+from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decoded, opened
+from cascade_srn.data.formats.records import Value
+from cascade_srn.data.reports import Example, Place, shown
+from cascade_srn.errors import DataError
+from cascade_srn.types import Document
+
+IGNORED = {
+    "E": "event",
+    "A": "attribute",
+    "M": "modification",
+    "N": "normalization",
+    "#": "note",
+    "*": "equivalence",
+}
+_ENTITY = re.compile(r"(T\S+)\t(\S+) (-?[0-9]{1,15}) (-?[0-9]{1,15})(?:\t(.*))?", re.DOTALL)
+_DISCONTINUOUS = re.compile(r"T\S+\t\S+ [0-9]+ [0-9]+(;[0-9]+ [0-9]+)+(\t.*)?", re.DOTALL)
+_RELATION = re.compile(r"R\S+\t(\S+) (\S+):(\S+) (\S+):(\S+)\s*")
+
+
+def sniff(head: str, path: Path) -> bool:
+    """Whether the path is an ``.ann`` file or a folder that holds one."""
+    return next(path.rglob("*.ann"), None) is not None if path.is_dir() else path.suffix == ".ann"
+
+
+def read(path: Path, context: ReadContext) -> Iterator[Document]:
+    """The documents in and below a folder, in the order of their ids; or the one of an ``.ann`` file."""
+    if path.is_dir():
+        ids, folder = _ids(path, context), path
+    elif path.suffix == ".ann":
+        ids, folder = [path.name.removesuffix(".ann")], path.parent
+    else:
+        raise DataError(
+            f"{path} is no .ann file, but one was expected, or a folder; give the .ann file beside the text"
+        )
+    for id in ids:
+        document = context.attempt("document", _document, folder, id, context)
+        if document is not None:
+            yield document
+
+
+def _ids(folder: Path, context: ReadContext) -> list[str]:
+    """The ids of a folder's documents: paths from the folder on, without the ending."""
+    ids: set[str] = set()
+    n_annotated = 0
+    for path in folder.rglob("*"):
+        if path.suffix not in (".ann", ".txt") or not path.is_file():
+            continue
+        inside = path.relative_to(folder)
+        if any(part.startswith(".") for part in inside.parts):
+            context.report.note("hidden file not read", Example(Place(str(path)), "", shown(path.name)))
+            continue
+        ids.add(inside.as_posix()[: -len(".ann")])
+        n_annotated += path.suffix == ".ann"
+    if not n_annotated:
+        raise DataError(
+            f"{folder} holds no .ann file, but pairs of .txt and .ann files were expected; give the folder "
+            "that has them, or pass another format"
+        )
+    return sorted(ids)
+
+
+def _document(folder: Path, id: str, context: ReadContext) -> Document:
+    data, place = _bytes(folder, id, ".txt")
+    if data is None:
+        raise Refused(
+            "missing text file",
+            f"{place}: there is an .ann file for {id!r} but no {place.file}, in which its text was expected; "
+            "add the text, or remove the .ann file",
+            Example(place, "", repr(id)),
+        )
+    text = decoded(data.removeprefix(BYTE_ORDER_MARK), place)
+    made = Value(context.segment(text), place, "words made by the segmenter")
+    offsets = word_offsets(made, text, context)
+    words = WordMap(text, offsets, document=id)
+    annotations = _Annotations(words, Draft(context, len(offsets)), data.startswith(BYTE_ORDER_MARK))
+    for line in _lines(folder, id, context):
+        annotations.take(line)
+    annotations.take_relations()
+    return annotations.draft.document(text, offsets, id)
+
+
+def _bytes(folder: Path, id: str, ending: str) -> tuple[bytes | None, Place]:
+    path = folder / f"{id}{ending}"
+    place = Place(str(path), document=id)
+    if not path.exists():
+        return None, place
+    with opened(path) as handle:
+        return handle.read(), place
+
+
+def _lines(folder: Path, id: str, context: ReadContext) -> list[Value]:
+    data, place = _bytes(folder, id, ".ann")
+    if data is None:
+        context.report.note("text without an .ann file", Example(place, "", repr(id)))
+        return []
+    lines = decoded(data.removeprefix(BYTE_ORDER_MARK), place).split("\n")
+    return [
+        Value(line.removesuffix("\r"), replace(place, where=f"line {number}"), line.partition("\t")[0])
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+
+
+class _Annotations:
+    """The lines of one ``.ann`` file on their way into a document."""
+
+    def __init__(self, words: WordMap, draft: Draft, had_mark: bool) -> None:
+        self.words = words
+        self.draft = draft
+        self.had_mark = had_mark
+        self.placed: dict[str, Placed | None] = {}
+        self.relations: list[Value] = []  # which may stand before their entities
+
+    def take(self, line: Value) -> None:
+        """Take an entity, keep a relation for later, count a line of another kind."""
+        context = self.draft.context
+        kind = line.raw[0]
+        if kind == "T":
+            placed = context.attempt("entity", self.entity, line)
+            self.placed.setdefault(line.path, placed)
+        elif kind == "R":
+            self.relations.append(line)
+        elif kind in IGNORED:
+            context.report.note(f"{IGNORED[kind]} line not read", line.example())
+        else:
+            context.attempt("line", self.refuse, line)
+
+    def take_relations(self) -> None:
+        """Take the relations, all entities being known."""
+        for line in self.relations:
+            self.draft.context.attempt("relation", self.relation, line)
+
+    def refuse(self, line: Value) -> None:
+        """Refuse a line of a kind that brat does not have."""
+        raise line.refuse(
+            "unknown line",
+            f"but a line that starts with one of T, R, {', '.join(IGNORED)} was expected; remove or mend it",
+        )
+
+    def entity(self, line: Value) -> Placed:
+        """Take an entity line, ``T1<tab>Label start end<tab>text``."""
+        if _DISCONTINUOUS.fullmatch(line.raw):
+            raise line.refuse(
+                "discontinuous span",
+                "but a span in one piece was expected; give one span, or pass strict=False to skip it",
+            )
+        match = _ENTITY.fullmatch(line.raw)
+        if match is None:
+            raise line.refuse("malformed line", "but 'T1<tab>Label start end<tab>text' was expected; mend the line")
+        id, label, start, end, said = match[1], match[2], int(match[3]), int(match[4]), match[5]
+        if id in self.placed:
+            raise line.refuse("duplicate id", f"but {id} stands in an earlier line already; number it anew")
+        if said is not None and self.had_mark and self._text(start, end) != said.translate(ONE_LINE):
+            start, end = start - 1, end - 1  # brat itself counts a byte-order mark as the first character
+        line.half_open(start, end, len(self.words.text), "characters in the text")
+        if said is not None:
+            check_text(line, self._text(start, end), said.translate(ONE_LINE))
+        return self.draft.entity_at(line, self.words, start, end, label)
+
+    def _text(self, start: int, end: int) -> str:
+        return self.words.text[max(start, 0) : max(end, 0)].translate(ONE_LINE)
+
+    def relation(self, line: Value) -> None:
+        """Take a relation line, ``R1<tab>Label Arg1:T1 Arg2:T2``; other roles count in the order given."""
+        match = _RELATION.fullmatch(line.raw)
+        if match is None:
+            raise line.refuse("malformed line", "but 'R1<tab>Label Arg1:T1 Arg2:T2' was expected; mend the line")
+        label, *roles = match.groups()
+        arguments = [roles[1], roles[3]]
+        if [roles[0], roles[2]] == ["Arg2", "Arg1"]:
+            arguments.reverse()
+        if any(argument.startswith("E") for argument in arguments):
+            self.draft.context.report.note("relation between events not read", line.example())
+            return
+        for argument in arguments:
+            if argument not in self.placed:
+                raise line.refuse(
+                    "missing entity",
+                    f"but no line of the file has the id {argument}; add that entity, or remove the relation",
+                )
+        self.draft.relation(line, self.placed[arguments[0]], label, self.placed[arguments[1]])
+
+
+BRAT = Format("brat", "brat standoff, a folder of .txt and .ann files", (".ann",), sniff, read, write)

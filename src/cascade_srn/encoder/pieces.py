@@ -1,0 +1,274 @@
+"""Words to word pieces: tokenizing once per word, markers as special tokens, windows over long rows.
+
+Everything here is plain arrays, made ahead of the model; no module tokenizes in its ``forward``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from cascade_srn.errors import ModelError
+
+Integers = NDArray[np.int64]
+
+# A tokenizer that was saved without a limit reports an astronomically large one.
+_NO_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sequence for the encoder: items (words, and markers between them), each of one or more pieces.
+
+    Attributes:
+        pieces: ids of the pieces of all items, one after the other.
+        sizes: number of pieces of each item, at least one.
+        word_items: for each word of the sentence, which item it is.
+        left, right: pieces of the words around the sentence, for the encoder only.
+    """
+
+    pieces: Integers
+    sizes: Integers
+    word_items: Integers
+    left: Integers
+    right: Integers
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows as tensors. The encoder reads windows; an item is pooled from the pieces it owns in them.
+
+    Shapes:
+        piece_ids, piece_mask: (n_windows, n_pieces)
+        source: (n_owned,), flat positions in (n_windows × n_pieces), in the order of items
+        target: (n_owned,), flat positions in (n_rows × n_items), in rising order
+        item_lengths: (n_rows,), items of each row
+        word_items: (n_rows, n_words), which item a word is; 0 at padding
+        word_lengths: (n_rows,), words of each row
+        n_items: the padded number of items of a row
+    """
+
+    piece_ids: Tensor
+    piece_mask: Tensor
+    source: Tensor
+    target: Tensor
+    item_lengths: Tensor
+    word_items: Tensor
+    word_lengths: Tensor
+
+    # A plain number: reading it off a tensor would wait for the GPU.
+    n_items: int
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on a device."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+            for name, value in values.items()
+        }
+        return type(self)(**moved)
+
+
+class WordPieces:
+    """Turns words and markers into rows of pieces, and rows into batches, for one tokenizer.
+
+    Each distinct word is tokenized once and remembered: turns 2 and 3 show the same words again with markers
+    between them, and language repeats itself anyway.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        limit: int,
+        overlap: int | None = None,
+        remember: int = 200_000,
+    ) -> None:
+        if not getattr(tokenizer, "is_fast", False):
+            raise ModelError(
+                f"the tokenizer {type(tokenizer).__name__} has no fast version; "
+                "choose an encoder whose folder holds a tokenizer.json"
+            )
+        self.prefix, self.suffix = _surroundings(tokenizer)
+        self._stand_in = _stand_in(tokenizer)
+        self._backend, self._lead = _word_tokenizer(tokenizer)
+        self.room = limit - len(self.prefix) - len(self.suffix)
+        self.overlap = self.room // 4 if overlap is None else overlap
+        if self.room < 2 or not 0 <= self.overlap < self.room:
+            raise ModelError(
+                f"windows of {limit} pieces leave room for {self.room}, with an overlap of {self.overlap}; "
+                "the overlap must be smaller than the room: raise max_pieces or lower overlap"
+            )
+        self.remember = remember
+        self.pad_id = int(tokenizer.pad_token_id or 0)
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def _pieces_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """A mapping that holds the pieces of these words (and of others), tokenizing the new ones in one call."""
+        known = self._known
+        new = [word for word in dict.fromkeys(words) if word not in known]
+        if new and len(known) + len(new) > self.remember:
+            # Forget all, but in a new mapping: another thread may be reading the old one.
+            known, new = {}, list(dict.fromkeys(words))
+        if new:
+            encoded = self._backend.encode_batch([self._lead + word for word in new], add_special_tokens=False)
+            # A word of nothing but characters that the tokenizer drops still takes its place in the sentence.
+            known.update((w, tuple(e.ids) or (self._stand_in,)) for w, e in zip(new, encoded, strict=True))
+            self._known = known
+        return known
+
+    def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
+        """The row of a sentence without markers, with the words around it."""
+        known = self._pieces_of([*words, *left, *right])
+        sizes = np.array([len(known[word]) for word in words], dtype=np.int64)
+        return Row(
+            pieces=_flat([known[word] for word in words]),
+            sizes=sizes,
+            word_items=np.arange(len(words)),
+            left=_flat([known[word] for word in left]),
+            right=_flat([known[word] for word in right]),
+        )
+
+    def batch(self, rows: Sequence[Row]) -> RowBatch:
+        """Rows as padded tensors, long ones cut into overlapping windows."""
+        windows: list[Integers] = []
+        sources: list[Integers] = []  # for each row: (window, position) of each of its items' pieces
+        for row in rows:
+            self._place(row, windows, sources)
+        width = max((len(window) for window in windows), default=1)
+        ids = np.full((len(windows), width), self.pad_id, dtype=np.int64)
+        mask = np.zeros((len(windows), width), dtype=bool)
+        for i, window in enumerate(windows):
+            ids[i, : len(window)] = window
+            mask[i, : len(window)] = True
+        n_items = max((len(row) for row in rows), default=0)
+        n_words = max((len(row.word_items) for row in rows), default=0)
+        word_items = np.zeros((len(rows), n_words), dtype=np.int64)
+        for i, row in enumerate(rows):
+            word_items[i, : len(row.word_items)] = row.word_items
+        targets = [r * n_items + np.repeat(np.arange(len(row)), row.sizes) for r, row in enumerate(rows)]
+        places = np.concatenate(sources) if sources else np.zeros((0, 2), dtype=np.int64)
+        return RowBatch(
+            piece_ids=torch.from_numpy(ids),
+            piece_mask=torch.from_numpy(mask),
+            source=torch.from_numpy(places[:, 0] * width + places[:, 1]),
+            target=torch.from_numpy(_joined(targets)),
+            item_lengths=torch.tensor([len(row) for row in rows], dtype=torch.long),
+            word_items=torch.from_numpy(word_items),
+            word_lengths=torch.tensor([len(row.word_items) for row in rows], dtype=torch.long),
+            n_items=n_items,
+        )
+
+    def _place(self, row: Row, windows: list[Integers], sources: list[Integers]) -> None:
+        """Append a row's windows, and where each piece of its items is to be read."""
+        n_pieces = len(row.pieces)
+        if n_pieces <= self.room:
+            left, right = _fitting(len(row.left), len(row.right), self.room - n_pieces)
+            around = row.left[len(row.left) - left :], row.right[:right]
+            window = np.concatenate((self.prefix, around[0], row.pieces, around[1], self.suffix))
+            at = len(self.prefix) + left + np.arange(n_pieces)
+            sources.append(np.stack((np.full(n_pieces, len(windows)), at), axis=1))
+            windows.append(window)
+            return
+        starts = window_starts(n_pieces, self.room, self.overlap)
+        owners = window_owners(n_pieces, starts, self.room)
+        at = len(self.prefix) + np.arange(n_pieces) - np.asarray(starts)[owners]
+        sources.append(np.stack((len(windows) + owners, at), axis=1))
+        for start in starts:
+            piece = row.pieces[start : start + self.room]
+            windows.append(np.concatenate((self.prefix, piece, self.suffix)))
+
+
+def window_starts(n_pieces: int, room: int, overlap: int) -> list[int]:
+    """Where the windows over a long row start; the last one ends with the row and is as full as the others."""
+    starts = list(range(0, n_pieces - room, room - overlap))
+    return [*starts, n_pieces - room]
+
+
+def window_owners(n_pieces: int, starts: Sequence[int], room: int) -> Integers:
+    """Which window each piece is read from: the one in which it stands farthest from an edge."""
+    positions = np.arange(n_pieces)
+    edges = []
+    for start in starts:
+        before = np.where(positions >= start, positions - start, -1)
+        after = np.where(positions < start + room, start + room - 1 - positions, -1)
+        # The first and the last window have no edge where the sentence itself begins or ends.
+        before = before + n_pieces * ((start == 0) & (before >= 0))
+        after = after + n_pieces * ((start + room == n_pieces) & (after >= 0))
+        edges.append(np.minimum(before, after))
+    owners: Integers = np.argmax(np.stack(edges), axis=0)
+    return owners
+
+
+def piece_limit(config: Any, tokenizer: Any) -> int:
+    """How many pieces, special ones included, an encoder takes at once."""
+    limits = []
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and positions > 0:
+        # RoBERTa and its kin count positions from the padding index on, and lose that many.
+        offset = (config.pad_token_id or 0) + 1 if config.model_type in _POSITIONS_AFTER_PADDING else 0
+        limits.append(positions - offset)
+    stated = getattr(tokenizer, "model_max_length", None)
+    if stated is not None and stated < _NO_LIMIT:
+        limits.append(int(stated))
+    return min(limits, default=512)
+
+
+_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"})
+
+
+def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:
+    """A tokenizer for single words, and what to put before a word.
+
+    It never reads a special token out of a text that happens to contain its name, and it never cuts. Byte-level
+    vocabularies tell a word from the inside of one by the space before it.
+    """
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    return backend, " " if "ByteLevel" in repr(backend.pre_tokenizer) else ""
+
+
+def _stand_in(tokenizer: Any) -> int:
+    """The piece of a word that tokenizes to nothing."""
+    for name in ("unk_token_id", "mask_token_id", "pad_token_id"):
+        if (found := getattr(tokenizer, name, None)) is not None:
+            return int(found)
+    return 0
+
+
+def _surroundings(tokenizer: Any) -> tuple[Integers, Integers]:
+    """The special pieces that the tokenizer puts before and after a sequence."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    full = tokenizer("a")["input_ids"]
+    for at in range(len(full) - len(bare) + 1):
+        if full[at : at + len(bare)] == bare:
+            before, after = full[:at], full[at + len(bare) :]
+            return np.array(before, dtype=np.int64), np.array(after, dtype=np.int64)
+    return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+
+
+def _fitting(left: int, right: int, room: int) -> tuple[int, int]:
+    """How much of the words around a sentence fits, taken evenly, a short side's share going to the other."""
+    half = room // 2
+    taken_left = min(left, max(half, room - right))
+    return taken_left, min(right, room - taken_left)
+
+
+def _flat(pieces: Sequence[tuple[int, ...]]) -> Integers:
+    return np.array([piece for word in pieces for piece in word], dtype=np.int64)
+
+
+def _joined(arrays: Sequence[Integers]) -> Integers:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,152 @@
+"""The pretrained encoder: pieces in, one vector for each word and marker out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import logging
+
+from cascade_srn.config import POOLINGS, require_choice
+from cascade_srn.encoder.pieces import RowBatch
+from cascade_srn.errors import ModelError
+
+
+class PretrainedEncoder(nn.Module):
+    """Any encoder that transformers' ``AutoModel`` loads, read word by word.
+
+    An item's vector is pooled from the pieces it owns: the first one, their mean or their maximum.
+    """
+
+    def __init__(self, model: Any, *, pooling: str = "mean") -> None:
+        super().__init__()
+        require_choice("pooling", pooling, POOLINGS)
+        # The sentence-level pooler of BERT-like models is never used here, and would only take space.
+        if getattr(model, "pooler", None) is not None:
+            model.pooler = None
+        self.model: Any = model
+        self.pooling = pooling
+
+    @property
+    def config(self) -> Any:
+        """The transformers configuration of the model."""
+        return self.model.config
+
+    @property
+    def width(self) -> int:
+        """The width of a word's vector."""
+        return int(self.config.hidden_size)
+
+    def forward(self, rows: RowBatch) -> Tensor:
+        """Encode rows of items.
+
+        Shapes:
+            returns: (n_rows, n_items, width), zero at padding
+        """
+        n_rows = rows.item_lengths.shape[0]
+        if rows.source.shape[0] == 0:
+            return self._dtype_like(rows).new_zeros(n_rows, rows.n_items, self.width)
+        hidden = self.model(input_ids=rows.piece_ids, attention_mask=rows.piece_mask.long())[0]
+        pieces = hidden.flatten(0, 1).index_select(0, rows.source).float()
+        return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
+
+    def _dtype_like(self, rows: RowBatch) -> Tensor:
+        return torch.zeros((), device=rows.piece_ids.device)
+
+    def _pool(self, pieces: Tensor, target: Tensor, n_targets: int) -> Tensor:
+        """Shapes: pieces (n_owned, width), target (n_owned,) rising; returns (n_targets, width)."""
+        pooled = pieces.new_zeros(n_targets, pieces.shape[1])
+        if self.pooling == "max":
+            return pooled.index_reduce(0, target, pieces, "amax", include_self=False)
+        if self.pooling == "first":
+            first = torch.ones_like(target, dtype=torch.bool)
+            first[1:] = target[1:] != target[:-1]
+            return pooled.index_add(0, target, pieces * first[:, None])
+        counts = pieces.new_zeros(n_targets).index_add(0, target, pieces.new_ones(target.shape[0]))
+        return pooled.index_add(0, target, pieces) / counts.clamp(min=1)[:, None]
+
+
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of an encoder, by hub id or folder."""
+    return _loaded(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(name, use_fast=True))
+
+
+def load_encoder(name: str, *, pooling: str = "mean") -> PretrainedEncoder:
+    """A pretrained encoder in float32, by hub id or folder."""
+    model = _loaded(name, "encoder", lambda: AutoModel.from_pretrained(name, dtype=torch.float32))
+    return PretrainedEncoder(model, pooling=pooling)
+
+
+def encoder_from_config(config: Mapping[str, Any], *, pooling: str = "mean") -> PretrainedEncoder:
+    """An encoder of the shape that a configuration describes, its weights still to be filled in."""
+    values = dict(config)
+    model_type = values.pop("model_type", None)
+    try:
+        model = AutoModel.from_config(AutoConfig.for_model(model_type, **values))
+    except (ValueError, KeyError) as error:
+        raise ModelError(
+            f"the encoder configuration names the model type {model_type!r}, which the installed transformers "
+            f"cannot build ({error}); install a version that knows it"
+        ) from error
+    return PretrainedEncoder(model, pooling=pooling)
+
+
+def add_markers(encoder: PretrainedEncoder, tokenizer: Any, markers: Mapping[str, str]) -> None:
+    """Make each marker a special token of its own, with a vector.
+
+    ``markers`` maps a marker to a word or two that say what it marks: its vector starts as the mean of the
+    vectors of their pieces, shaken a little so that no two markers start equal.
+    """
+    describing = {marker: tokenizer(words, add_special_tokens=False)["input_ids"] for marker, words in markers.items()}
+    new = [marker for marker in markers if marker not in tokenizer.get_vocab()]
+    if not new:
+        return
+    tokenizer.add_tokens(new, special_tokens=True)
+    table = encoder.model.get_input_embeddings()
+    if len(tokenizer) > table.weight.shape[0]:
+        encoder.model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        table = encoder.model.get_input_embeddings()
+    weight: Tensor = table.weight
+    with torch.no_grad():
+        for marker in new:
+            pieces: Sequence[int] = describing[marker]
+            start = weight[list(pieces)].mean(dim=0) if pieces else weight.mean(dim=0)
+            noise = torch.randn_like(start) * weight.std() * 0.5
+            weight[tokenizer.convert_tokens_to_ids(marker)] = start + noise
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Without the progress bars and load reports of transformers, which speak of weights that are not used here."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _loaded(name: str, what: str, load: Any) -> Any:
+    """Load from a folder or the hub; what goes wrong is said in one sentence."""
+    looks_local = name.startswith((".", "/", "~")) or Path(name).exists()
+    if looks_local and not (Path(name) / "config.json").is_file():
+        raise ModelError(
+            f"there is no {what} in {name!r}: a folder with config.json was expected; "
+            "give the folder of a pretrained encoder or its hub id"
+        )
+    try:
+        with quiet_transformers():
+            return load()
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(
+            f"the {what} {name!r} could not be loaded ({reason}); check the name, or the network if it is a hub id"
+        ) from error

@@ -1,0 +1,54 @@
+"""What the interchangeable sequence encoders (`srn`, `bisrn`, `bilstm`) have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+
+class SequenceEncoder(nn.Module, ABC):
+    """Vectors in, features out, of which each task takes its own representation.
+
+    Attributes:
+        task_width: width of one task's representation.
+    """
+
+    task_width: int
+
+    @abstractmethod
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """Encode a batch of sequences, padded at the end.
+
+        Shapes:
+            inputs: (batch, length, input_width)
+            lengths: (batch,), the real number of items of each sequence
+            returns: (batch, length, *feature*), zero at padding
+        """
+
+    @abstractmethod
+    def task(self, features: Tensor, task: int) -> Tensor:
+        """One task's representation, out of what :meth:`forward` returned (or a selection of its rows).
+
+        Shapes:
+            features: (batch, length, *feature*)
+            returns: (batch, length, task_width)
+        """
+
+
+def padding_mask(lengths: Tensor, length: int) -> Tensor:
+    """True at real positions. Shapes: lengths (batch,); returns (batch, length)."""
+    return torch.arange(length, device=lengths.device) < lengths[:, None]
+
+
+def reverse_sequences(values: Tensor, lengths: Tensor) -> Tensor:
+    """Each sequence back to front, its padding left at the end; its own inverse.
+
+    Shapes:
+        values: (batch, length, …)
+        returns: the same
+    """
+    positions = torch.arange(values.shape[1], device=values.device).expand(values.shape[0], -1)
+    mirrored = torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)
+    return values[torch.arange(values.shape[0], device=values.device)[:, None], mirrored]

@@ -1,0 +1,39 @@
+"""What users can get wrong, said helpfully: what was received, what was expected, what to do next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CascadeError(ValueError):
+    """Base of every error that is the caller's to mend; its message is one complete sentence or two."""
+
+
+class AnnotationError(CascadeError):
+    """A span, an entity or a relation that contradicts the text it belongs to."""
+
+
+class DataError(CascadeError):
+    """A file or a record that cannot be read as the format it is said to be in."""
+
+
+class SchemaError(CascadeError):
+    """A label set that is not one, or data whose labels it does not hold."""
+
+
+class ConfigError(CascadeError):
+    """A setting that does not exist, has a wrong value, or contradicts another one."""
+
+
+class ModelError(CascadeError):
+    """A model folder that is missing, incomplete, or made for something else."""
+
+
+def did_you_mean(received: str, known: Iterable[str]) -> str:
+    """A sentence that names the closest known name, or all of them when none is close."""
+    names = sorted(known)
+    close = difflib.get_close_matches(received, names, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"Known: {', '.join(names) if names else 'none'}."

@@ -1,0 +1,86 @@
+"""Entity tags and subject tags: the paper's late fusion, as its equations stand (eq. 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The subjects whose objects are asked for: each is a span of one of the batch's sentences.
+
+    Shapes:
+        sentence, start, last: (n_queries,); ``last`` is the index of the subject's last word
+    """
+
+    sentence: Tensor
+    start: Tensor
+    last: Tensor
+
+    def __len__(self) -> int:
+        return self.sentence.shape[0]
+
+    def to(self, device: torch.device | str) -> Queries:
+        """The same queries on a device."""
+        return Queries(self.sentence.to(device), self.start.to(device), self.last.to(device))
+
+    def inside(self, n_words: int) -> Tensor:
+        """True at the words of each query's subject. Shape: (n_queries, n_words)."""
+        words = torch.arange(n_words, device=self.start.device)
+        return (words >= self.start[:, None]) & (words <= self.last[:, None])
+
+
+class EntityTags(nn.Module):
+    """An entity-type embedding per word: the table T^e, whose last row stands for "no entity".
+
+    A word inside several entities (nested ones, or two types on one span) gets the sum of their types' rows;
+    for a word in one entity or none that is the paper's look-up.
+    """
+
+    def __init__(self, n_types: int, width: int) -> None:
+        super().__init__()
+        self.n_types = n_types
+        self.width = width
+        self.table = nn.Parameter(torch.randn(n_types + 1, width) * 0.1)
+
+    def forward(self, sentence: Tensor, start: Tensor, last: Tensor, label: Tensor, shape: tuple[int, int]) -> Tensor:
+        """Tags of all words of a batch, from its entities.
+
+        Shapes:
+            sentence, start, last, label: (n_entities,)
+            shape: (n_sentences, n_words)
+            returns: (n_sentences, n_words, width)
+        """
+        # +1 where an entity starts and −1 past its end: the running sum counts the entities over each word.
+        n_sentences, n_words = shape
+        steps = self.table.new_zeros(n_sentences, n_words + 1, self.n_types)
+        ones = torch.ones_like(start, dtype=steps.dtype)
+        steps.index_put_((sentence, start, label), ones, accumulate=True)
+        steps.index_put_((sentence, last + 1, label), -ones, accumulate=True)
+        covered = steps.cumsum(1)[:, :n_words]
+        # Two entities of one type over the same word still make one tag of that type.
+        types = (covered > 0.5).to(self.table.dtype)
+        none = (types.sum(-1, keepdim=True) < 0.5).to(self.table.dtype)
+        return torch.cat((types, none), dim=-1) @ self.table
+
+
+class SubjectTag(nn.Module):
+    """A 0/1 subject embedding per word: the table T^s, joined to the object representation (eq. 11).
+
+    Every word outside the subject gets the same vector whoever the subject is, and the span heads look at one
+    word at a time: so outside the subject the object scores do not depend on it. That is the paper's late
+    fusion as its equations stand; :class:`~cascade_srn.fusion.span.SubjectSpan` is the repair.
+    """
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(2, width) * 0.1)
+        self.output_width = input_width + width
+
+    def forward(self, words: Tensor, queries: Queries) -> Tensor:
+        """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, output_width)."""
+        tags = self.table[queries.inside(words.shape[1]).long()]
+        return torch.cat((words[queries.sentence], tags), dim=-1)

@@ -1,0 +1,6 @@
+"""Span extraction: a start classifier, an end classifier and a start–end matcher, one class for the three turns."""
+
+from cascade_srn.heads.loss import SpanLabels, span_loss
+from cascade_srn.heads.span_extraction import Pairs, SpanExtractor, SpanLogits, pairs_within
+
+__all__ = ["Pairs", "SpanExtractor", "SpanLabels", "SpanLogits", "pairs_within", "span_loss"]

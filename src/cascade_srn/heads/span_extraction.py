@@ -1,0 +1,153 @@
+"""The span extraction model (paper, appendix "Span Extraction Model"), shared by the three turns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cascade_srn.encoder.sequence import padding_mask
+
+# What share of words starts (or ends) a span of a given label, and what share of word pairs is one: the output
+# biases start there, or the first epochs are spent on learning that almost everything is "no".
+BOUNDARY_PRIOR = 0.02
+MATCH_PRIOR = 0.002
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of words that may be the first and the last word of a span.
+
+    Shapes:
+        row, start, last: (n_pairs,)
+    """
+
+    row: Tensor
+    start: Tensor
+    last: Tensor
+
+    def __len__(self) -> int:
+        return self.row.shape[0]
+
+    def __getitem__(self, part: slice) -> Pairs:
+        return Pairs(self.row[part], self.start[part], self.last[part])
+
+
+@dataclass(frozen=True)
+class SpanLogits:
+    """What a span extraction model says of a batch, before the sigmoid.
+
+    Shapes:
+        start, end: (n_rows, n_words, n_labels)
+        match: (n_pairs, n_labels), for the word pairs in ``pairs``
+    """
+
+    start: Tensor
+    end: Tensor
+    match: Tensor
+    pairs: Pairs
+
+
+def pairs_within(lengths: Tensor, n_words: int) -> Pairs:
+    """All pairs of words of the same row in which the start does not come after the last word.
+
+    Deviation: the paper sums its matching loss over all n² pairs. A pair whose start comes after its end is
+    never decoded, so those cells are neither computed nor learned.
+    """
+    real = padding_mask(lengths, n_words)
+    row, start, last = (real[:, :, None] & real[:, None, :]).triu().nonzero(as_tuple=True)
+    return Pairs(row, start, last)
+
+
+class SpanExtractor(nn.Module):
+    """Start, end and match logits for each label, from the words' task-specific representations."""
+
+    def __init__(self, width: int, n_labels: int, *, matcher: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.start = nn.Linear(width, n_labels)
+        self.end = nn.Linear(width, n_labels)
+        self.matcher = matcher
+        for layer in (self.start, self.end):
+            nn.init.constant_(layer.bias, _logit(BOUNDARY_PRIOR))
+
+    def forward(self, words: Tensor, lengths: Tensor) -> SpanLogits:
+        """Logits of all words and of all pairs of words.
+
+        Shapes:
+            words: (n_rows, n_words, width), lengths: (n_rows,)
+        """
+        pairs = pairs_within(lengths, words.shape[1])
+        words = self.dropout(words)
+        return SpanLogits(self.start(words), self.end(words), self.matcher(words, pairs), pairs)
+
+    def boundaries(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Start and end logits alone. Shapes: words (…, width); returns two of (…, n_labels)."""
+        return self.start(words), self.end(words)
+
+    def match(self, words: Tensor, pairs: Pairs) -> Tensor:
+        """Match logits of chosen pairs. Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
+        logits: Tensor = self.matcher(words, pairs)
+        return logits
+
+
+class LinearMatcher(nn.Module):
+    """The paper's matcher: one linear layer over the two words' representations side by side (eq. 13).
+
+    It equals a score for the start plus a score for the end, so it cannot tell which belongs to which.
+    """
+
+    def __init__(self, width: int, n_labels: int) -> None:
+        super().__init__()
+        self.start = nn.Linear(width, n_labels)
+        self.last = nn.Linear(width, n_labels, bias=False)
+        nn.init.constant_(self.start.bias, _logit(MATCH_PRIOR))
+
+    def forward(self, words: Tensor, pairs: Pairs) -> Tensor:
+        """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
+        return _sum_of_pair(self.start(words), self.last(words), pairs)
+
+
+class MlpMatcher(nn.Module):
+    """Ours, the default: a hidden layer over the sum of two projections, so that start and end interact."""
+
+    # Deviation: eq. 13 is additive, a_i + b_j + bias, and cannot pair starts with ends (docs/adr/0002).
+
+    def __init__(self, width: int, n_labels: int, *, hidden_width: int) -> None:
+        super().__init__()
+        self.start = nn.Linear(width, hidden_width)
+        self.last = nn.Linear(width, hidden_width, bias=False)
+        self.norm = nn.LayerNorm(hidden_width)
+        self.output = nn.Linear(hidden_width, n_labels)
+        nn.init.constant_(self.output.bias, _logit(MATCH_PRIOR))
+
+    def forward(self, words: Tensor, pairs: Pairs) -> Tensor:
+        """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
+        start, last = self.start(words), self.last(words)
+        if self.training or len(pairs) <= _PAIRS_AT_ONCE:
+            return self._score(start, last, pairs)
+        parts = [pairs[at : at + _PAIRS_AT_ONCE] for at in range(0, len(pairs), _PAIRS_AT_ONCE)]
+        return torch.cat([self._score(start, last, part) for part in parts])
+
+    def _score(self, start: Tensor, last: Tensor, pairs: Pairs) -> Tensor:
+        joined = _sum_of_pair(start, last, pairs)
+        logits: Tensor = self.output(nn.functional.gelu(self.norm(joined)))
+        return logits
+
+
+# Prediction looks at this many pairs at a time, which bounds its memory whatever passes the boundary thresholds.
+_PAIRS_AT_ONCE = 1 << 17
+
+
+def _sum_of_pair(start: Tensor, last: Tensor, pairs: Pairs) -> Tensor:
+    """Start's share of the first word plus last's share of the last one, for each pair, never as a table."""
+    n_words = start.shape[1]
+    first = start.flatten(0, 1).index_select(0, pairs.row * n_words + pairs.start)
+    second = last.flatten(0, 1).index_select(0, pairs.row * n_words + pairs.last)
+    return first + second
+
+
+def _logit(probability: float) -> float:
+    return math.log(probability / (1 - probability))

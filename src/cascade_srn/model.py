@@ -1,0 +1,173 @@
+"""A model as one object: settings, schema, tokenizer and network; made anew, saved to a folder, loaded again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from cascade_srn.build import build_cascade
+from cascade_srn.cascade import Cascade
+from cascade_srn.config import ModelSettings, Thresholds
+from cascade_srn.data.collate import Collator
+from cascade_srn.data.folders import replacing_folder
+from cascade_srn.encoder.pieces import WordPieces, piece_limit
+from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
+from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.fusion.markers import Markers, marker_names
+from cascade_srn.model_card import model_card
+from cascade_srn.predict import Predictor
+from cascade_srn.schema import Schema
+from cascade_srn.version import __version__
+
+FORMAT_VERSION = 1
+CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that extraction needs. :meth:`create` makes one to train; :meth:`load` reads one."""
+
+    settings: ModelSettings
+    schema: Schema
+    tokenizer: Any
+    cascade: Cascade
+
+    @classmethod
+    def create(cls, settings: ModelSettings, schema: Schema, *, seed: int = 0) -> Model:
+        """A new model over a pretrained encoder; all that is not pretrained starts at random, by the seed."""
+        tokenizer = load_tokenizer(settings.encoder.name)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            encoder = load_encoder(settings.encoder.name, pooling=settings.encoder.pooling)
+            add_markers(encoder, tokenizer, marker_names(settings.fusion, schema.entity_types))
+            cascade = build_cascade(settings, schema, encoder)
+        return cls(settings, schema, tokenizer, cascade)
+
+    @cached_property
+    def collator(self) -> Collator:
+        """Makes rows and batches for this model."""
+        encoder = self.settings.encoder
+        limit = piece_limit(self.cascade.encoder.config, self.tokenizer)
+        if encoder.max_pieces is not None:
+            limit = min(limit, encoder.max_pieces)
+        pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap)
+        markers = Markers.of(self.settings.fusion, self.schema.entity_types, self.tokenizer)
+        return Collator(pieces, markers, self.schema, self.settings.fusion)
+
+    def predictor(self, *, thresholds: Thresholds | None = None, batch_words: int = 4096) -> Predictor:
+        """A predictor with this model's thresholds, or others."""
+        chosen = self.settings.thresholds if thresholds is None else thresholds
+        return Predictor(self.cascade, self.collator, chosen, batch_words=batch_words)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder, replacing a model that is there only when all is written."""
+        name = self.settings.encoder.name
+        # A folder of this machine means nothing elsewhere; its last part still says which encoder it was.
+        encoder = replace(self.settings.encoder, name=Path(name).name if Path(name).exists() else name)
+        dropped = {"_name_or_path", "architectures", "transformers_version", "dtype"}
+        encoder_config = self.cascade.encoder.config.to_dict()
+        config = {
+            "format_version": FORMAT_VERSION,
+            "cascade_srn_version": __version__,
+            "model": replace(self.settings, encoder=encoder).to_dict(),
+            "schema": self.schema.to_dict(),
+            "encoder": {key: value for key, value in encoder_config.items() if key not in dropped},
+        }
+        weights = {k: v.detach().cpu().clone().contiguous() for k, v in self.cascade.state_dict().items()}
+        with replacing_folder(folder, marker=CONFIG_FILE) as target:
+            self.tokenizer.save_pretrained(target)
+            save_file(weights, target / WEIGHTS_FILE, metadata={"format": "pt"})
+            (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+            card = model_card(self.settings, self.schema, encoder.name)
+            (target / CARD_FILE).write_text(card, encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path, *, schema: Schema | None = None, preset: str | None = None) -> Model:
+        """Read a model from a folder.
+
+        Give the ``schema`` or the fusion ``preset`` that the caller counts on, and a model made for another one
+        is refused with the difference named.
+        """
+        folder = Path(folder)
+        settings, found, encoder_config = _read_config(folder)
+        _refuse_other(folder, settings, found, schema, preset)
+        # Weights are about to be read: initialising them must not disturb the caller's random numbers.
+        with torch.random.fork_rng(devices=[]):
+            encoder = encoder_from_config(encoder_config, pooling=settings.encoder.pooling)
+            cascade = build_cascade(settings, found, encoder)
+        _load_weights(cascade, folder / WEIGHTS_FILE)
+        return cls(settings, found, load_tokenizer(str(folder)), cascade.eval())
+
+
+def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any]]:
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        raise ModelError(
+            f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing; give a folder that a model was saved to"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        version = config["format_version"]
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"{str(path)!r} is not the configuration of a cascade-srn model ({type(error).__name__}: {error}); "
+            "give a folder that a model was saved to"
+        ) from error
+    if version != FORMAT_VERSION:
+        raise ModelError(
+            f"the model in {str(folder)!r} has format version {version}, and this release reads {FORMAT_VERSION}; "
+            "install the release that wrote it, or train it again"
+        )
+    try:
+        settings = ModelSettings.from_dict(config["model"], f"{path}: model")
+        return settings, Schema.from_dict(config["schema"]), config["encoder"]
+    except KeyError as error:
+        raise ModelError(f"{str(path)!r} lacks the section {error}; the folder is incomplete") from error
+    except CascadeError as error:
+        raise ModelError(f"the configuration in {str(path)!r} cannot be read: {error}") from error
+
+
+def _refuse_other(
+    folder: Path, settings: ModelSettings, found: Schema, schema: Schema | None, preset: str | None
+) -> None:
+    if schema is not None and (differences := schema.differences(found)):
+        raise ModelError(
+            f"the model in {str(folder)!r} was made for another schema: {'; '.join(differences)}; "
+            "use the schema it was trained with, or train a new model"
+        )
+    if preset is not None and settings.fusion.preset != preset:
+        fusion = settings.fusion
+        raise ModelError(
+            f"the model in {str(folder)!r} has the fusion {fusion.preset or 'of no preset'} (entities "
+            f"{fusion.entities}, subject {fusion.subject}), not {preset!r}; choose a model of that preset"
+        )
+
+
+def _load_weights(cascade: Cascade, path: Path) -> None:
+    """Strictly: every weight of the model, of its shape, and no other."""
+    try:
+        weights = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error}); copy the model again") from error
+    wanted = cascade.state_dict()
+    problems = [f"{name} is missing" for name in wanted if name not in weights]
+    problems += [f"{name} is unknown" for name in weights if name not in wanted]
+    problems += [
+        f"{name} is {tuple(weights[name].shape)}, not {tuple(value.shape)}"
+        for name, value in wanted.items()
+        if name in weights and weights[name].shape != value.shape
+    ]
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise ModelError(
+            f"the weights in {str(path)!r} do not fit the configuration beside them: "
+            f"{', '.join(problems[:3])}{more}; the two files are of different models"
+        )
+    cascade.load_state_dict(weights)

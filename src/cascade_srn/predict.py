@@ -1,0 +1,193 @@
+"""Prediction: the three turns over whole batches, results in the order of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cascade_srn.cascade import Cascade
+from cascade_srn.config import Thresholds
+from cascade_srn.data.batching import by_word_budget
+from cascade_srn.data.collate import Collator
+from cascade_srn.data.examples import Example
+from cascade_srn.decode import boundary_candidates, entity_at, spans_of_queries
+from cascade_srn.encoder.pieces import Row
+from cascade_srn.fusion import Queries
+from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
+from cascade_srn.types import Sentence, Span, Triple
+
+
+@dataclass(frozen=True)
+class _Objects:
+    """What turn 3 found. Shapes: (n_found,) each; ``query`` and ``span`` are positions."""
+
+    query: Tensor
+    span: Tensor
+    label: Tensor
+    score: Tensor
+
+
+class Predictor:
+    """Runs a cascade over sentences. ``batch_words`` bounds a batch, padding included, in every turn."""
+
+    def __init__(
+        self, cascade: Cascade, collator: Collator, thresholds: Thresholds, *, batch_words: int = 4096
+    ) -> None:
+        self.cascade = cascade
+        self.collator = collator
+        self.thresholds = thresholds
+        self.batch_words = batch_words
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.cascade.parameters()).device
+
+    @torch.inference_mode()
+    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
+        """The same sentences with what the model finds in them.
+
+        With ``given_entities`` the entities of the sentences are taken as they are, and only turns 2 and 3 run.
+        """
+        if self.cascade.training:
+            raise RuntimeError("the model is in training mode; call eval() on it before predicting")
+        results = [example.sentence for example in examples]
+        for group in by_word_budget([len(sentence) for sentence in results], self.batch_words):
+            members = [examples[i] for i in group]
+            for i, sentence in zip(group, self._predict_batch(members, given_entities), strict=True):
+                results[i] = sentence
+        return results
+
+    def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Sentence]:
+        sentences = [example.sentence for example in examples]
+        if not any(len(sentence) for sentence in sentences):
+            return [sentence.annotated((), ()) for sentence in sentences]
+        rows = [self.collator.plain(example) for example in examples]
+        batch = self.collator.pieces.batch(rows).to(self.device)
+        features = self.cascade.features(batch)
+        if given_entities:
+            entities = [list(sentence.entities) for sentence in sentences]
+            found = self.collator.entity_labels(entities).to(self.device)
+        else:
+            found, scores = self._turn1(features, batch.word_lengths)
+            entities = self._entities(found, scores, len(sentences))
+        triples: list[list[Triple]] = [[] for _ in sentences]
+        if self.cascade.relations is not None and found.row.shape[0]:
+            triples = self._relations(rows, features, entities, found)
+        return [s.annotated(e, t) for s, e, t in zip(sentences, entities, triples, strict=True)]
+
+    def _turn1(self, features: Tensor, lengths: Tensor) -> tuple[SpanLabels, Tensor]:
+        """The entities of a batch, and their probabilities."""
+        head = self.cascade.entity_head
+        words = self.cascade.entity_inputs(features)
+        start, end = (logits.sigmoid() for logits in head.boundaries(words))
+        row, first, last, label = boundary_candidates(start, end, lengths, self.thresholds.entity)
+        match = head.match(words, Pairs(row, first, last)).sigmoid().gather(1, label[:, None])[:, 0]
+        kept = match >= self.thresholds.entity
+        return SpanLabels(row[kept], first[kept], last[kept], label[kept]), match[kept]
+
+    def _entities(self, found: SpanLabels, scores: Tensor, n_sentences: int) -> list[list[Span]]:
+        names = self.collator.schema.entity_types
+        entities: list[list[Span]] = [[] for _ in range(n_sentences)]
+        columns = torch.stack((found.row, found.start, found.last, found.label), dim=1).tolist()
+        for (row, first, last, label), score in zip(columns, scores.tolist(), strict=True):
+            entities[row].append(Span(first, last + 1, names[label], score))
+        return [sorted(spans) for spans in entities]
+
+    def _relations(
+        self, rows: list[Row], features: Tensor, entities: list[list[Span]], found: SpanLabels
+    ) -> list[list[Triple]]:
+        """Turns 2 and 3, given the entities: as Python objects where markers are made of them, and as tensors."""
+        if self.collator.fusion.entities == "markers":
+            marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
+            features = self.cascade.features(self.collator.pieces.batch(marked).to(self.device))
+        tags = self.cascade.tags(found, (features.shape[0], features.shape[1]))
+        # The distinct words of the entities, by sentence: the only spans that turns 2 and 3 need to look at.
+        spans = torch.unique(torch.stack((found.row, found.start, found.last), dim=1), dim=0)
+        head = self.cascade.relation_turns.subject_head
+        words = self.cascade.subject_inputs(features, tags)
+        position, _, certainty = self._turn(head, words, Pairs(*spans.unbind(1)), self.thresholds.subject)
+        subjects = spans[position]
+        objects = self._turn3(rows, features, entities, tags, spans, subjects)
+        return self._triples(entities, spans, subjects, certainty, objects)
+
+    def _turn(
+        self, head: SpanExtractor, words: Tensor, pairs: Pairs, threshold: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Which of the given spans pass start, end and match: position, label and match probability."""
+        match = head.match(words, pairs).sigmoid()
+        start = head.start(words[pairs.row, pairs.start]).sigmoid()
+        end = head.end(words[pairs.row, pairs.last]).sigmoid()
+        passed = (start >= threshold) & (end >= threshold) & (match >= threshold)
+        position, label = passed.nonzero(as_tuple=True)
+        return position, label, match[position, label]
+
+    def _turn3(
+        self,
+        rows: list[Row],
+        features: Tensor,
+        entities: list[list[Span]],
+        tags: Tensor | None,
+        spans: Tensor,
+        subjects: Tensor,
+    ) -> _Objects:
+        """The objects of all subjects of a batch, as many subjects at a time as the budget holds."""
+        head = self.cascade.relation_turns.object_head
+        parts = []
+        for group, asked_features in self._object_features(rows, features, entities, subjects):
+            queries = Queries(*subjects[group].unbind(1))
+            asked_tags = None if tags is None else tags[:, : asked_features.shape[1]]
+            words = self.cascade.object_inputs(asked_features, asked_tags, queries)
+            query, span = spans_of_queries(spans[:, 0], queries.sentence, len(rows))
+            pairs = Pairs(query, spans[span, 1], spans[span, 2])
+            position, label, score = self._turn(head, words, pairs, self.thresholds.object)
+            parts.append(_Objects(group[query[position]], span[position], label, score))
+        if not parts:
+            none = subjects.new_zeros(0)
+            return _Objects(none, none, none, none.float())
+        return _Objects(
+            query=torch.cat([part.query for part in parts]),
+            span=torch.cat([part.span for part in parts]),
+            label=torch.cat([part.label for part in parts]),
+            score=torch.cat([part.score for part in parts]),
+        )
+
+    def _object_features(
+        self, rows: list[Row], features: Tensor, entities: list[list[Span]], subjects: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Groups of subjects (their positions) with the features that turn 3 reads for them."""
+        if self.collator.fusion.subject != "markers":
+            at_once = max(1, self.batch_words // features.shape[1])
+            for group in torch.arange(len(subjects), device=self.device).split(at_once):
+                yield group, features
+            return
+        marked = [
+            self.collator.with_subject(rows[row], entities[row], (first, last + 1))
+            for row, first, last in subjects.tolist()
+        ]
+        for members in by_word_budget([len(row) for row in marked], self.batch_words):
+            batch = self.collator.pieces.batch([marked[i] for i in members]).to(self.device)
+            yield torch.tensor(members, device=self.device), self.cascade.features(batch)
+
+    def _triples(
+        self,
+        entities: list[list[Span]],
+        spans: Tensor,
+        subjects: Tensor,
+        certainty: Tensor,
+        objects: _Objects,
+    ) -> list[list[Triple]]:
+        """Triples between entities; a triple's score is the subject's probability times the object's."""
+        names = self.collator.schema.relation_types
+        triples: list[list[Triple]] = [[] for _ in entities]
+        heads, tails = subjects[objects.query], spans[objects.span]
+        columns = torch.cat((heads, tails[:, 1:], objects.label[:, None]), dim=1).tolist()
+        scores = (certainty[objects.query] * objects.score).tolist()
+        for (row, first, last, start, end, label), score in zip(columns, scores, strict=True):
+            head = entity_at(entities[row], first, last + 1)
+            tail = entity_at(entities[row], start, end + 1, not_this=head)
+            triples[row].append(Triple(head, names[label], tail, score))
+        return [sorted(found) for found in triples]

@@ -1,0 +1,191 @@
+"""Sentences, documents and what is annotated in them.
+
+There are two levels, and a type for each, so that a word index is never taken for a character offset:
+
+* **inside**, a :class:`Sentence` holds :class:`Span` (entity) and :class:`Triple` (relation) objects, whose
+  positions are half-open word indices of that sentence;
+* **outside**, a :class:`Document` shows :class:`Entity` and :class:`Relation` objects, whose positions are
+  half-open character offsets of its text: ``document.text[e.start:e.end] == e.text``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from cascade_srn.errors import AnnotationError
+
+Offsets = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """An entity inside a sentence: the words ``[start, end)`` and a label.
+
+    Two spans are equal when words and label are; the score is what a model gave, and no part of the identity.
+    """
+
+    start: int
+    end: int
+    label: str
+    score: float | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise AnnotationError(
+                f"the word span [{self.start}, {self.end}) of label {self.label!r} is empty or negative; "
+                "give half-open word indices with 0 <= start < end"
+            )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Triple:
+    """A relation inside a sentence: subject entity, relation type, object entity."""
+
+    head: Span
+    label: str
+    tail: Span
+    score: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words with their character offsets in the document's text, and what is annotated on them.
+
+    Entities may nest, cross and share words; an exact repeat of one is refused. A relation's two entities must
+    be among the entities. An exact repeat of a relation is kept, because published corpora contain some: it
+    changes no score, scores being taken over sets.
+    """
+
+    words: tuple[str, ...]
+    offsets: Offsets
+    entities: tuple[Span, ...] = ()
+    triples: tuple[Triple, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.words) != len(self.offsets):
+            raise AnnotationError(
+                f"a sentence of {len(self.words)} words has {len(self.offsets)} offsets; give one pair a word"
+            )
+        known = set(self.entities)
+        if len(known) != len(self.entities):
+            repeated = next(e for i, e in enumerate(self.entities) if e in self.entities[:i])
+            raise AnnotationError(
+                f"the entity {repeated.label!r} at words [{repeated.start}, {repeated.end}) is given twice; "
+                "remove the repeat"
+            )
+        for entity in self.entities:
+            if entity.end > len(self.words):
+                raise AnnotationError(
+                    f"the entity {entity.label!r} at words [{entity.start}, {entity.end}) ends past the "
+                    f"sentence's {len(self.words)} words; give half-open word indices within the sentence"
+                )
+        for triple in self.triples:
+            for role, argument in (("head", triple.head), ("tail", triple.tail)):
+                if argument not in known:
+                    raise AnnotationError(
+                        f"the {role} of a relation {triple.label!r}, {argument.label!r} at words "
+                        f"[{argument.start}, {argument.end}), is not among the sentence's entities; add it there"
+                    )
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Sequence[str],
+        entities: Iterable[Span] = (),
+        triples: Iterable[Triple] = (),
+        *,
+        at: int = 0,
+    ) -> Sentence:
+        """A sentence whose text is its words joined by single spaces, starting at character ``at``."""
+        offsets = []
+        for word in words:
+            offsets.append((at, at + len(word)))
+            at += len(word) + 1
+        return cls(tuple(words), tuple(offsets), tuple(entities), tuple(triples))
+
+    def annotated(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
+        """The same words with other annotations."""
+        return replace(self, entities=tuple(entities), triples=tuple(triples))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entity:
+    """An entity in a document's text: characters ``[start, end)``, a label, the text there, a model's score."""
+
+    start: int
+    end: int
+    label: str
+    text: str = field(default="", compare=False)
+    score: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Relation:
+    """A relation in a document: ``head`` and ``tail`` are two of its entities."""
+
+    head: Entity
+    label: str
+    tail: Entity
+    score: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text, its sentences, and through them its entities and relations.
+
+    Sentences stand in the order of the text; ``id`` is whatever the source calls the document.
+    """
+
+    text: str
+    sentences: tuple[Sentence, ...] = ()
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        at = 0
+        for number, sentence in enumerate(self.sentences):
+            for word, (start, end) in zip(sentence.words, sentence.offsets, strict=True):
+                if start < at or self.text[start:end] != word:
+                    raise AnnotationError(
+                        f"word {word!r} of sentence {number} of document {self.id!r} is said to stand at "
+                        f"characters [{start}, {end}), where the text has {self.text[start:end]!r}; give "
+                        "offsets that rise and match the text"
+                    )
+                at = end
+
+    @classmethod
+    def from_words(cls, sentences: Sequence[Sequence[str]], *, id: str = "") -> Document:
+        """A document without annotations from words: joined by spaces, one sentence a line."""
+        return cls.from_sentences([Sentence.from_words(words) for words in sentences], id=id)
+
+    @classmethod
+    def from_sentences(cls, sentences: Sequence[Sentence], *, id: str = "") -> Document:
+        """A document from annotated words: its text is made of them, joined by spaces, one sentence a line."""
+        placed, at = [], 0
+        for sentence in sentences:
+            placed.append(Sentence.from_words(sentence.words, sentence.entities, sentence.triples, at=at))
+            at += sum(len(word) + 1 for word in sentence.words) or 1
+        text = "\n".join(" ".join(sentence.words) for sentence in sentences)
+        return cls(text, tuple(placed), id)
+
+    @cached_property
+    def entities(self) -> tuple[Entity, ...]:
+        """Entities by character offsets, sentence by sentence, in the order the sentences hold them."""
+        return tuple(self._entity(s, span) for s in self.sentences for span in s.entities)
+
+    @cached_property
+    def relations(self) -> tuple[Relation, ...]:
+        """Relations between :attr:`entities`, sentence by sentence, in the order the sentences hold them."""
+        found = []
+        for sentence in self.sentences:
+            shown = {span: self._entity(sentence, span) for span in sentence.entities}
+            found += [Relation(shown[t.head], t.label, shown[t.tail], t.score) for t in sentence.triples]
+        return tuple(found)
+
+    def _entity(self, sentence: Sentence, span: Span) -> Entity:
+        start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
+        return Entity(start, end, span.label, self.text[start:end], span.score)

@@ -1,0 +1,230 @@
+import json
+
+import pytest
+
+from cascade_srn.data import read_documents, write_documents
+from cascade_srn.errors import AnnotationError, DataError
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+RECORD = {
+    "id": "d1",
+    "text": "Früh: a deep CRF.\nIt works.",
+    "words": [[[0, 4], [4, 5], [6, 7], [8, 12], [13, 16], [16, 17]], [[18, 20], [21, 26], [26, 27]]],
+    "entities": [
+        {"start": 8, "end": 16, "label": "Method", "text": "deep CRF", "score": 0.5},
+        {"start": 18, "end": 20, "label": "Generic"},
+        {"start": 13, "end": 16, "label": "Method", "score": 1},
+    ],
+    "relations": [{"head": 2, "label": "Part-of", "tail": 0, "score": 0.25}],
+}
+
+
+def test_a_document_with_nested_entities_scores_and_offsets(lines_file):
+    (document,) = read_documents(lines_file(RECORD))
+    assert (document.id, document.text) == ("d1", RECORD["text"])
+    assert document.sentences[0].words == ("Früh", ":", "a", "deep", "CRF", ".")
+    assert document.sentences[0].offsets == tuple(map(tuple, RECORD["words"][0]))
+    assert [(e.text, e.start, e.end, e.label, e.score) for e in document.entities] == [
+        ("deep CRF", 8, 16, "Method", 0.5),
+        ("CRF", 13, 16, "Method", 1.0),
+        ("It", 18, 20, "Generic", None),
+    ]
+    assert [(r.head.text, r.label, r.tail.text, r.score) for r in document.relations] == [
+        ("CRF", "Part-of", "deep CRF", 0.25)
+    ]
+
+
+def test_annotations_and_id_may_be_absent_and_other_fields_are_noted(lines_file):
+    stream = read_documents(lines_file({"text": "ab", "words": [[[0, 2]]], "entites": []}))
+    assert [(d.id, d.entities, d.relations) for d in stream] == [("", (), ())]
+    assert stream.report.noted == {"field 'entites' not read": 1}
+
+
+def test_words_come_from_the_segmenter_where_they_are_absent(lines_file, segmenter, changed):
+    stream = read_documents(lines_file(changed(RECORD, ("words",), ...)), segmenter=segmenter)
+    assert list(stream) == list(read_documents(lines_file(RECORD)))
+    assert stream.report.noted == {"words made by the segmenter": 1}
+
+
+def test_words_that_are_given_are_not_made_anew(lines_file):
+    def segmenter(text):
+        raise AssertionError(text)
+
+    assert len(list(read_documents(lines_file(RECORD), segmenter=segmenter))) == 1
+
+
+def test_a_segmenter_that_goes_wrong_is_named(lines_file, changed):
+    path = lines_file(changed(RECORD, ("words",), ...))
+    with pytest.raises(
+        DataError, match=r"words made by the segmenter\[0\]\[1\] is \(2, 99\), but offsets from 0 to 27"
+    ):
+        list(read_documents(path, segmenter=lambda text: [[(0, 2), (2, 99)]]))
+
+
+DOCUMENT_FAULTS = [
+    (("text",), ..., "missing field", r"without the field 'text'"),
+    (("text",), 3, "wrong type", r"text is 3, but a string was expected"),
+    (("text",), "\udc00", "lone surrogate", r"text is '.udc00', which holds half a surrogate pair"),
+    (("id",), True, "wrong type", r"id is True, but a string was expected"),
+    (("words",), "Früh", "wrong type", r"words is 'Früh', but a list was expected"),
+    (("entities",), {"start": 0}, "wrong type", r"entities is \{'start': 0\}, but a list was expected"),
+    (("relations",), "none", "wrong type", r"relations is 'none', but a list was expected"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "kind", "message"), DOCUMENT_FAULTS)
+def test_a_bad_document_is_refused_or_skipped(lines_file, lenient, changed, path, value, kind, message):
+    file = lines_file(RECORD, changed(RECORD, path, value))
+    with pytest.raises(DataError, match=r"data.json, line 2.*: .*" + message):
+        list(read_documents(file))
+    documents, report = lenient(file)
+    assert documents == list(read_documents(lines_file(RECORD)))
+    assert report.skipped == {f"document: {kind}": 1}
+
+
+SENTENCE_FAULTS = [
+    ([18, 20], "wrong type", r"words\[1\]\[0\] is 18, but a list was expected"),
+    ([[18, 20, 21]], "wrong length", r"words\[1\]\[0\] is \[18, 20, 21\], a list of 3, but 2 items"),
+    ([[18, 20.0]], "wrong type", r"words\[1\]\[0\]\[1\] is 20.0, but an integer"),
+    ([[18, 18]], "end before start", r"words\[1\]\[0\] is \[18, 18\], which ends at 18, not after its start"),
+    ([[18, 28]], "index out of range", r"words\[1\]\[0\] is \[18, 28\], but offsets from 0 to 27 were expected"),
+    (
+        [[16, 17]],
+        "words out of order",
+        r"words\[1\]\[0\] is \[16, 17\], which starts before the previous word's end at 17",
+    ),
+    ([[18, 20], [19, 21]], "words out of order", r"words\[1\]\[1\] is \[19, 21\], which starts before .* end at 20"),
+]
+
+
+@pytest.mark.parametrize(("value", "kind", "message"), SENTENCE_FAULTS)
+def test_bad_words_are_refused_or_their_sentence_skipped(lines_file, lenient, changed, value, kind, message):
+    file = lines_file(changed(RECORD, ("words", 1), value))
+    with pytest.raises(DataError, match=r"data.json, line 1, document 'd1': " + message):
+        list(read_documents(file))
+    (document,), report = lenient(file)
+    assert len(document.sentences) == 1
+    assert [e.text for e in document.entities] == ["deep CRF", "CRF"]
+    assert report.skipped == {f"sentence: {kind}": 1, "entity: touches no word": 1}
+
+
+ENTITY_FAULTS = [
+    ({"start": "0", "end": 4, "label": "X"}, "wrong type", r"entities\[3\].start is '0', but an integer"),
+    ({"start": 0, "end": 4.0, "label": "X"}, "wrong type", r"entities\[3\].end is 4.0, but an integer"),
+    ({"start": False, "end": 4, "label": "X"}, "wrong type", r"entities\[3\].start is False, but an integer"),
+    ({"start": 0, "end": 4}, "missing field", r"entities\[3\] is .*, without the field 'label'"),
+    ({"start": 0, "end": 4, "label": None}, "missing field", r"without the field 'label'"),
+    ({"start": 0, "end": 4, "label": "\t"}, "blank label", r"entities\[3\].label is '.t', but the name of a type"),
+    ({"start": 0, "end": 4, "label": "X", "score": "1"}, "wrong type", r"score is '1', but a finite number"),
+    ({"start": 0, "end": 4, "label": "X", "text": "Fruh"}, "text mismatch", r"'Fruh', but 'Früh' stands there"),
+    ({"start": 4, "end": 0, "label": "X"}, "end before start", r"ends at 0, not after its start 4"),
+    ({"start": 0, "end": 28, "label": "X"}, "index out of range", r"from 0 to 27 .* there being 27 characters"),
+    ({"start": 8, "end": 16, "label": "Method"}, "duplicate", r"'Method' at words \[3, 5\) of sentence 0 a second"),
+]
+
+
+@pytest.mark.parametrize(("item", "kind", "message"), ENTITY_FAULTS)
+def test_a_bad_entity_is_refused_or_skipped(lines_file, lenient, changed, item, kind, message):
+    file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
+    with pytest.raises(DataError, match=r"data.json, line 1, document 'd1': .*" + message):
+        list(read_documents(file))
+    documents, report = lenient(file)
+    assert report.skipped == {f"entity: {kind}": 1}
+    assert documents == list(read_documents(lines_file(RECORD)))
+
+
+ALIGNMENT_FAULTS = [
+    (9, 16, "not on word boundaries", r"\[9, 16\) 'eep CRF' .*; nearest words: 'deep' \[8, 12\) and 'CRF' \[13, 16\)"),
+    (5, 6, "touches no word", r"\[5, 6\) ' ' of document 'd1' touches no word; .* ':' \[4, 5\) and 'a' \[6, 7\)"),
+    (13, 20, "crosses a sentence boundary", r"\[13, 20\) 'CRF.\\nIt' .* reaches from sentence 0 .* into sentence 1"),
+]
+
+
+@pytest.mark.parametrize(("start", "end", "kind", "message"), ALIGNMENT_FAULTS)
+def test_an_entity_off_the_words_is_refused_or_skipped(lines_file, lenient, changed, start, end, kind, message):
+    item = {"start": start, "end": end, "label": "X"}
+    file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
+    with pytest.raises(AnnotationError, match=r"data.json, line 1: entities\[3\]: the span " + message):
+        list(read_documents(file))
+    documents, report = lenient(file)
+    assert report.skipped == {f"entity: {kind}": 1}
+    assert documents == list(read_documents(lines_file(RECORD)))
+
+
+def test_expanding_is_counted_in_the_report(lines_file, changed):
+    item = {"start": 9, "end": 15, "label": "X", "text": "eep CR"}
+    stream = read_documents(lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item])), align="expand")
+    (document,) = stream
+    assert document.sentences[0].entities[-1] == Span(3, 5, "X")
+    assert stream.report.noted == {"entity aligned outward to whole words": 1}
+    assert not stream.report.skipped
+
+
+RELATION_FAULTS = [
+    ({"head": 0, "label": "R", "tail": 3}, "missing entity", r"tail is 3, but an index of one of the 3 listed"),
+    ({"head": 0, "label": "R", "tail": 2.0}, "wrong type", r"tail is 2.0, but an integer"),
+    ({"head": 0, "tail": 2}, "missing field", r"without the field 'label'"),
+    ({"head": 0, "label": "R"}, "missing field", r"without the field 'tail'"),
+    ({"head": 0, "label": "R", "tail": 2, "score": True}, "wrong type", r"score is True, but a finite number"),
+    (
+        {"head": 0, "label": "R", "tail": 1},
+        "crosses a sentence boundary",
+        r"head is in sentence 0 and tail in sentence 1",
+    ),
+    ("0 R 1", "wrong type", r"but a JSON object was expected"),
+]
+
+
+@pytest.mark.parametrize(("item", "kind", "message"), RELATION_FAULTS)
+def test_a_bad_relation_is_refused_or_skipped(lines_file, lenient, changed, item, kind, message):
+    file = lines_file(changed(RECORD, ("relations",), [*RECORD["relations"], item]))
+    with pytest.raises(DataError, match=r"data.json, line 1, document 'd1': relations\[1\].*" + message):
+        list(read_documents(file))
+    documents, report = lenient(file)
+    assert report.skipped == {f"relation: {kind}": 1}
+    assert documents == list(read_documents(lines_file(RECORD)))
+
+
+def test_a_relation_without_any_entities(lines_file):
+    record = {"text": "a", "words": [[[0, 1]]], "relations": [{"head": 0, "label": "R", "tail": 0}]}
+    with pytest.raises(DataError, match=r"one of the 0 listed was expected \(none, there being none\)"):
+        list(read_documents(lines_file(record)))
+
+
+def test_a_skipped_entity_takes_its_relations_along(lines_file, lenient, changed):
+    (document,), report = lenient(lines_file(changed(RECORD, ("entities", 0, "start"), 9)))
+    assert report.skipped["relation: needs a skipped entity"] == 1
+    assert report.n_skipped == 2
+    assert document.relations == ()
+
+
+def test_a_repeated_relation_is_kept_and_noted(lines_file, changed):
+    stream = read_documents(lines_file(changed(RECORD, ("relations",), RECORD["relations"] * 3)))
+    assert [len(document.relations) for document in stream] == [3]
+    assert stream.report.noted == {"relation repeated": 2}
+
+
+def test_a_record_is_written_as_documented(lines_file, tmp_path):
+    write_documents(read_documents(lines_file(RECORD)), tmp_path / "out.jsonl")
+    text = (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+    assert text.count("\n") == 1
+    assert "Früh" in text
+    assert json.loads(text) == {
+        **RECORD,
+        "entities": [
+            {"start": 8, "end": 16, "label": "Method", "text": "deep CRF", "score": 0.5},
+            {"start": 13, "end": 16, "label": "Method", "text": "CRF", "score": 1.0},
+            {"start": 18, "end": 20, "label": "Generic", "text": "It"},
+        ],
+        "relations": [{"head": 1, "label": "Part-of", "tail": 0, "score": 0.25}],
+    }
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+@pytest.mark.parametrize("of", ["entity", "relation"])
+def test_a_score_that_is_no_number_is_not_written(tmp_path, score, of):
+    entity = Span(0, 1, "X", score if of == "entity" else None)
+    triples = [Triple(entity, "R", entity, score)] if of == "relation" else []
+    document = Document.from_sentences([Sentence.from_words(["a"], [entity], triples)])
+    with pytest.raises(DataError, match="is no finite number"):
+        write_documents([document], tmp_path / "out.jsonl")
