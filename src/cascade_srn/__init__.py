@@ -1,12 +1,40 @@
-"""Joint entity and relation extraction: a cascade of three span extractions over a selection recurrent network."""
+"""Joint entity and relation extraction: a cascade of three span extractions over a selection recurrent network.
 
-from cascade_srn.config import ModelSettings
-from cascade_srn.data.formats import read_documents, read_schema, write_documents
-from cascade_srn.extractor import Extractor
-from cascade_srn.model import Model
-from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
+Names are imported when they are first used: reading and converting data needs no deep learning library.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from cascade_srn.version import __version__
+
+if TYPE_CHECKING:
+    from cascade_srn.config import ModelSettings, Thresholds
+    from cascade_srn.data import read_documents, read_schema, write_documents
+    from cascade_srn.extractor import Extractor
+    from cascade_srn.model import Model
+    from cascade_srn.schema import Schema
+    from cascade_srn.training import TrainingSettings, train
+    from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
+
+_HOMES = {
+    "Document": "types",
+    "Entity": "types",
+    "Extractor": "extractor",
+    "Model": "model",
+    "ModelSettings": "config",
+    "Relation": "types",
+    "Schema": "schema",
+    "Sentence": "types",
+    "Span": "types",
+    "Thresholds": "config",
+    "TrainingSettings": "training",
+    "Triple": "types",
+    "read_documents": "data",
+    "read_schema": "data",
+    "train": "training",
+    "write_documents": "data",
+}
 
 __all__ = [
     "Document",
@@ -18,9 +46,24 @@ __all__ = [
     "Schema",
     "Sentence",
     "Span",
+    "Thresholds",
+    "TrainingSettings",
     "Triple",
     "__version__",
     "read_documents",
     "read_schema",
+    "train",
     "write_documents",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

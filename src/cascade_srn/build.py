@@ -38,6 +38,7 @@ def _sequence_encoder(settings: ModelSettings, input_width: int) -> SequenceEnco
         settings.hidden_width,
         n_tasks=N_TASKS,
         bidirectional=settings.sequence_encoder == "bisrn",
+        backend=settings.srn_backend,
     )
 
 

@@ -12,6 +12,8 @@ from cascade_srn.errors import ConfigError, did_you_mean
 
 POOLINGS = ("first", "mean", "max")
 SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
+# auto: triton on a GPU where it is installed and covers the shape, else fused.
+SRN_BACKENDS = ("auto", "plain", "fused", "triton")
 MATCHERS = ("mlp", "linear")
 ENTITY_FUSIONS = ("none", "markers", "tags")
 SUBJECT_FUSIONS = ("markers", "tag", "span")
@@ -134,7 +136,7 @@ PRESETS: dict[str, tuple[str, str]] = {
 
 def preset_axes(name: str) -> tuple[str, str]:
     """The two axes that a preset stands for."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(f"there is no fusion preset {name!r}. {did_you_mean(str(name), PRESETS)}")
     return PRESETS[name]
 
@@ -208,6 +210,7 @@ class ModelSettings(Settings):
     encoder: EncoderSettings
     fusion: FusionSettings = field(default_factory=FusionSettings)
     sequence_encoder: str = "srn"
+    srn_backend: str = "auto"
     hidden_width: int = 128
     matcher: str = "mlp"
     matcher_width: int = 128
@@ -218,6 +221,7 @@ class ModelSettings(Settings):
 
     def __post_init__(self) -> None:
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
+        require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)
         require_choice("matcher", self.matcher, MATCHERS)
         require_range("hidden_width", self.hidden_width, 1)
         require_range("matcher_width", self.matcher_width, 1)

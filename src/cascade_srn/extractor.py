@@ -82,8 +82,6 @@ class Extractor:
             place = words.place(entity.start, entity.end)
             spans[place.sentence].append(Span(place.start, place.end, entity.label, entity.score))
         sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
-        for number, sentence in enumerate(sentences):
-            self.schema.check(sentence, f"sentence {number}")
         given = Document(document.text, tuple(sentences), document.id)
         return self.predict([given], given_entities=True, thresholds=thresholds)[0]
 
@@ -96,6 +94,12 @@ class Extractor:
         thresholds: Thresholds | None = None,
     ) -> list[Document]:
         """Documents with the annotations of the model in place of their own (or beside given entities)."""
+        if given_entities:
+            for document in documents:
+                for number, sentence in enumerate(document.sentences):
+                    self.schema.check(
+                        sentence.annotated(sentence.entities, ()), f"sentence {number} of {document.id!r}"
+                    )
         examples = examples_of(documents, self.model.settings.encoder.context_words)
         predictor = self.model.predictor(thresholds=thresholds, batch_words=batch_words)
         found = iter(predictor.predict(examples, given_entities=given_entities))

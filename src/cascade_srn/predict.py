@@ -186,8 +186,13 @@ class Predictor:
         heads, tails = subjects[objects.query], spans[objects.span]
         columns = torch.cat((heads, tails[:, 1:], objects.label[:, None]), dim=1).tolist()
         scores = (certainty[objects.query] * objects.score).tolist()
+        # By their words, so that a sentence in which very much passes is not searched anew for every triple.
+        sharing: dict[tuple[int, int, int], list[Span]] = {}
+        for row, spans_there in enumerate(entities):
+            for span in spans_there:
+                sharing.setdefault((row, span.start, span.end), []).append(span)
         for (row, first, last, start, end, label), score in zip(columns, scores, strict=True):
-            head = entity_at(entities[row], first, last + 1)
-            tail = entity_at(entities[row], start, end + 1, not_this=head)
+            head = entity_at(sharing[row, first, last + 1], first, last + 1)
+            tail = entity_at(sharing[row, start, end + 1], start, end + 1, not_this=head)
             triples[row].append(Triple(head, names[label], tail, score))
         return [sorted(found) for found in triples]

@@ -89,10 +89,12 @@ class Schema:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Schema:
         """The inverse of :meth:`to_dict`; unknown keys and wrong types are refused."""
+        if not isinstance(record, Mapping):
+            raise SchemaError(f"the schema is {record!r}; give a mapping with entity_types and relation_types")
         known = {"entity_types", "relation_types", "symmetric"}
         for key in record:
             if key not in known:
-                raise SchemaError(f"the schema has an unknown key {key!r}. {did_you_mean(key, known)}")
+                raise SchemaError(f"the schema has an unknown key {key!r}. {did_you_mean(str(key), known)}")
         values = {}
         for key in known:
             value = record.get(key, [])

@@ -69,8 +69,8 @@ def _names(names: str) -> frozenset[str]:
 
 # Abbreviations that keep their period, by what may follow. A name, a number or an example follows these:
 _TITLES = _names("Capt Col Dr Gen Gov Hon Lt Mr Mrs Ms Mt Prof Rep Rev Sen Sgt St")
-_BEFORE_MORE = _names("approx avg ca cf e.g eq eqn eqns eqs esp et fig figs i.e incl viz vs")
-# A number follows these, or they are words (no, sec, max) at the end of a sentence:
+_BEFORE_MORE = _names("approx avg ca cf e.g eg eq eqn eqns eqs esp et fig figs i.e ie incl viz vs")
+# A number follows these, or they are words (no, sec, app) at the end of a sentence:
 _BEFORE_NUMBERS = _names(
     "alg app apr art aug ch chap cor dec def defn ex feb jan jul jun lem mar no nos nov oct p pp prop ref "
     "refs sec secs sect sep sept tab thm vol vols"
@@ -92,14 +92,17 @@ _LETTER = rf"[^\W{_HAN}{_MARK}{_JOINER}]"
 _LETTERS = rf"{_LETTER}[^\W{_HAN}]*+"
 # A period before one of these ends a sentence even where the space after it was lost ("this task.However").
 _GLUED = "|".join(sorted(name.capitalize() for name in _OPENERS if len(name) > 1))
+_WITHIN = rf"""(?: [-/'&@]
+  | \.(?! (?<=[^\W\d_][^\W\d_]\.) (?:{_GLUED}) (?!\w) )
+  | (?<=\d):(?=\d)
+  | (?<=\d)(?<!\d\d\d\d),(?=\d\d\d(?!\d)) )"""
 _WORD = re.compile(
     rf"""\s*+(?:
     (?P<url> (?i:(?:https?|ftp)://|www\.) [^\s<>"“”{_HAN}。，、]++ )
   | (?P<run>
       (?: (?<![^\s(\[{{<>=~$,:;/]) [-−] (?=\.?\d) )?+                # a sign, not a hyphen
       (?: (?<![\w.]) \. (?=\d) | (?<!\w) [@#] (?={_LETTER})(?!\d) )?+  # .01, @name, #tag
-      (?: C\+\+ | [CF]\#(?!\w) | {_LETTERS}
-        (?: (?: [-/'&@] | \.(?!(?<=[^\W\d_]{{2}}\.)(?:{_GLUED})(?!\w)) | (?<=\d):(?=\d) | (?<=\d)(?<!\d\d\d\d),(?=\d\d\d(?!\d)) ) {_LETTERS} )*+ )
+      (?: C\+\+ | [CF]\#(?!\w) | {_LETTERS} (?: {_WITHIN} {_LETTERS} )*+ )
     ) (?P<stop> \.(?!\.) )?+
   | ' (?i:s|re|ve|ll|d|m) (?!\w)                                     # cut off, or after a bracket or quote
   | \.{{2,}}+ | [!?]{{2,}}+ | (?P<rule>[-=*~]) (?P=rule)++ | `` | ''
@@ -117,7 +120,6 @@ _NUMBERING = re.compile(r"\s*+(?:[\d(\[#§]|[IVXLC]{2,}+(?!\w)|[B-HJ-Z](?!\w))")
 _CITATION = re.compile(r"\[[\d\s,;–-]{1,40}+\]")
 _ENUMERATOR = re.compile(r"(?:[a-z]|[ivx]{2,5}+)\s?\)")
 _NEXT_WORD = re.compile(r"\s++(\w*+)")
-
 
 _TERMINATORS = frozenset(".!?…؟۔।॥‼⁇⁈⁉")
 _TERMINATORS_WITHOUT_SPACE = frozenset("。！？｡．")

@@ -149,7 +149,8 @@ class Document:
         at = 0
         for number, sentence in enumerate(self.sentences):
             for word, (start, end) in zip(sentence.words, sentence.offsets, strict=True):
-                if start < at or self.text[start:end] != word:
+                # A slice past the end of the text is cut there, so the length is compared as well.
+                if start < at or end - start != len(word) or self.text[start:end] != word:
                     raise AnnotationError(
                         f"word {word!r} of sentence {number} of document {self.id!r} is said to stand at "
                         f"characters [{start}, {end}), where the text has {self.text[start:end]!r}; give "
@@ -181,8 +182,9 @@ class Document:
     def relations(self) -> tuple[Relation, ...]:
         """Relations between :attr:`entities`, sentence by sentence, in the order the sentences hold them."""
         found = []
+        entities = iter(self.entities)
         for sentence in self.sentences:
-            shown = {span: self._entity(sentence, span) for span in sentence.entities}
+            shown = {span: next(entities) for span in sentence.entities}
             found += [Relation(shown[t.head], t.label, shown[t.tail], t.score) for t in sentence.triples]
         return tuple(found)
 

@@ -227,8 +227,7 @@ def test_label_balance(split: str, least: int) -> None:
 
 def test_test_names_are_partly_new() -> None:
     names = {
-        split: {e["text"] for d in CORPUS[split] for e in d["entities"] if e["label"] != "Role"}
-        for split in SPLITS
+        split: {e["text"] for d in CORPUS[split] for e in d["entities"] if e["label"] != "Role"} for split in SPLITS
     }
     for split in ("dev", "test"):
         assert 0.3 <= len(names[split] - names["train"]) / len(names[split]) <= 0.7

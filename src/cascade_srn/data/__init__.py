@@ -9,13 +9,13 @@ from cascade_srn.data.formats import (
     write_documents,
     write_schema,
 )
-from cascade_srn.data.reports import Example, Place, ReadReport
+from cascade_srn.data.reports import Occurrence, Place, ReadReport
 
 __all__ = [
     "FORMATS",
     "DocumentStream",
-    "Example",
     "MisalignedSpan",
+    "Occurrence",
     "Place",
     "ReadReport",
     "WordMap",

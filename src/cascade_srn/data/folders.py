@@ -24,6 +24,8 @@ def replacing_folder(folder: str | Path, *, marker: str) -> Iterator[Path]:
         raise ModelError(f"{str(target)!r} is a file; give the name of a folder to save to")
     if target.is_dir() and any(target.iterdir()) and not (target / marker).is_file():
         raise ModelError(f"{str(target)!r} holds something else; give an empty or a new folder to save to")
+    # Through a link, it is the folder it leads to that is replaced: a link cannot take a folder's place.
+    target = Path(os.path.realpath(target))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))

@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class Occurrence:
     """One thing that was skipped or noted: where it stands, in which field, and the value there."""
 
     place: Place
@@ -61,19 +61,19 @@ class ReadReport:
     relations: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     noted: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[Example]] = field(default_factory=dict)
+    examples: dict[str, list[Occurrence]] = field(default_factory=dict)
 
     @property
     def n_skipped(self) -> int:
         """How many things were left out, of all kinds together."""
         return self.skipped.total()
 
-    def skip(self, kind: str, example: Example) -> None:
+    def skip(self, kind: str, example: Occurrence) -> None:
         """Count something that was left out."""
         self.skipped[kind] += 1
         self._keep(kind, example)
 
-    def note(self, kind: str, example: Example) -> None:
+    def note(self, kind: str, example: Occurrence) -> None:
         """Count something that was read and is worth knowing."""
         self.noted[kind] += 1
         self._keep(kind, example)
@@ -85,7 +85,7 @@ class ReadReport:
         self.entities += sum(len(sentence.entities) for sentence in document.sentences)
         self.relations += sum(len(sentence.triples) for sentence in document.sentences)
 
-    def _keep(self, kind: str, example: Example) -> None:
+    def _keep(self, kind: str, example: Occurrence) -> None:
         kept = self.examples.setdefault(kind, [])
         if len(kept) < EXAMPLES_KEPT:
             kept.append(example)

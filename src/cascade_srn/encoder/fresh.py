@@ -30,12 +30,7 @@ def create_encoder(
 ) -> str:
     """Write a small BERT with a WordPiece vocabulary of these words to a folder, and return the folder."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(
-        words, trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False)
-    )
+    tokenizer = _bare_tokenizer(models.WordPiece(_vocabulary(list(words), special, vocabulary), unk_token="[UNK]"))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
@@ -69,3 +64,25 @@ def create_encoder(
         model.save_pretrained(folder)
         fast.save_pretrained(folder)
     return str(folder)
+
+
+def _bare_tokenizer(model: models.WordPiece) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _vocabulary(words: list[str], special: list[str], size: int) -> dict[str, int]:
+    """The same pieces for the same words, every time.
+
+    The trainer meets the characters inside words in the order of a hash table, and breaks ties by that order; it
+    is given them in a fixed one, as special tokens, which they must not be in the tokenizer that is kept.
+    """
+    tokenizer = _bare_tokenizer(models.WordPiece(unk_token="[UNK]"))
+    clean = (tokenizer.normalizer.normalize_str(word) for word in words)
+    parts = {part for word in clean for part, _ in tokenizer.pre_tokenizer.pre_tokenize_str(word)}
+    inside = sorted({f"##{character}" for part in parts for character in part[1:]})
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=[*special, *inside], show_progress=False)
+    tokenizer.train_from_iterator(words, trainer)
+    return dict(tokenizer.get_vocab())

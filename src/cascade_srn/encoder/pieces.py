@@ -102,6 +102,7 @@ class WordPieces:
         self.prefix, self.suffix = _surroundings(tokenizer)
         self._stand_in = _stand_in(tokenizer)
         self._backend, self._lead = _word_tokenizer(tokenizer)
+        self._special = {i for i, token in self._backend.get_added_tokens_decoder().items() if token.special}
         self.room = limit - len(self.prefix) - len(self.suffix)
         self.overlap = self.room // 4 if overlap is None else overlap
         if self.room < 2 or not 0 <= self.overlap < self.room:
@@ -123,9 +124,13 @@ class WordPieces:
         if new:
             encoded = self._backend.encode_batch([self._lead + word for word in new], add_special_tokens=False)
             # A word of nothing but characters that the tokenizer drops still takes its place in the sentence.
-            known.update((w, tuple(e.ids) or (self._stand_in,)) for w, e in zip(new, encoded, strict=True))
+            known.update((w, self._plain(e.ids) or (self._stand_in,)) for w, e in zip(new, encoded, strict=True))
             self._known = known
         return known
+
+    def _plain(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """No special pieces: a Unigram vocabulary lists them among its own, and finds them in any text."""
+        return tuple(self._stand_in if i in self._special else i for i in ids)
 
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
         """The row of a sentence without markers, with the words around it."""
@@ -224,7 +229,20 @@ def piece_limit(config: Any, tokenizer: Any) -> int:
     return min(limits, default=512)
 
 
-_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"})
+_POSITIONS_AFTER_PADDING = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "ibert",
+        "longformer",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
 
 
 def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:
@@ -250,12 +268,14 @@ def _stand_in(tokenizer: Any) -> int:
 
 def _surroundings(tokenizer: Any) -> tuple[Integers, Integers]:
     """The special pieces that the tokenizer puts before and after a sequence."""
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    full = tokenizer("a")["input_ids"]
-    for at in range(len(full) - len(bare) + 1):
-        if full[at : at + len(bare)] == bare:
-            before, after = full[:at], full[at + len(bare) :]
-            return np.array(before, dtype=np.int64), np.array(after, dtype=np.int64)
+    # Any text will do that is not tokenized to nothing, which depends on the scripts that the vocabulary knows.
+    plain = set(tokenizer.get_vocab()).difference(tokenizer.all_special_tokens)
+    texts = ("a", *(token.strip("#▁Ġ ") for token in sorted(plain)))
+    for text in texts:
+        bare, full = tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer(text)["input_ids"]
+        for at in range(len(full) - len(bare) + 1):
+            if bare and full[at : at + len(bare)] == bare:
+                return np.array(full[:at], dtype=np.int64), np.array(full[at + len(bare) :], dtype=np.int64)
     return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
 

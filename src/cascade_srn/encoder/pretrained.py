@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
@@ -62,7 +64,8 @@ class PretrainedEncoder(nn.Module):
         """Shapes: pieces (n_owned, width), target (n_owned,) rising; returns (n_targets, width)."""
         pooled = pieces.new_zeros(n_targets, pieces.shape[1])
         if self.pooling == "max":
-            return pooled.index_reduce(0, target, pieces, "amax", include_self=False)
+            where = target[:, None].expand_as(pieces)
+            return pooled.scatter_reduce(0, where, pieces, "amax", include_self=False)
         if self.pooling == "first":
             first = torch.ones_like(target, dtype=torch.bool)
             first[1:] = target[1:] != target[:-1]
@@ -73,12 +76,28 @@ class PretrainedEncoder(nn.Module):
 
 def load_tokenizer(name: str) -> Any:
     """The tokenizer of an encoder, by hub id or folder."""
-    return _loaded(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(name, use_fast=True))
+    tokenizer = _loaded(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(name, use_fast=True))
+    # Where there are no tokenizer files, transformers makes a tokenizer that knows special tokens only.
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise ModelError(
+            f"the tokenizer of {name!r} has no vocabulary but special tokens; "
+            "choose an encoder whose folder holds a tokenizer.json"
+        )
+    return tokenizer
 
 
 def load_encoder(name: str, *, pooling: str = "mean") -> PretrainedEncoder:
     """A pretrained encoder in float32, by hub id or folder."""
-    model = _loaded(name, "encoder", lambda: AutoModel.from_pretrained(name, dtype=torch.float32))
+    model, info = _loaded(
+        name, "encoder", lambda: AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+    )
+    # transformers fills gaps with random weights; a pretrained encoder with such gaps is not one.
+    missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise ModelError(
+            f"the encoder {name!r} lacks {len(missing)} of the weights that its config.json asks for, such as "
+            f"{missing[0]!r}; the two files are of different models, or the encoder is of an unsupported family"
+        )
     return PretrainedEncoder(model, pooling=pooling)
 
 
@@ -88,7 +107,7 @@ def encoder_from_config(config: Mapping[str, Any], *, pooling: str = "mean") -> 
     model_type = values.pop("model_type", None)
     try:
         model = AutoModel.from_config(AutoConfig.for_model(model_type, **values))
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError, StrictDataclassError) as error:
         raise ModelError(
             f"the encoder configuration names the model type {model_type!r}, which the installed transformers "
             f"cannot build ({error}); install a version that knows it"
@@ -102,7 +121,10 @@ def add_markers(encoder: PretrainedEncoder, tokenizer: Any, markers: Mapping[str
     ``markers`` maps a marker to a word or two that say what it marks: its vector starts as the mean of the
     vectors of their pieces, shaken a little so that no two markers start equal.
     """
-    describing = {marker: tokenizer(words, add_special_tokens=False)["input_ids"] for marker, words in markers.items()}
+    describing = {
+        marker: tokenizer(f" {words}".rstrip(), add_special_tokens=False)["input_ids"]
+        for marker, words in markers.items()
+    }
     new = [marker for marker in markers if marker not in tokenizer.get_vocab()]
     if not new:
         return
@@ -145,7 +167,15 @@ def _loaded(name: str, what: str, load: Any) -> Any:
     try:
         with quiet_transformers():
             return load()
-    except (OSError, ValueError, KeyError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RuntimeError,
+        SafetensorError,
+        StrictDataclassError,
+    ) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"the {what} {name!r} could not be loaded ({reason}); check the name, or the network if it is a hub id"

@@ -7,45 +7,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.encoder.selection import selection_gates, task_sets
+from cascade_srn.config import SRN_BACKENDS, require_choice
+from cascade_srn.encoder.selection import task_sets
 from cascade_srn.encoder.sequence import SequenceEncoder, padding_mask, reverse_sequences
-
-
-def srn_scan(
-    projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int
-) -> Tensor:
-    """Run the recurrent part of the SRN over all time steps, from zero states.
-
-    ``projected`` holds the input's share of every gate, bias included, in the order f, o, ĉ, master gates of
-    the history (one a task), master gates of the candidate (one a task). Numbers in comments are the paper's
-    equations.
-
-    Shapes:
-        projected: (batch, length, (3 + 2 * n_tasks) * hidden)
-        recurrent_weight: (hidden, (3 + 2 * n_tasks) * hidden)
-        cell_weight: (n_sets * hidden, hidden), cell_bias: (hidden,)
-        returns: the memories, (batch, length, n_sets, hidden), with n_sets = 2 ** n_tasks − 1
-    """
-    batch = projected.shape[0]
-    hidden = recurrent_weight.shape[0]
-    h = projected.new_zeros(batch, hidden)
-    c = projected.new_zeros(batch, hidden)
-    memories = []
-    for step in projected.unbind(1):
-        gates = torch.addmm(step, h, recurrent_weight)
-        f, o = gates[:, : 2 * hidden].sigmoid().chunk(2, dim=1)  # (1)
-        candidate = gates[:, 2 * hidden : 3 * hidden].tanh()  # (1): ĉ
-        history = f * c  # (2): c̃
-        # (3), for the history and for the candidate at once: (n_tasks, batch, 2, hidden)
-        masters = gates[:, 3 * hidden :].sigmoid().view(batch, 2, n_tasks, hidden).permute(2, 0, 1, 3)
-        selected = selection_gates(masters) * torch.stack((history, candidate), dim=1)  # (4), (5)
-        memory = selected.sum(dim=2).transpose(0, 1)  # (6), (7): (batch, n_sets, hidden)
-        c = torch.addmm(cell_bias, memory.flatten(1), cell_weight)  # (8)
-        h = o * c.tanh()  # (9)
-        memories.append(memory)
-    if not memories:
-        return projected.new_zeros(batch, 0, len(task_sets(n_tasks)), hidden)
-    return torch.stack(memories, dim=1)
+from cascade_srn.encoder.srn_backends import run_scan
 
 
 class SelectionRecurrentCell(nn.Module):
@@ -55,8 +20,10 @@ class SelectionRecurrentCell(nn.Module):
     with Selection Recurrent Network", https://arxiv.org/abs/2202.07281.
     """
 
-    def __init__(self, input_width: int, hidden_width: int, *, n_tasks: int) -> None:
+    def __init__(self, input_width: int, hidden_width: int, *, n_tasks: int, backend: str = "auto") -> None:
         super().__init__()
+        require_choice("srn_backend", backend, SRN_BACKENDS)
+        self.backend = backend
         if n_tasks < 2:
             raise ValueError(f"n_tasks is {n_tasks}; an SRN selects between at least two tasks")
         self.n_tasks = n_tasks
@@ -90,7 +57,10 @@ class SelectionRecurrentCell(nn.Module):
         # Whatever stands at padding (even NaN) is cut off before it meets a weight.
         inputs = inputs.masked_fill(~real[:, :, None], 0.0)
         projected = self.input_projection(inputs)
-        memories = srn_scan(projected, self.recurrent_weight, self.cell_weight, self.cell_bias, self.n_tasks)
+        # States stay in the weights' precision whatever autocast makes of the projection before them.
+        with torch.autocast(projected.device.type, enabled=False):
+            weights = self.recurrent_weight, self.cell_weight, self.cell_bias
+            memories = run_scan(self.backend, projected, *weights, self.n_tasks, lengths)
         return memories.tanh().masked_fill(~real[:, :, None, None], 0.0)
 
 
@@ -101,12 +71,22 @@ class SelectionRecurrentNetwork(SequenceEncoder):
     three tasks one independent and three shared ones.
     """
 
-    def __init__(self, input_width: int, hidden_width: int, *, n_tasks: int, bidirectional: bool = False) -> None:
+    def __init__(
+        self,
+        input_width: int,
+        hidden_width: int,
+        *,
+        n_tasks: int,
+        bidirectional: bool = False,
+        backend: str = "auto",
+    ) -> None:
         super().__init__()
-        self.forward_cell = SelectionRecurrentCell(input_width, hidden_width, n_tasks=n_tasks)
-        self.backward_cell = (
-            SelectionRecurrentCell(input_width, hidden_width, n_tasks=n_tasks) if bidirectional else None
-        )
+
+        def cell() -> SelectionRecurrentCell:
+            return SelectionRecurrentCell(input_width, hidden_width, n_tasks=n_tasks, backend=backend)
+
+        self.forward_cell = cell()
+        self.backward_cell = cell() if bidirectional else None
         self.members = [
             [i for i, members in enumerate(task_sets(n_tasks)) if task in members] for task in range(n_tasks)
         ]

@@ -166,8 +166,8 @@ RELATION_FAULTS = [
     ([0, 3, 15, 15, "R"], "crosses a sentence boundary", r"but sentence 0 has the words 0 to 6"),
     ([0, 3, 3, 99, "R"], "index out of range", r"but indices of the document's 17 words"),
     ([0, 3, 3, "R"], "wrong length", r"a list of 4, but 5 to 7 items were expected"),
-    ([0, 3, 3, 3, None], "wrong type", r"relations\[0\]\[1\]\[4\] is None, but a string was expected"),
-    ([0, 3, 3, 3, "R", 0.5, []], "wrong type", r"relations\[0\]\[1\]\[6\] is \[\], but a finite number"),
+    ([0, 3, 3, 3, None], "wrong type", r"\[4\] is None, but a string was expected"),
+    ([0, 3, 3, 3, "R", 0.5, []], "wrong type", r"\[6\] is \[\], but a finite number"),
 ]
 
 

@@ -228,3 +228,10 @@ def test_a_score_that_is_no_number_is_not_written(tmp_path, score, of):
     document = Document.from_sentences([Sentence.from_words(["a"], [entity], triples)])
     with pytest.raises(DataError, match="is no finite number"):
         write_documents([document], tmp_path / "out.jsonl")
+
+
+def test_the_segmenter_of_the_package_is_the_default(lines_file):
+    record = {"text": "A CRF works. It does.", "entities": [{"start": 2, "end": 5, "label": "X", "text": "CRF"}]}
+    (document,) = read_documents(lines_file(record))
+    assert [sentence.words for sentence in document.sentences] == [("A", "CRF", "works", "."), ("It", "does", ".")]
+    assert document.sentences[0].entities == (Span(1, 2, "X"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def read_documents(
     """
     path = Path(path)
     check_align(align)
-    if not path.exists():
+    if not os.path.exists(path):  # unlike Path.exists, False for what cannot be a path
         raise DataError(
             f"{path} does not exist, but a file or folder was expected there; check the path and the working folder"
         )
@@ -78,11 +79,11 @@ def write_documents(documents: Iterable[Document], path: str | Path, format: str
     if isinstance(documents, Document):
         raise DataError("a single Document was given, but a list or stream was expected; pass [document]")
     if format is None:
-        matches = [f for f in FORMATS.values() if path.suffix in f.suffixes or (f is BRAT and path.is_dir())]
+        matches = [f for f in FORMATS.values() if path.suffix in f.suffixes or (f is BRAT and os.path.isdir(path))]
         chosen = _only(matches, path, f"its ending {path.suffix!r}" if path.suffix else "a path without ending")
     else:
         chosen = _named(format)
-    if path.is_dir() and chosen is not BRAT:
+    if os.path.isdir(path) and chosen is not BRAT:
         raise DataError(f"{path} is a folder, but format {chosen.name!r} is a file; give the path of a file")
     chosen.write(_writable(documents), path)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from cascade_srn.data.alignment import Align
-from cascade_srn.data.reports import Example, ReadReport
+from cascade_srn.data.reports import Occurrence, ReadReport
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.types import Document
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Refused(Exception):
     """Something that cannot be read; :meth:`ReadContext.attempt` turns it into an error or a count."""
 
-    def __init__(self, kind: str, message: str, example: Example, error: type[CascadeError] = DataError) -> None:
+    def __init__(self, kind: str, message: str, example: Occurrence, error: type[CascadeError] = DataError) -> None:
         super().__init__(message)
         self.kind = kind
         self.example = example

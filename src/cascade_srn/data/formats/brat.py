@@ -16,7 +16,7 @@ from cascade_srn.data.formats.brat_writing import ONE_LINE, write
 from cascade_srn.data.formats.draft import Draft, Placed, check_text, word_offsets
 from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decoded, opened
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import Example, Place, shown
+from cascade_srn.data.reports import Occurrence, Place, shown
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document
 
@@ -63,7 +63,7 @@ def _ids(folder: Path, context: ReadContext) -> list[str]:
             continue
         inside = path.relative_to(folder)
         if any(part.startswith(".") for part in inside.parts):
-            context.report.note("hidden file not read", Example(Place(str(path)), "", shown(path.name)))
+            context.report.note("hidden file not read", Occurrence(Place(str(path)), "", shown(path.name)))
             continue
         ids.add(inside.as_posix()[: -len(".ann")])
         n_annotated += path.suffix == ".ann"
@@ -82,7 +82,7 @@ def _document(folder: Path, id: str, context: ReadContext) -> Document:
             "missing text file",
             f"{place}: there is an .ann file for {id!r} but no {place.file}, in which its text was expected; "
             "add the text, or remove the .ann file",
-            Example(place, "", repr(id)),
+            Occurrence(place, "", repr(id)),
         )
     text = decoded(data.removeprefix(BYTE_ORDER_MARK), place)
     made = Value(context.segment(text), place, "words made by the segmenter")
@@ -107,7 +107,7 @@ def _bytes(folder: Path, id: str, ending: str) -> tuple[bytes | None, Place]:
 def _lines(folder: Path, id: str, context: ReadContext) -> list[Value]:
     data, place = _bytes(folder, id, ".ann")
     if data is None:
-        context.report.note("text without an .ann file", Example(place, "", repr(id)))
+        context.report.note("text without an .ann file", Occurrence(place, "", repr(id)))
         return []
     lines = decoded(data.removeprefix(BYTE_ORDER_MARK), place).split("\n")
     return [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from cascade_srn.data.formats.files import replacing
+from cascade_srn.data.formats.files import rename, replacing
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Span
 
@@ -106,7 +107,7 @@ def _check_id(id: str, seen: set[str]) -> None:
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``path`` when the block ends well, and else is removed."""
-    if path.exists() and not (path.is_dir() and next(path.iterdir(), None) is None):
+    if os.path.exists(path) and not (path.is_dir() and next(path.iterdir(), None) is None):
         raise DataError(
             f"{path} exists and is not an empty folder, but a new or empty one was expected; give another "
             "path, or empty it"
@@ -120,9 +121,9 @@ def _new_folder(path: Path) -> Iterator[Path]:
         ) from error
     try:
         yield beside
-        if path.exists():
+        if os.path.exists(path):
             path.rmdir()
-        beside.rename(path)
+        rename(beside, path)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from cascade_srn.data.formats.base import ReadContext, Refused, strictly
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import Example, Place, shown
+from cascade_srn.data.reports import Occurrence, Place, shown
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document
 
@@ -43,7 +43,7 @@ def decoded(data: bytes, place: Place) -> str:
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at position {error.start}"
         message = f"{place}: the text is not UTF-8 ({found}), but UTF-8 was expected; save the file as UTF-8"
-        raise Refused("not UTF-8", message, Example(place, "", found)) from None
+        raise Refused("not UTF-8", message, Occurrence(place, "", found)) from None
 
 
 def parsed(text: str, place: Place) -> Value:
@@ -51,13 +51,15 @@ def parsed(text: str, place: Place) -> Value:
     try:
         return Value(json.loads(text, parse_constant=_no_constant), place)
     except (ValueError, RecursionError) as error:
-        early = isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip())
+        early = isinstance(error, json.JSONDecodeError) and (
+            error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        )
         cause = "it ends too early" if early else str(error)
         message = (
             f"{place}: the text {shown(text)} is not valid JSON ({cause}), but a whole JSON value was "
             "expected there; check that the file is complete, and that JSON lines have one record a line"
         )
-        raise Refused("not valid JSON", message, Example(place, "", shown(text))) from None
+        raise Refused("not valid JSON", message, Occurrence(place, "", shown(text))) from None
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -120,7 +122,7 @@ def to_json(value: Any) -> str:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write bytes to, which replaces ``path`` when the block ends well, and else is removed."""
     path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not path.is_file():
         raise DataError(f"{path} is no regular file, but a file to write was expected; give another path")
     beside = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
@@ -132,13 +134,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     try:
         with handle:
             yield handle
-        _rename(beside, path)
+        rename(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
 
 
-def _rename(beside: Path, path: Path) -> None:
+def rename(beside: Path, path: Path) -> None:
+    """Put what was written beside a path in its place."""
     try:
         os.replace(beside, path)
     except OSError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cascade_srn.data.formats.base import ReadContext, Refused
-from cascade_srn.data.reports import Example, Place, shown
+from cascade_srn.data.reports import Occurrence, Place, shown
 from cascade_srn.errors import CascadeError, DataError
 
 
@@ -29,9 +29,9 @@ class Value:
         """The refusal of this value in words of the caller's own, which must name the place."""
         return Refused(kind, message, self.example(), error)
 
-    def example(self) -> Example:
+    def example(self) -> Occurrence:
         """This value as a report shows it."""
-        return Example(self.place, self.path, shown(self.raw))
+        return Occurrence(self.place, self.path, shown(self.raw))
 
     def identified(self, name: str) -> Value:
         """This record, named in messages by the id in its field ``name`` where it has one."""

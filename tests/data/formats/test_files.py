@@ -1,0 +1,148 @@
+import os
+
+import pytest
+
+from cascade_srn.data import read_documents, write_documents
+from cascade_srn.data.formats.files import replacing
+from cascade_srn.errors import DataError
+from cascade_srn.types import Document
+
+GOOD = b'{"id": "g", "text": "ab", "words": [[[0, 2]]]}\n'
+
+
+@pytest.fixture
+def data(tmp_path):
+    def make(content, name="data.jsonl"):
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    return make
+
+
+LINE_FAULTS = [
+    (b'{"id": "x", "text": "a', "not valid JSON", r"line 2: the text .* is not valid JSON \(it ends too early\)"),
+    (b'{"id": "x", "text": "a"', "not valid JSON", r"line 2: .* is not valid JSON \(it ends too early\)"),
+    (b"{'id': 1}", "not valid JSON", r"line 2: .* is not valid JSON \(Expecting property name"),
+    (b'{"text": "a", "score": NaN}', "not valid JSON", r"line 2: .* \(NaN is no JSON number\)"),
+    (b'{"text": ' + b"9" * 5000 + b"}", "not valid JSON", r"line 2: .* is not valid JSON \(Exceeds the limit"),
+    (b"[" * 100_000, "not valid JSON", r"line 2: .* is not valid JSON"),
+    (b'{"text": "caf\xe9"}', "not UTF-8", r"line 2: the text is not UTF-8 \(byte 0xe9 at position 13\)"),
+    (b"[1]", "wrong type", r"line 2: the record is \[1\], but a JSON object was expected"),
+    (b'"text"', "wrong type", r"line 2: the record is 'text', but a JSON object was expected"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind", "message"), LINE_FAULTS)
+@pytest.mark.parametrize("format", ["jsonl", "dygie"])
+def test_a_bad_line_is_refused_or_skipped(data, lenient, line, kind, message, format):
+    good = GOOD if format == "jsonl" else b'{"doc_key": "g", "sentences": [["ab"]]}\n'
+    path = data(good + line + b"\n" + good)
+    with pytest.raises(DataError, match=r"data.jsonl, " + message):
+        list(read_documents(path, format))
+    documents, report = lenient(path, format)
+    assert [document.id for document in documents] == ["g", "g"]
+    assert report.skipped == {f"document: {kind}": 1}
+
+
+def test_a_file_cut_off_within_a_string_ends_too_early(data):
+    with pytest.raises(DataError, match=r"line 2: .* is not valid JSON \(it ends too early\)"):
+        list(read_documents(data(GOOD + GOOD[:11])))
+
+
+def test_line_numbers_count_blank_lines(data):
+    with pytest.raises(DataError, match="line 4: the text"):
+        list(read_documents(data(b"\n" + GOOD + b"  \r\n{"), "jsonl"))
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted(data):
+    path = data(b"\xef\xbb\xbf" + GOOD.replace(b"\n", b"\r\n") * 2)
+    assert [document.id for document in read_documents(path)] == ["g", "g"]
+
+
+def test_a_byte_order_mark_before_an_array_is_accepted(data):
+    path = data(b'\xef\xbb\xbf[{"tokens": ["a"], "orig_id": "s"}]')
+    assert [document.id for document in read_documents(path)] == ["s"]
+
+
+def test_line_separators_within_a_text_do_not_end_a_line(data):
+    path = data('{"text": "a\u2028b\x85c"}\n'.encode())
+    (document,) = read_documents(path, segmenter=lambda text: [])
+    assert document.text == "a\u2028b\x85c"
+
+
+@pytest.mark.parametrize("format", [None, "jsonl", "dygie", "spert"])
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \n\n"])
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_empty_file_is_refused(data, format, content, strict):
+    with pytest.raises(DataError, match=r"data.jsonl is empty, but at least one document was expected"):
+        list(read_documents(data(content), format, strict=strict))
+
+
+@pytest.mark.parametrize("content", [b'[{"tokens": ["a"', b'[{"tokens": ["\xff"]}]'])
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_array_that_cannot_be_parsed_is_refused_whole(data, content, strict):
+    with pytest.raises(DataError, match=r"data.json: the text .*is not (valid JSON|UTF-8)"):
+        list(read_documents(data(content, "data.json"), strict=strict))
+
+
+def test_writing_that_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_text("old")
+
+    def documents():
+        yield Document("a")
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        write_documents(documents(), path)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_writing_streams_and_replaces_at_the_end(tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_text("old")
+    seen = []
+
+    def documents():
+        for id in ("a", "b"):
+            seen.append(path.read_text())
+            yield Document("", (), id)
+
+    write_documents(documents(), path)
+    assert seen == ["old", "old"]
+    assert [document.id for document in read_documents(path)] == ["a", "b"]
+
+
+def test_a_file_can_be_rewritten_from_itself(data):
+    path = data(GOOD * 3)
+    before = list(read_documents(path))
+    write_documents(read_documents(path), path)
+    assert list(read_documents(path)) == before
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "real.jsonl").write_text("old")
+    (tmp_path / "link.jsonl").symlink_to("real.jsonl")
+    write_documents([Document("", (), "a")], tmp_path / "link.jsonl")
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert '"a"' in (tmp_path / "real.jsonl").read_text()
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    (tmp_path / "plain").touch()
+    write_documents([Document("")], tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"out.jsonl cannot be written \(No such file or directory\); check that"):
+        write_documents([], tmp_path / "nowhere" / "out.jsonl")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="is no regular file"), replacing(tmp_path / "pipe"):
+        pytest.fail("nothing may be written")
+    assert (tmp_path / "pipe").is_fifo()

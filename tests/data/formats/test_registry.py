@@ -1,0 +1,165 @@
+import itertools
+import json
+
+import pytest
+
+from cascade_srn.data import FORMATS, read_documents, write_documents
+from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+DYGIE = {"doc_key": "a", "sentences": [["x"]]}
+JSONL = {"id": "a", "text": "x", "words": [[[0, 1]]]}
+SPERT = [{"tokens": ["x"], "orig_id": "a"}]
+
+
+@pytest.mark.parametrize(("record", "format"), [(DYGIE, "dygie"), (JSONL, "jsonl"), (SPERT, "spert")])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_the_format_is_guessed_from_the_content(tmp_path, record, format, indent):
+    path = tmp_path / "data.json"
+    path.write_text("\n" + json.dumps(record, indent=indent))
+    assert read_documents(path).format == format
+
+
+def test_a_quoted_field_name_within_a_text_is_no_clue(tmp_path):
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps({"text": 'the field "sentences": a list'}))
+    assert read_documents(path).format == "jsonl"
+
+
+def test_a_folder_and_an_ann_file_are_brat(tmp_path):
+    (tmp_path / "a.ann").touch()
+    (tmp_path / "a.txt").touch()
+    assert read_documents(tmp_path).format == read_documents(tmp_path / "a.ann").format == "brat"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{"sentences": [["x"]], "text": "x"}', "its content fits dygie and jsonl"),
+        ("John lives in Rome.", "its content fits no known format"),
+        ('{"tokens": ["x"]}', "its content fits no known format"),
+    ],
+)
+def test_what_cannot_be_guessed_lists_the_formats(tmp_path, content, reason):
+    path = tmp_path / "data.json"
+    path.write_text(content)
+    expected = rf"the format of .*data.json cannot be guessed: {reason}; pass the one it is in. Formats: .*"
+    with pytest.raises(DataError, match=expected + r'format="dygie" .*format="spert" .*"brat" .*"jsonl"'):
+        read_documents(path)
+
+
+def test_a_folder_without_documents_cannot_be_guessed(tmp_path):
+    with pytest.raises(DataError, match="cannot be guessed: its content fits no known format"):
+        read_documents(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "format"), [("o.jsonl", "jsonl"), ("o.ann", "brat"), ("folder", "brat")])
+def test_the_format_to_write_is_guessed_from_the_path(tmp_path, name, format):
+    (tmp_path / "folder").mkdir()
+    write_documents([Document("", (), "a")], tmp_path / name)
+    assert read_documents(tmp_path / name, segmenter=lambda text: []).format == format
+
+
+@pytest.mark.parametrize(("name", "clue"), [("o.json", "its ending '.json'"), ("o", "a path without ending")])
+def test_a_path_that_does_not_tell_lists_the_formats(tmp_path, name, clue):
+    with pytest.raises(DataError, match=rf'cannot be guessed: {clue} fits no known format; pass .*format="dygie"'):
+        write_documents([], tmp_path / name)
+
+
+@pytest.mark.parametrize("call", [read_documents, lambda path, format: write_documents([], path, format)])
+def test_an_unknown_format_is_refused(tmp_path, call):
+    (tmp_path / "a").touch()
+    with pytest.raises(DataError, match=r"there is no format 'dygi'. Did you mean 'dygie'\? Formats: "):
+        call(tmp_path / "a", "dygi")
+
+
+@pytest.mark.parametrize("format", [None, *FORMATS])
+def test_a_missing_path_is_refused_at_once(tmp_path, format):
+    with pytest.raises(DataError, match=r"nowhere.json does not exist, but a file or folder was expected"):
+        read_documents(tmp_path / "nowhere.json", format)
+
+
+@pytest.mark.parametrize("format", ["dygie", "spert", "jsonl"])
+def test_a_folder_is_no_file(tmp_path, format):
+    with pytest.raises(DataError, match=f"is a folder, but format '{format}' is a file; give the path of a file"):
+        read_documents(tmp_path, format)
+    with pytest.raises(DataError, match=f"is a folder, but format '{format}' is a file; give the path of a file"):
+        write_documents([], tmp_path, format)
+
+
+def test_an_unknown_way_of_aligning_is_refused_at_once(tmp_path):
+    with pytest.raises(ConfigError, match=r"align='exactly' is no way of aligning. Did you mean 'exact'"):
+        read_documents(tmp_path, align="exactly")
+
+
+def test_a_text_in_place_of_a_path_is_refused(tmp_path):
+    with pytest.raises(DataError, match="does not exist, but a file or folder was expected"):
+        read_documents("John lives in Rome. " * 300)
+    with pytest.raises(DataError, match=r"cannot be written \(File name too long\)"):
+        write_documents([], tmp_path / ("x" * 300 + ".jsonl"))
+
+
+def test_a_stream_can_be_read_again_with_a_fresh_report(lines_file):
+    stream = read_documents(lines_file(DYGIE, {"doc_key": "b", "sentences": 3}), strict=False)
+    assert list(stream) == list(stream)
+    report = stream.report
+    assert (report.documents, report.n_skipped) == (1, 1)
+    iter(stream)
+    assert (stream.report.documents, stream.report.n_skipped, report.documents) == (0, 0, 1)
+
+
+def test_a_stream_is_lazy(lines_file):
+    stream = iter(read_documents(lines_file(DYGIE, {"doc_key": "b", "sentences": 3})))
+    assert next(stream).id == "a"
+    with pytest.raises(DataError, match="line 2, document 'b'"):
+        next(stream)
+
+
+def test_a_stream_says_what_it_is(lines_file):
+    shown = repr(read_documents(lines_file(DYGIE), align="expand"))
+    assert "data.json', format='dygie', strict=True, align='expand'): iterate to read, then see .report" in shown
+
+
+def test_a_file_that_disappears_between_passes_is_named(lines_file):
+    path = lines_file(DYGIE)
+    stream = read_documents(path)
+    path.unlink()
+    with pytest.raises(DataError, match=r"data.json does not exist, but a file was expected"):
+        list(stream)
+
+
+def test_a_single_document_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"pass \[document\]"):
+        write_documents(Document("a"), tmp_path / "o.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (Document.from_words([["a", ""]], id="d"), "document 'd' has an empty word"),
+        (Document.from_words([["\ud800"]], id="d"), "document 'd' holds half a surrogate pair"),
+        (Document.from_sentences([Sentence.from_words(["a"], [Span(0, 1, " ")])], id="d"), "has a blank label"),
+    ],
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_could_not_be_read_back_is_not_written(tmp_path, document, message, format):
+    with pytest.raises(DataError, match=message):
+        write_documents([document], tmp_path / "out", format)
+    assert list(tmp_path.iterdir()) == []
+
+
+def corpus():
+    """Documents that every format can hold: of one sentence, words with single spaces between them."""
+    outer, inner, other = Span(0, 3, "Method"), Span(1, 2, "Task"), Span(3, 4, "Métrica")
+    triples = [Triple(outer, "Used-for", other), Triple(inner, "Part-of", outer), Triple(inner, "Part-of", outer)]
+    first = Sentence.from_words(["Ein", "tiefes", "Netz", "über", "alles"], [other, outer, inner], triples)
+    return [Document.from_sentences([first], id="a"), Document.from_words([["nothing", "here"]], id="b")]
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(FORMATS, repeat=2)))
+def test_what_every_format_holds_survives_every_pair(tmp_path, segmenter, first, second):
+    write_documents(corpus(), tmp_path / "1", first)
+    write_documents(read_documents(tmp_path / "1", segmenter=segmenter), tmp_path / "2", second)
+    stream = read_documents(tmp_path / "2", segmenter=segmenter)
+    assert stream.format == second
+    assert list(stream) == corpus()

@@ -1,0 +1,196 @@
+import pytest
+import torch
+from tests.small_models import (
+    EMPTY,
+    NESTED,
+    NO_ENTITY,
+    NO_RELATION,
+    SAME_SPAN,
+    SENTENCES,
+    SHARED_SUBJECT,
+    SYMMETRIC,
+    examples,
+    small_model,
+)
+
+from cascade_srn.config import PRESETS
+from cascade_srn.data.collate import candidate_subjects, gold_subjects, queries_of
+from cascade_srn.data.examples import Example
+from cascade_srn.errors import ConfigError
+from cascade_srn.types import Triple
+
+SOME = (NESTED, SAME_SPAN, NO_ENTITY, SHARED_SUBJECT)
+METRIC, TASK, THING = 0, 1, 2
+COMPARE, PART_OF, USED_FOR = 0, 1, 2
+
+
+def rows_of(labels):
+    """Spans as (row, start, last, label)."""
+    return list(zip(*(c.tolist() for c in (labels.row, labels.start, labels.last, labels.label)), strict=True))
+
+
+def asked(queries):
+    """Queries as (sentence, start, last)."""
+    return list(zip(*(c.tolist() for c in (queries.sentence, queries.start, queries.last)), strict=True))
+
+
+@pytest.fixture(scope="module", params=sorted(PRESETS))
+def collator(request):
+    return small_model(request.param).collator
+
+
+def test_labels_are_the_same_whatever_the_fusion(collator):
+    batch = collator.training_batch(examples(SOME))
+    assert batch.n_sentences == 4
+    assert batch.lengths.tolist() == [6, 4, 5, 10]
+    assert rows_of(batch.entities) == [
+        (0, 0, 3, THING),
+        (0, 1, 2, TASK),
+        (0, 5, 5, THING),
+        (1, 0, 0, METRIC),
+        (1, 0, 0, TASK),
+        (1, 3, 3, THING),
+        (3, 1, 1, THING),
+        (3, 3, 3, TASK),
+        (3, 5, 5, TASK),
+        (3, 7, 8, THING),
+    ]
+    assert rows_of(batch.given) == rows_of(batch.entities)
+    # Two labels on the same words, or two relations of one subject, still make one subject.
+    assert rows_of(batch.subjects) == [(0, 0, 3, 0), (0, 5, 5, 0), (1, 0, 0, 0), (3, 1, 1, 0)]
+    assert asked(batch.queries) == [
+        (0, 0, 3),
+        (0, 1, 2),
+        (0, 5, 5),
+        (1, 0, 0),
+        (1, 3, 3),
+        (3, 1, 1),
+        (3, 3, 3),
+        (3, 5, 5),
+        (3, 7, 8),
+    ]
+    # By query: the first is sentence 0's (0, 3), the sixth sentence 3's (1, 1).
+    assert rows_of(batch.objects) == [
+        (0, 1, 2, USED_FOR),
+        (2, 0, 3, PART_OF),
+        (3, 3, 3, USED_FOR),
+        (3, 0, 0, PART_OF),
+        (5, 3, 3, USED_FOR),
+        (5, 7, 8, PART_OF),
+    ]
+
+
+def test_only_gold_subjects_are_asked_about_in_the_ablation(collator):
+    batch = collator.training_batch(examples(SOME), candidates="subjects")
+    assert asked(batch.queries) == [(0, 0, 3), (0, 5, 5), (1, 0, 0), (3, 1, 1)]
+    assert rows_of(batch.objects) == [
+        (0, 1, 2, USED_FOR),
+        (1, 0, 3, PART_OF),
+        (2, 3, 3, USED_FOR),
+        (2, 0, 0, PART_OF),
+        (3, 3, 3, USED_FOR),
+        (3, 7, 8, PART_OF),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("preset", "candidates", "n_rows", "subject_rows", "object_rows"),
+    [
+        # One encoding a sentence.
+        ("swift", "entities", 4, [0, 1, 2, 3], [0, 1, 2, 3]),
+        ("late", "entities", 4, [0, 1, 2, 3], [0, 1, 2, 3]),
+        # A second one with the entities marked.
+        ("hybrid", "entities", 8, [4, 5, 6, 7], [4, 5, 6, 7]),
+        # And one for each candidate subject.
+        ("early", "entities", 8 + 9, [4, 5, 6, 7], list(range(8, 17))),
+        ("early", "subjects", 8 + 4, [4, 5, 6, 7], list(range(8, 12))),
+        ("subject-marker", "entities", 4 + 9, [0, 1, 2, 3], list(range(4, 13))),
+        ("subject-marker", "subjects", 4 + 4, [0, 1, 2, 3], list(range(4, 8))),
+    ],
+)
+def test_which_rows_a_batch_has(preset, candidates, n_rows, subject_rows, object_rows):
+    batch = small_model(preset).collator.training_batch(examples(SOME), candidates=candidates)
+    assert batch.rows.item_lengths.shape[0] == n_rows
+    assert batch.subject_rows.tolist() == subject_rows
+    assert batch.object_rows.tolist() == object_rows
+
+
+def test_the_rows_show_what_each_turn_may_know():
+    collator = small_model("early").collator
+    rows = collator.training_batch(examples((NESTED, NO_RELATION))).rows
+    # Turn 1: words alone. Turn 2: two markers an entity. Turn 3: two more for the subject.
+    assert rows.item_lengths.tolist() == [6, 4, 12, 6, 14, 14, 14, 8]
+    assert rows.word_lengths.tolist() == [6, 4, 6, 4, 6, 6, 6, 4]
+    # [Thing_S] neural [Task_S] speech recognition [Task_E] systems [Thing_E] need [Thing_S] data [Thing_E]
+    assert rows.word_items[2].tolist() == [1, 3, 4, 6, 8, 10]
+    # Query 1 is "speech recognition": its markers stand innermost.
+    assert rows.word_items[5].tolist() == [1, 4, 5, 8, 10, 12]
+    rows = small_model("subject-marker").collator.training_batch(examples((NESTED,))).rows
+    assert rows.item_lengths.tolist() == [6, 8, 8, 8]
+    assert rows.word_items[2].tolist() == [0, 2, 3, 5, 6, 7]
+
+
+def test_an_entity_model_gets_turn_1_alone(collator):
+    batch = collator.training_batch(examples(SOME), joint=False)
+    assert batch.rows.item_lengths.tolist() == [6, 4, 5, 10]
+    assert len(batch.queries) == 0
+    assert rows_of(batch.objects) == []
+    assert rows_of(batch.entities) == rows_of(collator.training_batch(examples(SOME)).entities)
+
+
+def test_sentences_without_entities_ask_nothing(collator):
+    batch = collator.training_batch(examples((NO_ENTITY, EMPTY)))
+    assert batch.lengths.tolist() == [5, 0]
+    for labels in (batch.entities, batch.given, batch.subjects, batch.objects):
+        assert rows_of(labels) == []
+        assert labels.row.dtype == torch.long
+    assert asked(batch.queries) == []
+
+
+def test_a_repeated_relation_changes_nothing(collator):
+    twice = SYMMETRIC.annotated(SYMMETRIC.entities, SYMMETRIC.triples * 2)
+    batch = collator.training_batch(examples((twice,)))
+    assert set(rows_of(batch.objects)) == {(0, 2, 2, COMPARE)}
+    assert rows_of(batch.subjects) == [(0, 0, 0, 0)]
+
+
+def test_unknown_candidates_are_refused(collator):
+    with pytest.raises(ConfigError, match=r"candidates is 'subject', not one of entities, subjects\. .* 'subjects'\?"):
+        collator.training_batch(examples(SOME), candidates="subject")
+
+
+def test_subjects_are_spans_each_once_in_order():
+    assert gold_subjects(SAME_SPAN) == [(0, 1)]
+    assert gold_subjects(NESTED) == [(0, 4), (5, 6)]
+    assert gold_subjects(NO_RELATION) == []
+    assert candidate_subjects(SAME_SPAN, "entities") == [(0, 1), (3, 4)]
+    assert candidate_subjects(NO_RELATION, "entities") == [(2, 4)]
+    assert candidate_subjects(NO_RELATION, "subjects") == []
+    head, tail = NESTED.entities[2], NESTED.entities[1]
+    backwards = NESTED.annotated(NESTED.entities[::-1], [Triple(head, "part-of", tail), *NESTED.triples])
+    assert candidate_subjects(backwards, "entities") == [(0, 4), (1, 3), (5, 6)]
+
+
+def test_queries_hold_last_words():
+    queries = queries_of([[(0, 2)], [], [(1, 2), (0, 3)]])
+    assert asked(queries) == [(0, 0, 1), (2, 1, 1), (2, 0, 2)]
+    assert len(queries_of([[], []])) == 0
+
+
+def test_context_goes_to_the_encoder_alone():
+    collator = small_model("early").collator
+    bare, around = Example(NESTED), Example(NESTED, ("tagger", "parser"), ("data",))
+    without, within = (collator.training_batch([example]).rows for example in (bare, around))
+    extra = sum(len(collator.pieces.row([word]).pieces) for word in ("tagger", "parser", "data"))
+    assert within.piece_mask.sum(1).tolist() == [n + extra for n in without.piece_mask.sum(1).tolist()]
+    assert within.item_lengths.tolist() == without.item_lengths.tolist()
+    assert torch.equal(within.word_items, without.word_items)
+
+
+def test_a_batch_moves_to_a_device_with_all_it_holds():
+    batch = small_model("early").collator.training_batch(examples(SENTENCES)).to("meta")
+    for labels in (batch.entities, batch.given, batch.subjects, batch.objects):
+        assert labels.row.device == labels.label.device == torch.device("meta")
+    tensors = (batch.rows.piece_ids, batch.lengths, batch.subject_rows, batch.object_rows, batch.queries.last)
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert batch.n_sentences == len(SENTENCES)

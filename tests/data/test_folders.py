@@ -1,0 +1,147 @@
+import os
+import stat
+
+import pytest
+
+from cascade_srn.data.folders import replacing_folder
+from cascade_srn.errors import ModelError
+
+MARKER = "config.json"
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / MARKER).write_text("old")
+    (folder / "leftover").write_text("old")
+    return folder
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def fill(target, text="new"):
+    (target / MARKER).write_text(text)
+
+
+def test_a_new_folder_appears_with_its_parents(tmp_path):
+    folder = tmp_path / "a" / "b" / "model"
+    with replacing_folder(folder, marker=MARKER) as fresh:
+        fill(fresh)
+        assert not folder.exists()
+    assert contents(folder) == {MARKER: "new"}
+    assert os.listdir(folder.parent) == ["model"]
+
+
+def test_a_model_is_replaced_whole(model):
+    with replacing_folder(str(model), marker=MARKER) as fresh:
+        fill(fresh)
+        assert contents(model) == {MARKER: "old", "leftover": "old"}  # until all is written
+    assert contents(model) == {MARKER: "new"}
+    assert os.listdir(model.parent) == ["model"]
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    with replacing_folder(folder, marker=MARKER) as fresh:
+        fill(fresh)
+    assert contents(folder) == {MARKER: "new"}
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_leaves_what_was_there(model, error):
+    def write_half():
+        with replacing_folder(model, marker=MARKER) as fresh:
+            fill(fresh)
+            raise error("full disk")
+
+    with pytest.raises(error, match="full disk"):
+        write_half()
+    assert contents(model) == {MARKER: "old", "leftover": "old"}
+    assert os.listdir(model.parent) == ["model"]
+
+
+def test_an_error_leaves_nothing_where_nothing_was(tmp_path):
+    def write_half():
+        with replacing_folder(tmp_path / "model", marker=MARKER) as fresh:
+            fill(fresh)
+            raise RuntimeError("full disk")
+
+    with pytest.raises(RuntimeError, match="full disk"):
+        write_half()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    (folder / "chapter").write_text("years of work")
+    with (
+        pytest.raises(ModelError, match=r"thesis' holds something else; give an empty or a new folder to save to"),
+        replacing_folder(folder, marker=MARKER),
+    ):
+        pytest.fail("the block must not run")
+    assert contents(folder) == {"chapter": "years of work"}
+    assert os.listdir(tmp_path) == ["thesis"]
+
+
+def test_a_folder_whose_marker_is_itself_a_folder_is_refused(tmp_path):
+    (tmp_path / "thesis" / MARKER).mkdir(parents=True)
+    with pytest.raises(ModelError, match="holds something else"), replacing_folder(tmp_path / "thesis", marker=MARKER):
+        pytest.fail("the block must not run")
+
+
+def test_a_file_is_refused(tmp_path):
+    path = tmp_path / "model"
+    path.write_text("a file")
+    with (
+        pytest.raises(ModelError, match=r"model' is a file; give the name of a folder to save to"),
+        replacing_folder(path, marker=MARKER),
+    ):
+        pytest.fail("the block must not run")
+    assert path.read_text() == "a file"
+
+
+def test_a_file_in_place_of_a_parent_is_refused(tmp_path):
+    (tmp_path / "file").write_text("a file")
+    with (
+        pytest.raises(ModelError, match=r"model' cannot be written \(.+\); choose another folder"),
+        replacing_folder(tmp_path / "file" / "model", marker=MARKER),
+    ):
+        pytest.fail("the block must not run")
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
+def test_a_parent_that_cannot_be_written_to_is_refused(tmp_path):
+    tmp_path.chmod(0o555)
+    try:
+        with (
+            pytest.raises(ModelError, match=r"cannot be written \(Permission denied\); choose another folder"),
+            replacing_folder(tmp_path / "model", marker=MARKER),
+        ):
+            pytest.fail("the block must not run")
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_link_to_a_model_still_leads_to_it(model, tmp_path):
+    link = tmp_path / "best"
+    link.symlink_to(model, target_is_directory=True)
+    with replacing_folder(link, marker=MARKER) as fresh:
+        fill(fresh)
+    assert contents(link) == {MARKER: "new"}
+    assert contents(model) == {MARKER: "new"}
+    assert sorted(os.listdir(tmp_path)) == ["best", "model"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits are a matter of POSIX")
+def test_the_folder_is_as_open_as_any_new_one(tmp_path):
+    (tmp_path / "plain").mkdir()
+    with replacing_folder(tmp_path / "model", marker=MARKER) as fresh:
+        fill(fresh)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "model")]
+    assert modes[0] == modes[1]

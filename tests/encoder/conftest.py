@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.tiny_encoders import FAMILIES, tiny_encoder
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The folder of a family's tiny encoder, written once; not to be changed by a test."""
+    written: dict[str, str] = {}
+
+    def folder(family: str) -> str:
+        if family not in written:
+            written[family] = tiny_encoder(family, tmp_path_factory.mktemp(family))
+        return written[family]
+
+    return folder
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path) -> Callable[[str], Path]:
+    """A family's tiny encoder in a folder that the test may spoil."""
+
+    def folder(family: str) -> Path:
+        return Path(tiny_encoder(family, tmp_path / family))
+
+    return folder

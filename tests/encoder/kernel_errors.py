@@ -1,0 +1,62 @@
+"""Prints, as JSON, how far the kernels are from the plain loop in float64; run by test_srn_kernels.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+
+from cascade_srn.encoder.srn_kernels import triton_srn_scan
+from cascade_srn.encoder.srn_plain import srn_scan
+
+NAMES = ("projected", "recurrent", "cell_weight", "cell_bias")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def errors(kind: str, n_tasks: int, batch: int, length: int, hidden: int) -> dict[str, float]:
+    n_gates, n_sets = 3 + 2 * n_tasks, 2**n_tasks - 1
+    lengths = torch.randint(1, length + 1, (batch,), device=DEVICE)
+    real = (torch.arange(length, device=DEVICE) < lengths[:, None])[:, :, None]
+    bound = hidden**-0.5
+    given = [
+        torch.randn(batch, length, n_gates * hidden, device=DEVICE) * real,
+        (torch.rand(hidden, n_gates * hidden, device=DEVICE) * 2 - 1) * bound,
+        (torch.rand(n_sets * hidden, hidden, device=DEVICE) * 2 - 1) * bound,
+        torch.randn(hidden, device=DEVICE) * 0.1,
+    ]
+    if kind == "bfloat16":
+        given[0] = given[0].bfloat16()
+    ours = [value.clone().requires_grad_() for value in given]
+    exact = [value.double().requires_grad_() for value in given]
+    precision = "ieee" if kind == "exact" else "tf32"
+    found = triton_srn_scan(*ours, n_tasks, lengths, precision)
+    found = found * real[..., None]
+    expected = srn_scan(*exact, n_tasks) * real[..., None]
+    gradient = torch.randn_like(found)
+    found.backward(gradient)
+    expected.backward(gradient.double())
+    measured = {"memories": _relative(found, expected)}
+    for name, a, b in zip(NAMES, ours, exact, strict=True):
+        assert a.grad is not None
+        # With one word only, no weight of the recurrence is used.
+        measured[name] = _relative(a.grad, torch.zeros_like(b) if b.grad is None else b.grad)
+    return {**measured, "padding": _at_padding(ours[0].grad, real)}
+
+
+def _relative(found: torch.Tensor, expected: torch.Tensor) -> float:
+    size = float(expected.norm())
+    return float((found.double() - expected).norm()) / size if size > 0 else float(found.double().norm())
+
+
+def _at_padding(gradient: torch.Tensor | None, real: torch.Tensor) -> float:
+    """What of the input's gradient stands at padding: nothing may."""
+    assert gradient is not None
+    return float(gradient.float().masked_fill(real, 0.0).abs().nan_to_num(nan=1.0).max())
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(torch.seed() % 2**31))
+    cases = json.loads(sys.argv[1])
+    kinds = ("exact", "float32", "bfloat16")
+    print(json.dumps({f"{kind} {case}": errors(kind, *case) for kind in kinds for case in cases}))  # noqa: T201

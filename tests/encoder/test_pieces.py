@@ -1,0 +1,469 @@
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.tiny_encoders import WORDS, tiny_tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import AutoConfig, PreTrainedTokenizerFast, PythonBackend
+
+from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit, window_owners, window_starts
+from cascade_srn.encoder.pretrained import load_tokenizer
+from cascade_srn.errors import ModelError
+
+SENTENCE = [
+    "We",
+    "train",
+    "a",
+    "tagger",
+    "for",
+    "named",
+    "entity",
+    "recognition",
+    ",",
+    "with",
+    "words",
+    "and",
+    "spans",
+    ".",
+]
+BYTE_LEVEL = ("roberta", "modernbert")
+
+# Names of special tokens of all families, and of a marker.
+SPECIAL_NAMES = (
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<pad>", "<unk>", "<mask>"),
+    "[S:S]",
+)
+
+
+@pytest.fixture
+def tokenizer(family: str, encoder_folder: Callable[[str], str]) -> Any:
+    return load_tokenizer(encoder_folder(family))
+
+
+@pytest.fixture
+def bert(encoder_folder: Callable[[str], str]) -> Any:
+    return load_tokenizer(encoder_folder("bert"))
+
+
+def lead(family: str) -> str:
+    """What makes a byte-level tokenizer see the beginning of a word."""
+    return " " if family in BYTE_LEVEL else ""
+
+
+def split(row: Row) -> list[list[int]]:
+    """The pieces of each item."""
+    ends = np.cumsum(row.sizes)
+    return [row.pieces[end - size : end].tolist() for end, size in zip(ends, row.sizes, strict=True)]
+
+
+# Words to pieces ---------------------------------------------------------------------------------------------
+
+
+def test_pieces_of_a_word_are_what_the_tokenizer_gives_for_it(family: str, tokenizer: Any) -> None:
+    row = WordPieces(tokenizer, limit=64).row(SENTENCE)
+    expected = [tokenizer(lead(family) + word, add_special_tokens=False)["input_ids"] for word in SENTENCE]
+    assert split(row) == expected
+    assert max(len(pieces) for pieces in expected) > 1
+    assert len(row) == len(SENTENCE)
+    assert row.word_items.tolist() == list(range(len(SENTENCE)))
+    assert len(row.left) == len(row.right) == 0
+
+
+def test_pieces_of_a_sentence_are_what_the_tokenizer_gives_for_its_text(family: str, tokenizer: Any) -> None:
+    pieces = WordPieces(tokenizer, limit=64)
+    batch = pieces.batch([pieces.row(SENTENCE)])
+    assert batch.piece_ids[0].tolist() == tokenizer(lead(family) + " ".join(SENTENCE))["input_ids"]
+
+
+def test_prefix_and_suffix_are_the_familys_special_pieces(tokenizer: Any) -> None:
+    pieces = WordPieces(tokenizer, limit=64)
+    assert pieces.prefix.tolist() == [tokenizer.cls_token_id]
+    assert pieces.suffix.tolist() == [tokenizer.sep_token_id]
+    assert pieces.room == 62
+    assert pieces.pad_id == tokenizer.pad_token_id
+
+
+@pytest.mark.parametrize("with_markers", [False, True])
+@pytest.mark.parametrize("name", SPECIAL_NAMES)
+def test_a_word_that_spells_a_special_token_is_not_read_as_one(tokenizer: Any, name: str, with_markers: bool) -> None:
+    if with_markers:
+        tokenizer.add_tokens(["[S:S]", "[S:E]"], special_tokens=True)
+        assert tokenizer.convert_tokens_to_ids("[S:S]") != tokenizer.unk_token_id
+    forbidden = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    if with_markers:
+        forbidden |= set(tokenizer.convert_tokens_to_ids(["[S:S]", "[S:E]"]))
+    row = WordPieces(tokenizer, limit=64).row(["We", name, f"a{name}", f"{name}.", "train"])
+    assert len(row) == 5
+    assert forbidden.isdisjoint(row.pieces.tolist())
+
+
+@pytest.mark.parametrize("name", ["[SEP]", "</s>", "[S:S]"])
+def test_a_word_that_spells_a_special_token_is_read_by_its_characters_where_pieces_are_bytes(
+    name: str, encoder_folder: Callable[[str], str]
+) -> None:
+    for family in BYTE_LEVEL:
+        tokenizer = load_tokenizer(encoder_folder(family))
+        tokenizer.add_tokens(["[S:S]"], special_tokens=True)
+        assert tokenizer.decode(WordPieces(tokenizer, limit=64).row([name]).pieces) == f" {name}"
+
+
+@pytest.mark.parametrize("word", ["", " ", "\u200b", "\u00ad", "\x00", "\x07", "\ufeff", "\t\n", "\u0301"])
+def test_a_word_of_nothing_keeps_its_place(tokenizer: Any, word: str) -> None:
+    pieces = WordPieces(tokenizer, limit=64)
+    row = pieces.row(["We", word, "train", word])
+    items = split(row)
+    assert len(items) == 4
+    assert all(items)
+    assert items[1] == items[3]
+    assert [items[0], items[2]] == split(pieces.row(["We", "train"]))
+
+
+@pytest.mark.parametrize("family_of_wordpieces", ["bert", "electra", "mpnet"])
+@pytest.mark.parametrize("word", ["", "\u200b", "\u00ad", "\x07"])
+def test_the_stand_in_is_the_unknown_piece(
+    family_of_wordpieces: str, word: str, encoder_folder: Callable[[str], str]
+) -> None:
+    tokenizer = load_tokenizer(encoder_folder(family_of_wordpieces))
+    assert tokenizer(word, add_special_tokens=False)["input_ids"] == []
+    assert WordPieces(tokenizer, limit=64).row([word]).pieces.tolist() == [tokenizer.unk_token_id]
+
+
+def test_no_words_give_an_empty_row_and_a_window_without_items(tokenizer: Any) -> None:
+    pieces = WordPieces(tokenizer, limit=64)
+    row = pieces.row([])
+    assert len(row) == len(row.pieces) == 0
+    batch = pieces.batch([row, pieces.row(["We"])])
+    assert batch.piece_ids[0, :2].tolist() == [tokenizer.cls_token_id, tokenizer.sep_token_id]
+    assert batch.item_lengths.tolist() == [0, 1]
+    assert batch.target.tolist() == [0 + batch.n_items] * len(pieces.row(["We"]).pieces)
+
+
+# Remembering words -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("remember", [0, 1, 3, 1000])
+def test_forgetting_words_changes_nothing_but_the_memory(bert: Any, remember: int) -> None:
+    plenty, short = WordPieces(bert, limit=64), WordPieces(bert, limit=64, remember=remember)
+    for start in (0, 5, 2, 0, 9):
+        words = WORDS[start : start + 4]
+        expected, received = plenty.row(words, left=WORDS[:2]), short.row(words, left=WORDS[:2])
+        assert split(received) == split(expected)
+        assert received.left.tolist() == expected.left.tolist()
+        assert len(short._known) <= max(remember, 6)
+
+
+def test_a_word_is_tokenized_once(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=64)
+    asked: list[str] = []
+
+    class Counting:
+        def __init__(self, backend: Any) -> None:
+            self.backend = backend
+
+        def encode_batch(self, words: Sequence[str], **settings: Any) -> Any:
+            asked.extend(words)
+            return self.backend.encode_batch(words, **settings)
+
+    pieces._backend = Counting(pieces._backend)  # type: ignore[assignment]
+    pieces.row(["We", "train", "We"], left=["train"])
+    pieces.row(["We", "train", "a"])
+    assert asked == ["We", "train", "a"]
+
+
+# Tokenizers that are saved with settings of their own --------------------------------------------------------
+
+
+@pytest.mark.parametrize("cutting", ["bert", "roberta", "modernbert"])
+def test_truncation_and_padding_of_a_saved_tokenizer_are_ignored(
+    cutting: str, own_folder: Callable[[str], Path]
+) -> None:
+    folder = own_folder(cutting)
+    plain = WordPieces(load_tokenizer(str(folder)), limit=64).row(SENTENCE)
+    file = folder / "tokenizer.json"
+    saved = json.loads(file.read_text())
+    saved["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+    saved["padding"] = {
+        "strategy": {"Fixed": 9},
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "[PAD]",
+    }
+    file.write_text(json.dumps(saved))
+    tokenizer = load_tokenizer(str(folder))
+    pieces = WordPieces(tokenizer, limit=64)
+    assert pieces.prefix.tolist() == [tokenizer.cls_token_id]
+    assert pieces.suffix.tolist() == [tokenizer.sep_token_id]
+    assert split(pieces.row(SENTENCE)) == split(plain)
+
+
+@pytest.mark.parametrize("cutting", ["bert", "roberta", "modernbert"])
+def test_truncation_and_padding_set_on_the_tokenizer_are_ignored(
+    cutting: str, encoder_folder: Callable[[str], str]
+) -> None:
+    tokenizer = load_tokenizer(encoder_folder(cutting))
+    plain = WordPieces(tokenizer, limit=64).row(SENTENCE)
+    tokenizer.backend_tokenizer.enable_truncation(3)
+    tokenizer.backend_tokenizer.enable_padding(length=9)
+    assert split(WordPieces(tokenizer, limit=64).row(SENTENCE)) == split(plain)
+
+
+def test_a_slow_tokenizer_is_refused() -> None:
+    class SlowTokenizer(PythonBackend):  # type: ignore[misc]
+        vocab_size = 0
+
+        def get_vocab(self) -> dict[str, int]:
+            return {}
+
+    with pytest.raises(ModelError, match=r"the tokenizer SlowTokenizer has no fast version; .*tokenizer\.json"):
+        WordPieces(SlowTokenizer(), limit=64)
+
+
+@pytest.mark.parametrize(("limit", "overlap"), [(12, 10), (12, 50), (12, -1), (3, None), (3, 0), (2, 0)])
+def test_windows_without_room_are_refused(bert: Any, limit: int, overlap: int | None) -> None:
+    shown = (limit - 2) // 4 if overlap is None else overlap
+    message = f"windows of {limit} pieces leave room for {limit - 2}, with an overlap of {shown}; .*raise max_pieces"
+    with pytest.raises(ModelError, match=message):
+        WordPieces(bert, limit=limit, overlap=overlap)
+
+
+def test_the_largest_overlap_and_the_smallest_room_are_allowed(bert: Any) -> None:
+    assert WordPieces(bert, limit=12, overlap=9).overlap == 9
+    assert WordPieces(bert, limit=4, overlap=0).room == 2
+    assert WordPieces(bert, limit=42).overlap == 10
+
+
+# Words around the sentence -----------------------------------------------------------------------------------
+
+# One piece each for the tiny BERT, all different.
+LEFT = ["we", "train", "for", "named", "with", "words", "and", "spans", "of"]
+RIGHT = ["text", "the", "method", "uses", "graphs", "to", "find", "in", "every"]
+INNER = ["(", "reads", "twice", ")"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_left", "n_right", "kept_left", "kept_right"),
+    [
+        (30, 9, 9, 9, 9),  # room for all
+        (12, 9, 9, 3, 3),  # room for six: evenly
+        (11, 9, 9, 2, 3),  # an odd place goes to the right
+        (12, 1, 9, 1, 5),  # a short side leaves its share to the other
+        (12, 9, 2, 4, 2),
+        (12, 0, 9, 0, 6),
+        (12, 9, 0, 6, 0),
+        (12, 3, 3, 3, 3),
+        (6, 9, 9, 0, 0),  # the sentence fills the window
+        (7, 9, 9, 0, 1),
+    ],
+)
+def test_words_around_are_trimmed_evenly_from_the_outside(
+    bert: Any, limit: int, n_left: int, n_right: int, kept_left: int, kept_right: int
+) -> None:
+    pieces = WordPieces(bert, limit=limit)
+    left, right = LEFT[9 - n_left :], RIGHT[:n_right]
+    row = pieces.row(INNER, left, right)
+    assert len(row) == 4
+    batch = pieces.batch([row])
+    expected = [*left[n_left - kept_left :], *INNER, *right[:kept_right]]
+    assert bert.convert_ids_to_tokens(batch.piece_ids[0].tolist()) == ["[CLS]", *expected, "[SEP]"]
+    assert batch.source.tolist() == [1 + kept_left + i for i in range(4)]
+    assert batch.target.tolist() == [0, 1, 2, 3]
+    assert batch.n_items == 4
+
+
+@given(n_words=st.integers(0, 20), n_left=st.integers(0, 20), n_right=st.integers(0, 20), limit=st.integers(4, 30))
+def test_words_around_fill_the_room_and_never_cost_a_word(n_words: int, n_left: int, n_right: int, limit: int) -> None:
+    pieces = WordPieces(TINY_BERT, limit=limit)
+    assume(n_words <= pieces.room)
+    batch = pieces.batch([pieces.row(["a"] * n_words, ["we"] * n_left, ["the"] * n_right)])
+    (window,) = batch.piece_ids.tolist()
+    inside = TINY_BERT.convert_ids_to_tokens(window[1:-1])
+    assert inside.count("a") == n_words
+    assert len(inside) == min(pieces.room, n_words + n_left + n_right)
+    assert batch.source.tolist() == [i + 1 for i, token in enumerate(inside) if token == "a"]
+    kept_left, kept_right = inside.count("we"), inside.count("the")
+    assert inside == ["we"] * kept_left + ["a"] * n_words + ["the"] * kept_right
+    if kept_left < n_left and kept_right < n_right:
+        assert abs(kept_left - kept_right) <= 1
+
+
+TINY_BERT = tiny_tokenizer("bert")
+
+
+# Batches -----------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_pads_and_says_where_each_items_pieces_are(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=64)
+    rows = [pieces.row(["We", "recognition"]), pieces.row(["a"]), pieces.row(["we", "train", "a"])]
+    batch = pieces.batch(rows)
+    width = 2 + max(len(row.pieces) for row in rows)
+    assert batch.piece_ids.shape == batch.piece_mask.shape == (3, width)
+    assert batch.piece_mask.dtype == torch.bool
+    for i, row in enumerate(rows):
+        n = len(row.pieces)
+        expected = [bert.cls_token_id, *row.pieces.tolist(), bert.sep_token_id]
+        assert batch.piece_ids[i, : n + 2].tolist() == expected
+        assert set(batch.piece_ids[i, n + 2 :].tolist()) <= {bert.pad_token_id}
+        assert batch.piece_mask[i].tolist() == [True] * (n + 2) + [False] * (width - n - 2)
+    n_first = len(rows[0].pieces)
+    assert batch.source.tolist() == [
+        *(1 + p for p in range(n_first)),
+        width + 1,
+        *(2 * width + 1 + p for p in range(3)),
+    ]
+    assert batch.target.tolist() == [0, *[1] * (n_first - 1), 3, 6, 7, 8]
+    assert batch.n_items == 3
+    assert batch.item_lengths.tolist() == batch.word_lengths.tolist() == [2, 1, 3]
+    assert batch.word_items.tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 2]]
+
+
+def test_markers_are_items_but_not_words(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=64)
+    plain = pieces.row(["we", "train", "a"])
+    marker = bert.mask_token_id
+    marked = Row(
+        pieces=np.insert(plain.pieces, [1, 2], marker),
+        sizes=np.ones(5, dtype=np.int64),
+        word_items=np.array([0, 2, 4]),
+        left=plain.left,
+        right=plain.right,
+    )
+    batch = pieces.batch([plain, marked])
+    assert batch.n_items == 5
+    assert batch.item_lengths.tolist() == [3, 5]
+    assert batch.word_lengths.tolist() == [3, 3]
+    assert batch.word_items.tolist() == [[0, 1, 2], [0, 2, 4]]
+    assert batch.target.tolist() == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
+def test_a_batch_of_no_rows(bert: Any) -> None:
+    batch = WordPieces(bert, limit=64).batch([])
+    assert batch.piece_ids.shape[0] == batch.source.shape[0] == batch.item_lengths.shape[0] == 0
+    assert batch.n_items == 0
+
+
+def test_a_batch_moves_to_a_device_as_a_whole(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=64)
+    moved = pieces.batch([pieces.row(["we", "train"])]).to("meta")
+    tensors = [value for value in vars(moved).values() if isinstance(value, torch.Tensor)]
+    assert len(tensors) == 7
+    assert all(value.device.type == "meta" for value in tensors)
+    assert moved.n_items == 2
+
+
+# Windows -----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def long_rows(draw: st.DrawFn) -> tuple[int, int, int]:
+    room = draw(st.integers(2, 30))
+    return draw(st.integers(room + 1, 200)), room, draw(st.integers(0, room - 1))
+
+
+def inner_distance(piece: int, start: int, room: int, n_pieces: int) -> int:
+    """How far a piece stands from an edge of a window that is not an end of the row; −1 outside the window."""
+    if not start <= piece < start + room:
+        return -1
+    before = piece - start if start > 0 else n_pieces
+    after = start + room - 1 - piece if start + room < n_pieces else n_pieces
+    return min(before, after)
+
+
+@given(long_rows())
+def test_windows_cover_a_row_with_at_least_the_overlap(shape: tuple[int, int, int]) -> None:
+    n_pieces, room, overlap = shape
+    starts = window_starts(n_pieces, room, overlap)
+    assert starts[0] == 0
+    assert starts[-1] + room == n_pieces
+    steps = [after - before for before, after in itertools.pairwise(starts)]
+    assert all(0 < step <= room - overlap for step in steps)
+    assert all(step == room - overlap for step in steps[:-1])
+
+
+@given(long_rows())
+def test_each_piece_is_read_from_the_window_in_which_it_stands_deepest(shape: tuple[int, int, int]) -> None:
+    n_pieces, room, overlap = shape
+    starts = window_starts(n_pieces, room, overlap)
+    owners = window_owners(n_pieces, starts, room)
+    assert owners.shape == (n_pieces,)
+    assert sorted(owners.tolist()) == owners.tolist()
+    for piece, owner in enumerate(owners.tolist()):
+        distances = [inner_distance(piece, start, room, n_pieces) for start in starts]
+        assert distances[owner] == max(distances)
+        assert distances[owner] >= overlap // 2
+
+
+@pytest.mark.parametrize("n_words", [11, 12, 16, 17, 40])
+def test_a_long_row_is_batched_as_windows_that_own_each_piece_once(bert: Any, n_words: int) -> None:
+    words = (LEFT + RIGHT + INNER)[:22] * 2
+    pieces = WordPieces(bert, limit=12, overlap=4)
+    row = pieces.row(words[:n_words], left=["we"], right=["we"])
+    short = pieces.row(["a"])
+    batch = pieces.batch([short, row, short])
+    starts = window_starts(n_words, 10, 4)
+    assert batch.piece_ids.shape == (2 + len(starts), 12)
+    assert batch.piece_mask[1:-1].all()
+    for start, window in zip(starts, batch.piece_ids[1:-1].tolist(), strict=True):
+        assert window == [bert.cls_token_id, *row.pieces[start : start + 10].tolist(), bert.sep_token_id]
+    assert batch.piece_ids.flatten()[batch.source].tolist() == [*short.pieces, *row.pieces, *short.pieces]
+    assert len(set(batch.source.tolist())) == n_words + 2
+    assert batch.target.tolist() == [0, *(n_words + i for i in range(n_words)), 2 * n_words]
+    assert batch.n_items == n_words
+
+
+def test_a_row_that_just_fits_is_one_window(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=12, overlap=4)
+    assert pieces.batch([pieces.row(["a"] * 10)]).piece_ids.shape == (1, 12)
+    assert pieces.batch([pieces.row(["a"] * 11)]).piece_ids.shape == (2, 12)
+
+
+# How much an encoder takes -----------------------------------------------------------------------------------
+
+
+def test_piece_limit_of_each_family(family: str, encoder_folder: Callable[[str], str], tokenizer: Any) -> None:
+    config = AutoConfig.from_pretrained(encoder_folder(family))
+    assert config.max_position_embeddings == 64
+    assert piece_limit(config, tokenizer) == (62 if family in ("roberta", "mpnet") else 64)
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(20, 20), (64, 64), (500, 64), (int(1e30), 64), (None, 64)])
+def test_piece_limit_is_the_smaller_of_what_model_and_tokenizer_state(
+    bert: Any, encoder_folder: Callable[[str], str], stated: int | None, expected: int
+) -> None:
+    bert.model_max_length = stated
+    assert piece_limit(AutoConfig.from_pretrained(encoder_folder("bert")), bert) == expected
+
+
+@pytest.mark.parametrize("positions", [None, 0, -1])
+def test_piece_limit_without_any_statement_is_512(bert: Any, positions: int | None) -> None:
+    class Config:
+        model_type = "bert"
+        pad_token_id = 0
+        max_position_embeddings = positions
+
+    assert piece_limit(Config(), bert) == 512
+
+
+def test_special_pieces_are_found_for_a_vocabulary_without_latin_letters() -> None:
+    backend = Tokenizer(models.BPE(vocab={"[CLS]": 0, "[SEP]": 1, "д": 2, "а": 3}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, cls_token="[CLS]", sep_token="[SEP]", pad_token="[SEP]"
+    )
+    pieces = WordPieces(tokenizer, limit=10)
+    assert pieces.prefix.tolist() == [0]
+    assert pieces.suffix.tolist() == [1]

@@ -1,0 +1,67 @@
+"""The GPU kernels against the plain loop in float64: on a GPU where there is one, else through Triton's interpreter.
+
+The interpreter has to be chosen before triton is imported, so these run in a process of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="the GPU kernels are written in triton, which is not installed")
+
+GPU = torch.cuda.is_available()
+SMALL = [  # n_tasks, batch, length, hidden
+    (2, 3, 5, 16),
+    (3, 3, 5, 16),
+    (3, 1, 1, 16),
+    (3, 18, 4, 20),  # two tiles, and a width that is no power of two
+    (2, 5, 3, 7),
+]
+LARGE = [
+    (n_tasks, batch, length, hidden)
+    for n_tasks in (2, 3)
+    for batch, length, hidden in ((1, 1, 64), (1, 512, 128), (7, 33, 96), (32, 40, 128), (128, 40, 256), (512, 64, 64))
+]
+
+
+@pytest.fixture(scope="module")
+def errors() -> dict[str, dict[str, float]]:
+    """For each case, the largest relative error of the memories and of each gradient."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    if not GPU:
+        environment["TRITON_INTERPRET"] = "1"
+    cases = json.dumps(SMALL + (LARGE if GPU else []))
+    command = [sys.executable, "-m", "tests.encoder.kernel_errors", cases]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    found: dict[str, dict[str, float]] = json.loads(shown.stdout)
+    return found
+
+
+@pytest.mark.parametrize("case", SMALL + (LARGE if GPU else []), ids=str)
+@pytest.mark.parametrize(("kind", "bound"), [("exact", 1e-5), ("float32", 3e-3), ("bfloat16", 2e-2)])
+def test_equals_the_plain_loop(
+    errors: dict[str, dict[str, float]], case: tuple[int, ...], kind: str, bound: float
+) -> None:
+    found = errors[f"{kind} {list(case)}"]
+    assert set(found) == {"memories", "projected", "recurrent", "cell_weight", "cell_bias", "padding"}
+    assert found.pop("padding") == 0.0
+    assert max(found.values()) < bound, found
+
+
+def test_what_the_kernels_do_not_cover_is_known() -> None:
+    from cascade_srn.encoder.srn_kernels import covers
+
+    projected = torch.zeros(2, 3, 9 * 16)
+    assert covers(projected, 16, 3)
+    assert not covers(projected, 16, 4)
+    assert not covers(projected, 512, 3)
+    assert not covers(projected[:0], 16, 3)
+    assert not covers(projected[:, :0], 16, 3)

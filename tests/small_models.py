@@ -1,0 +1,134 @@
+"""Tiny models over a random encoder, and sentences made by hand, for tests of everything above the encoder."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings
+from cascade_srn.data.examples import Example
+from cascade_srn.encoder.fresh import create_encoder
+from cascade_srn.heads.span_extraction import LinearMatcher, SpanExtractor
+from cascade_srn.model import Model
+from cascade_srn.schema import Schema
+from cascade_srn.types import Sentence, Span, Triple
+
+SCHEMA = Schema(("Metric", "Task", "Thing"), ("compare", "part-of", "used-for"), frozenset({"compare"}))
+
+
+def _sentence(text: str, entities: list[Span], triples: list[tuple[int, str, int]] = ()) -> Sentence:
+    """``triples`` names its two entities by their positions."""
+    return Sentence.from_words(
+        text.split(), entities, [Triple(entities[head], label, entities[tail]) for head, label, tail in triples]
+    )
+
+
+# An entity inside another one, each a subject of its own.
+NESTED = _sentence(
+    "neural speech recognition systems need data",
+    [Span(0, 4, "Thing"), Span(1, 3, "Task"), Span(5, 6, "Thing")],
+    [(0, "used-for", 1), (2, "part-of", 0)],
+)
+# Two labels on the same words, and a relation between the two.
+SAME_SPAN = _sentence(
+    "accuracy measures the parser",
+    [Span(0, 1, "Metric"), Span(0, 1, "Task"), Span(3, 4, "Thing")],
+    [(0, "used-for", 2), (1, "part-of", 0)],
+)
+NO_ENTITY = _sentence("this is not about anything", [])
+NO_RELATION = _sentence("we train tagging models", [Span(2, 4, "Thing")])
+# One subject with two objects, of different relation types.
+SHARED_SUBJECT = _sentence(
+    "a tagger helps parsing , translation and search engines .",
+    [Span(1, 2, "Thing"), Span(3, 4, "Task"), Span(5, 6, "Task"), Span(7, 9, "Thing")],
+    [(0, "used-for", 1), (0, "part-of", 3)],
+)
+SYMMETRIC = _sentence("taggers and parsers", [Span(0, 1, "Thing"), Span(2, 3, "Thing")], [(0, "compare", 1)])
+EMPTY = _sentence("", [])
+
+SENTENCES = (NESTED, SAME_SPAN, NO_ENTITY, NO_RELATION, SHARED_SUBJECT, SYMMETRIC, EMPTY)
+
+
+def examples(sentences: tuple[Sentence, ...] = SENTENCES) -> list[Example]:
+    """The sentences as the model meets them, without context."""
+    return [Example(sentence) for sentence in sentences]
+
+
+@cache
+def _session_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()  # removed when the interpreter ends
+
+
+@cache
+def small_encoder(folder: str | None = None) -> str:
+    """A random encoder of width 32 without dropout; short vocabulary, so that long words have several pieces."""
+    words = [word for sentence in SENTENCES for word in sentence.words]
+    target = Path(folder) if folder is not None else Path(_session_folder().name) / "encoder"
+    return create_encoder(words, target, width=32, n_layers=1, n_heads=2, vocabulary=70, dropout=0.0)
+
+
+def small_model(
+    fusion: str | tuple[str, str] = "swift",
+    sequence_encoder: str = "srn",
+    *,
+    schema: Schema = SCHEMA,
+    folder: str | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> Model:
+    """A model in evaluation mode. ``fusion`` is a preset or (entities, subject); dropout is 0 unless given.
+
+    The encoder is written to ``folder``, or once for all tests of the session.
+    """
+    axes = {"preset": fusion} if isinstance(fusion, str) else {"entities": fusion[0], "subject": fusion[1]}
+    encoder = settings.pop("encoder", {})
+    chosen = ModelSettings(
+        encoder=EncoderSettings(small_encoder(folder), **encoder),
+        fusion=FusionSettings.from_dict({**axes, "tag_width": 4, "max_distance": 3}),
+        sequence_encoder=sequence_encoder,
+        **{"hidden_width": 6, "matcher_width": 10, "dropout": 0.0, **settings},
+    )
+    model = Model.create(chosen, schema, seed=seed)
+    model.cascade.eval()
+    return model
+
+
+def spread_probabilities(model: Model, *, seed: int = 0) -> Model:
+    """Give the heads new weights, so that their probabilities lie all over [0, 1] and depend on the words."""
+    generator = torch.Generator().manual_seed(seed)
+    turns = model.cascade.relations
+    heads = [model.cascade.entity_head] + ([] if turns is None else [turns.subject_head, turns.object_head])
+    with torch.no_grad():
+        for head in heads:
+            matcher = head.matcher
+            layers = [head.start, head.end]
+            layers += [matcher.start, matcher.last] if isinstance(matcher, LinearMatcher) else [matcher.output]
+            for layer in layers:
+                layer.weight.copy_(torch.randn(layer.weight.shape, generator=generator) * 1.5)
+                if layer.bias is not None:
+                    layer.bias.copy_(torch.randn(layer.bias.shape, generator=generator) * 0.2)
+    return model
+
+
+def dense_match(head: SpanExtractor, words: Tensor) -> Tensor:
+    """The matcher's logits for every two words, from their vectors side by side.
+
+    Shapes:
+        words: (n_words, width); returns (n_words, n_words, n_labels), by start and then by last word
+    """
+    matcher = head.matcher
+    n_words = words.shape[0]
+    joined = torch.cat((words[:, None].expand(-1, n_words, -1), words[None].expand(n_words, -1, -1)), dim=-1)
+    weight = torch.cat((matcher.start.weight, matcher.last.weight), dim=1)
+    hidden = torch.nn.functional.linear(joined, weight, matcher.start.bias)
+    if isinstance(matcher, LinearMatcher):
+        return hidden
+    normal = torch.nn.functional.layer_norm(
+        hidden, hidden.shape[-1:], matcher.norm.weight, matcher.norm.bias, matcher.norm.eps
+    )
+    return torch.nn.functional.linear(torch.nn.functional.gelu(normal), matcher.output.weight, matcher.output.bias)

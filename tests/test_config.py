@@ -1,0 +1,190 @@
+import itertools
+import json
+
+import pytest
+
+from cascade_srn.config import (
+    ENTITY_FUSIONS,
+    PRESETS,
+    SUBJECT_FUSIONS,
+    EncoderSettings,
+    FusionSettings,
+    LossWeights,
+    ModelSettings,
+    Thresholds,
+    TurnWeights,
+    preset_axes,
+    require_choice,
+    require_range,
+)
+from cascade_srn.errors import ConfigError
+
+WEIGHTS = TurnWeights(entity=LossWeights(0.5, 0.25, 1.0), object=LossWeights(match=0.1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        EncoderSettings("some/encoder", pooling="max", max_pieces=64, overlap=3, context_words=20),
+        EncoderSettings("e"),
+        FusionSettings("markers", "tag", tag_width=5, max_distance=7),
+        LossWeights(0.1, 0.2, 0.3),
+        WEIGHTS,
+        Thresholds(0.1, 0.2, 0.3),
+        ModelSettings(EncoderSettings("e")),
+        ModelSettings(
+            EncoderSettings("e"),
+            FusionSettings("none", "markers"),
+            sequence_encoder="bisrn",
+            hidden_width=3,
+            matcher="linear",
+            matcher_width=4,
+            dropout=0.25,
+            joint=False,
+            loss_weights=WEIGHTS,
+            thresholds=Thresholds(entity=0.3),
+        ),
+    ],
+    ids=lambda settings: type(settings).__name__,
+)
+def test_plain_values_make_the_round_trip_through_json(settings):
+    assert type(settings).from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"hiden_width": 3}, r"recipe: model has no setting 'hiden_width'\. Did you mean 'hidden_width'\?"),
+        ({3: 3}, r"recipe: model has no setting 3\. Known: dropout, encoder, "),
+        ({"encoder": {"name": "e", "poling": "max"}}, r"model: encoder has no setting 'poling'\. .* 'pooling'\?"),
+        ({"encoder": {}}, r"recipe: model: encoder lacks the setting 'name'; give it a value"),
+        ({"encoder": "e"}, r"recipe: model: encoder is 'e'; give a mapping of settings to values"),
+        ({"encoder": {"name": 3}}, r"encoder: name is 3 \(int\); give a value of type str"),
+        ({"encoder": {"name": "e", "max_pieces": "9"}}, r"max_pieces is '9' \(str\); give .* type int or null"),
+        ({"encoder": {"name": "e", "max_pieces": True}}, r"max_pieces is True \(bool\); give .* type int or null"),
+        ({"hidden_width": True}, r"model: hidden_width is True \(bool\); give a value of type int"),
+        ({"hidden_width": 8.0}, r"model: hidden_width is 8\.0 \(float\); give a value of type int"),
+        ({"hidden_width": None}, r"model: hidden_width is None \(NoneType\); give a value of type int"),
+        ({"dropout": False}, r"model: dropout is False \(bool\); give a value of type float"),
+        ({"dropout": "0.1"}, r"model: dropout is '0\.1' \(str\); give a value of type float"),
+        ({"joint": 1}, r"model: joint is 1 \(int\); give a value of type bool"),
+        ({"loss_weights": {"object": {"match": "x"}}}, r"model: loss_weights: object: match is 'x' \(str\)"),
+    ],
+)
+def test_unknown_keys_and_wrong_types_are_refused_by_name(given, message):
+    with pytest.raises(ConfigError, match=message):
+        ModelSettings.from_dict({"encoder": {"name": "e"}, **given}, "recipe: model")
+
+
+def test_a_missing_setting_is_named():
+    with pytest.raises(ConfigError, match=r"the configuration lacks the setting 'encoder'; give it a value"):
+        ModelSettings.from_dict({})
+
+
+def test_a_whole_number_may_stand_for_a_float():
+    found = ModelSettings.from_dict({"encoder": {"name": "e"}, "dropout": 0}).dropout
+    assert (found, type(found)) == (0.0, float)
+
+
+def test_settings_objects_are_taken_as_they_are():
+    encoder = EncoderSettings("e", pooling="first")
+    assert ModelSettings.from_dict({"encoder": encoder}).encoder is encoder
+
+
+@pytest.mark.parametrize(
+    ("preset", "axes"),
+    [
+        ("early", ("markers", "markers")),
+        ("late", ("tags", "tag")),
+        ("subject-marker", ("none", "markers")),
+        ("swift", ("tags", "span")),
+        ("hybrid", ("markers", "span")),
+    ],
+)
+def test_presets_are_named_points_on_the_two_axes(preset, axes):
+    for given in (preset, {"preset": preset}):
+        fusion = FusionSettings.from_dict(given)
+        assert (fusion.entities, fusion.subject) == axes == preset_axes(preset)
+        assert fusion.preset == preset
+    model = ModelSettings.from_dict({"encoder": {"name": "e"}, "fusion": preset})
+    assert model.fusion == FusionSettings(*axes)
+
+
+def test_there_are_five_presets_and_the_default_is_swift():
+    assert len(PRESETS) == 5
+    assert FusionSettings().preset == "swift"
+
+
+def test_widths_may_stand_beside_a_preset():
+    assert FusionSettings.from_dict({"preset": "late", "tag_width": 7}) == FusionSettings("tags", "tag", tag_width=7)
+
+
+@pytest.mark.parametrize(("entities", "subject"), list(itertools.product(ENTITY_FUSIONS, SUBJECT_FUSIONS)))
+def test_all_nine_combinations_of_axes_are_legal(entities, subject):
+    fusion = FusionSettings.from_dict({"entities": entities, "subject": subject})
+    assert (fusion.entities, fusion.subject) == (entities, subject)
+    assert fusion.preset == next((name for name, axes in PRESETS.items() if axes == (entities, subject)), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("swfit", r"there is no fusion preset 'swfit'\. Did you mean 'swift'\?"),
+        ({"preset": "zzz"}, r"there is no fusion preset 'zzz'\. Known: early, hybrid, late, "),
+        ({"preset": 3}, r"there is no fusion preset 3\. Known: "),
+        ({"preset": ["swift"]}, r"there is no fusion preset \['swift'\]\."),
+        ({"preset": "late", "subject": "span"}, r"fusion names the preset 'late' and 'subject' as well; give a preset"),
+        ({"preset": "late", "entities": "tags"}, r"fusion names the preset 'late' and 'entities' as well"),
+        (
+            {"subject": "none"},
+            r"fusion\.subject is 'none', but the object turn extracts the objects of one subject and must be told "
+            r"which; choose one of markers, tag, span",
+        ),
+        ({"subject": "tags"}, r"fusion\.subject is 'tags', not one of markers, tag, span\. Did you mean 'tag'\?"),
+        ({"entities": "marker"}, r"fusion\.entities is 'marker', not one of none, markers, tags\. .* 'markers'\?"),
+        ({"tag_width": 0}, r"fusion\.tag_width is 0; give a number at least 1"),
+        ({"max_distance": 0}, r"fusion\.max_distance is 0; give a number at least 1"),
+        ({"width": 3}, r"fusion has no setting 'width'"),
+        (None, r"fusion is None; give a mapping of settings to values"),
+    ],
+)
+def test_fusions_that_are_none_are_refused(given, message):
+    with pytest.raises(ConfigError, match=message):
+        FusionSettings.from_dict(given)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: EncoderSettings("e", pooling="sum"), r"encoder\.pooling is 'sum', not one of first, mean, max"),
+        (lambda: EncoderSettings("e", max_pieces=7), r"encoder\.max_pieces is 7; give a number at least 8"),
+        (lambda: EncoderSettings("e", overlap=-1), r"encoder\.overlap is -1; give a number at least 0"),
+        (lambda: EncoderSettings("e", context_words=-1), r"encoder\.context_words is -1; give a number at least 0"),
+        (lambda: LossWeights(start=1.5), r"the loss weight start is 1\.5; give a number from 0 to 1"),
+        (lambda: LossWeights(end=-0.1), r"the loss weight end is -0\.1; give a number from 0 to 1"),
+        (lambda: LossWeights(match=float("nan")), r"the loss weight match is nan; give a number from 0 to 1"),
+        (lambda: Thresholds(entity=1.1), r"the threshold entity is 1\.1; give a number from 0 to 1"),
+        (lambda: Thresholds(subject=-1), r"the threshold subject is -1; give a number from 0 to 1"),
+        (lambda: Thresholds(object=2), r"the threshold object is 2; give a number from 0 to 1"),
+        (lambda: _model(sequence_encoder="lstm"), r"sequence_encoder is 'lstm', not one of srn, bisrn, bilstm\."),
+        (lambda: _model(matcher="biaffine"), r"matcher is 'biaffine', not one of mlp, linear\."),
+        (lambda: _model(hidden_width=0), r"hidden_width is 0; give a number at least 1"),
+        (lambda: _model(matcher_width=0), r"matcher_width is 0; give a number at least 1"),
+        (lambda: _model(dropout=1.0), r"dropout is 1\.0; give a number from 0 to 0\.99"),
+        (lambda: _model(dropout=-0.1), r"dropout is -0\.1; give a number from 0 to 0\.99"),
+    ],
+)
+def test_values_out_of_range_are_refused(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_both_ends_of_a_range_are_legal():
+    require_range("x", 0, 0, 1)
+    require_range("x", 1, 0, 1)
+    require_choice("x", "b", ("a", "b"))
+    assert Thresholds(0, 1, 0.5).subject == 1
+
+
+def _model(**settings):
+    return ModelSettings(EncoderSettings("e"), **settings)

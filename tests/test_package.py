@@ -1,0 +1,33 @@
+"""The package as users import it."""
+
+import subprocess
+import sys
+
+import pytest
+
+import cascade_srn
+
+
+def test_every_public_name_is_there():
+    for name in cascade_srn.__all__:
+        assert getattr(cascade_srn, name) is not None
+        assert name in dir(cascade_srn)
+
+
+def test_no_other_name_is():
+    with pytest.raises(AttributeError, match="has no attribute 'Extracter'"):
+        cascade_srn.Extracter  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("statement", "forbidden"),
+    [
+        ("import cascade_srn", ("torch", "transformers")),
+        ("from cascade_srn import read_documents, Schema, Document", ("torch", "transformers")),
+        ("from cascade_srn import Extractor", ("cascade_srn.training",)),
+    ],
+)
+def test_nothing_is_imported_before_it_is_needed(statement, forbidden):
+    code = f"import sys\n{statement}\nprint([n for n in {forbidden!r} if n in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

@@ -1,0 +1,314 @@
+import itertools
+
+import pytest
+import torch
+from tests.small_models import (
+    EMPTY,
+    NESTED,
+    NO_ENTITY,
+    SAME_SPAN,
+    SCHEMA,
+    SENTENCES,
+    SHARED_SUBJECT,
+    dense_match,
+    examples,
+    small_model,
+    spread_probabilities,
+)
+
+from cascade_srn.cascade import OBJECT, SUBJECT
+from cascade_srn.config import ENTITY_FUSIONS, PRESETS, SUBJECT_FUSIONS, Thresholds
+from cascade_srn.data.examples import Example
+from cascade_srn.schema import Schema
+from cascade_srn.types import Sentence, Span, Triple
+
+EVERYTHING = Thresholds(0, 0, 0)
+
+
+class Reference:
+    """The three turns for one sentence, literally: dense tables, loops, one subject and one encoding at a time.
+
+    Thresholds are set on the way, so that about ``share`` of what is looked at passes; ``thresholds`` holds them.
+    """
+
+    def __init__(self, model, example, *, share):
+        self.model, self.cascade, self.collator = model, model.cascade, model.collator
+        self.fusion = model.settings.fusion
+        self.sentence = example.sentence
+        self.plain = self.collator.plain(example)
+        self.share = share
+
+    @torch.no_grad()
+    def predict(self, given=None):
+        if given is None:
+            words = self.cascade.entity_inputs(self.features(self.plain))[0]
+            spans = list(itertools.combinations_with_replacement(range(len(self.sentence)), 2))
+            self.entity, found = self.passing(self.cascade.entity_head, {0: words}, [(0, *s) for s in spans], 8)
+            names = self.model.schema.entity_types
+            entities = [Span(i, j + 1, names[label], match) for (_, i, j, label), match in found.items()]
+        else:
+            self.entity, entities = 0.5, list(given)
+        self.entities = sorted(entities) if given is None else entities
+        spans = sorted({(e.start, e.end - 1) for e in entities})
+
+        shown = self.plain
+        if self.fusion.entities == "markers":
+            shown = self.collator.markers.insert(self.plain, self.entities)
+        turns = self.cascade.relations
+        words = torch.cat((*self.tags(), self.cascade.sequence.task(self.features(shown), SUBJECT)[0]), dim=-1)
+        self.subject, subjects = self.passing(turns.subject_head, {0: words}, [(0, *s) for s in spans])
+
+        asked = {(first, last): self.object_words(shown, first, last) for _, first, last, _ in subjects}
+        pairs = [(subject, *span) for subject in asked for span in spans]
+        self.object, objects = self.passing(turns.object_head, asked, pairs)
+        triples = []
+        for ((first, last), start, end, label), match in objects.items():
+            head = self.surest(first, last, None)
+            tail = self.surest(start, end, head)
+            score = subjects[0, first, last, 0] * match
+            triples.append(Triple(head, self.model.schema.relation_types[label], tail, score))
+        self.triples = sorted(triples)
+        self.thresholds = Thresholds(self.entity, self.subject, self.object)
+        return self
+
+    def features(self, row):
+        return self.cascade.features(self.collator.pieces.batch([row]))
+
+    def tags(self):
+        """The entity tags of all words, as one more thing to join or as nothing."""
+        if self.fusion.entities != "tags":
+            return []
+        table = self.cascade.relations.entity_tags.table
+        found = []
+        for word in range(len(self.sentence)):
+            types = {e.label for e in self.entities if e.start <= word < e.end}
+            rows = [table[self.model.schema.entity_types.index(label)] for label in types]
+            found.append(sum(rows) if rows else table[-1])
+        return [torch.stack(found)]
+
+    def object_words(self, shown, first, last):
+        """ĥ_o for one subject."""
+        if self.fusion.subject == "markers":
+            entities = self.entities if self.fusion.entities == "markers" else []
+            shown = self.collator.markers.insert(self.plain, entities, (first, last + 1))
+        words = torch.cat((*self.tags(), self.cascade.sequence.task(self.features(shown), OBJECT)[0]), dim=-1)
+        fusion = self.cascade.relations.subject_fusion
+        if self.fusion.subject == "tag":
+            inside = [1 if first <= word <= last else 0 for word in range(len(words))]
+            return torch.cat((words, fusion.table[inside]), dim=-1)
+        if self.fusion.subject == "span":
+            subject = fusion.subject(words[first : last + 1].mean(0))
+            width, limit, joined = fusion.output_width, fusion.max_distance, []
+            for at, word in enumerate(fusion.word(words)):
+                distance = min(at - first, 0) + max(at - last, 0)
+                near = fusion.distance[max(-limit, min(limit, distance)) + limit]
+                joined.append(word[:width] + subject[:width] + word[width:] * subject[width:] + near)
+            return torch.nn.functional.gelu(fusion.norm(torch.stack(joined)))
+        return words
+
+    def passing(self, head, words_of, spans, n_wanted=None):
+        """Match probabilities of the spans (whose words, first, last) and labels whose three probabilities pass.
+
+        Also the threshold. ``words_of`` holds the vectors of all words, by the first member of the spans.
+        """
+        tables = {
+            key: tuple(logits.sigmoid() for logits in (head.start(words), head.end(words), dense_match(head, words)))
+            for key, words in words_of.items()
+        }
+        weakest, match_of = {}, {}
+        for key, first, last in spans:
+            start, end, match = tables[key]
+            for label in range(start.shape[1]):
+                values = start[first, label], end[last, label], match[first, last, label]
+                weakest[key, first, last, label] = min(value.item() for value in values)
+                match_of[key, first, last, label] = values[2].item()
+        wanted = n_wanted or max(1, int(len(weakest) * self.share))
+        threshold = gap_near(sorted(weakest.values(), reverse=True), wanted)
+        return threshold, {which: match_of[which] for which, value in weakest.items() if value >= threshold}
+
+    def surest(self, first, last, not_this):
+        there = [e for e in self.entities if (e.start, e.end) == (first, last + 1)]
+        others = [e for e in there if e != not_this] or there
+        return sorted(others, key=lambda e: -(1.0 if e.score is None else e.score))[0]
+
+
+def gap_near(falling, wanted):
+    """A threshold that about ``wanted`` of the values pass, and that none of them comes close to."""
+    gaps = [
+        (abs(passing - wanted), (above + below) / 2)
+        for passing, (above, below) in enumerate(itertools.pairwise(falling), start=1)
+        if above - below > 1e-4
+    ]
+    return min(gaps)[1]
+
+
+def assert_same(found, entities, triples):
+    assert list(found.entities) == entities
+    assert list(found.triples) == triples
+    for got, expected in zip((*found.entities, *found.triples), (*entities, *triples), strict=True):
+        assert got.score == (None if expected.score is None else pytest.approx(expected.score, abs=1e-5))
+
+
+AXES = list(itertools.product(ENTITY_FUSIONS, SUBJECT_FUSIONS))
+
+
+@pytest.mark.parametrize("matcher", ["mlp", "linear"])
+@pytest.mark.parametrize("axes", AXES, ids="-".join)
+def test_the_three_turns_equal_a_literal_reference(axes, matcher):
+    for seed in range(2):
+        model = spread_probabilities(small_model(axes, seed=seed, matcher=matcher), seed=seed)
+        for sentence in (NESTED, SHARED_SUBJECT):
+            example = Example(sentence.annotated((), ()))
+            reference = Reference(model, example, share=0.5).predict()
+            assert 4 <= len(reference.entities) <= 16
+            assert len(reference.triples) > 3
+            found = model.predictor(thresholds=reference.thresholds).predict([example])[0]
+            assert_same(found, reference.entities, reference.triples)
+            assert found.words == sentence.words
+
+
+@pytest.mark.parametrize("sequence_encoder", ["bisrn", "bilstm"])
+@pytest.mark.parametrize("preset", ["early", "swift"])
+def test_the_reference_holds_for_the_other_sequence_encoders(preset, sequence_encoder):
+    model = spread_probabilities(small_model(preset, sequence_encoder))
+    reference = Reference(model, Example(NESTED), share=0.5).predict()
+    assert reference.triples
+    found = model.predictor(thresholds=reference.thresholds).predict([Example(NESTED)])[0]
+    assert_same(found, reference.entities, reference.triples)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_given_entities_are_kept_and_relations_added(preset):
+    model = spread_probabilities(small_model(preset))
+    for sentence in (NESTED, SAME_SPAN, SHARED_SUBJECT):
+        backwards = sentence.annotated(sentence.entities[::-1], ())  # an order of the caller's own
+        reference = Reference(model, Example(backwards), share=0.6).predict(given=backwards.entities)
+        assert reference.triples
+        predictor = model.predictor(thresholds=reference.thresholds)
+        found = predictor.predict([Example(backwards)], given_entities=True)[0]
+        assert_same(found, list(backwards.entities), reference.triples)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_given_relations_do_not_stay_or_matter(preset):
+    model = spread_probabilities(small_model(preset))
+    predictor = model.predictor(thresholds=Thresholds(0.5, 0.01, 0.01))
+    bare = [Example(s.annotated(s.entities, ())) for s in SENTENCES]
+    found = predictor.predict(examples(), given_entities=True)
+    assert found == predictor.predict(bare, given_entities=True)
+    assert [s.entities for s in found] == [s.entities for s in SENTENCES]
+    assert any(s.triples for s in found)
+
+
+def test_given_entities_are_the_annotated_ones_only_where_asked_for():
+    model = spread_probabilities(small_model("swift"))
+    predictor = model.predictor(thresholds=Thresholds(0.3, 0.3, 0.3))
+    bare = [Example(s.annotated((), ())) for s in SENTENCES]
+    assert predictor.predict(examples()) == predictor.predict(bare)
+    assert all(not s.entities for s in predictor.predict(bare, given_entities=True))
+
+
+@pytest.mark.parametrize("axes", AXES, ids="-".join)
+def test_results_do_not_depend_on_the_batch(axes):
+    model = spread_probabilities(small_model(axes))
+    thresholds = Thresholds(0.4, 0.1, 0.1)
+    sentences = [*SENTENCES, EMPTY, SHARED_SUBJECT, NO_ENTITY]
+    results = [
+        model.predictor(thresholds=thresholds, batch_words=n).predict([Example(s) for s in sentences])
+        for n in (1, 25, 10_000)
+    ]
+    assert [s.words for s in results[0]] == [s.words for s in sentences]
+    assert sum(len(s.triples) for s in results[0]) > 10
+    assert not results[0][SENTENCES.index(EMPTY)].entities
+    for other in results[1:]:
+        for found, expected in zip(other, results[0], strict=True):
+            assert_same(found, list(expected.entities), list(expected.triples))
+
+
+def test_sentences_without_words():
+    predictor = small_model("early").predictor(thresholds=EVERYTHING)
+    assert predictor.predict([]) == []
+    assert predictor.predict([Example(EMPTY)]) == [EMPTY]
+    assert predictor.predict([Example(EMPTY)] * 2, given_entities=True) == [EMPTY, EMPTY]
+    found = predictor.predict([Example(EMPTY), Example(Sentence.from_words(["tagger"])), Example(EMPTY)])
+    assert [len(s.entities) for s in found] == [0, 3, 0]
+
+
+def well_formed(sentence, schema):
+    """What Sentence does not check itself: an entity of each kind once, relations of the schema, each once."""
+    assert len(set(sentence.entities)) == len(sentence.entities)
+    assert len(set(sentence.triples)) == len(sentence.triples)
+    schema.check(sentence, "the prediction")
+    for triple in sentence.triples:
+        assert triple.head in sentence.entities
+        assert triple.tail in sentence.entities
+        assert 0 <= triple.score <= 1
+    assert all(0 <= entity.score <= 1 for entity in sentence.entities)
+    return True
+
+
+@pytest.mark.parametrize("axes", AXES, ids="-".join)
+def test_when_everything_passes_everything_is_predicted_once(axes):
+    model = small_model(axes)
+    (found,) = model.predictor(thresholds=EVERYTHING).predict([Example(SAME_SPAN)])
+    assert well_formed(found, SCHEMA)
+    n_spans = 4 * 5 // 2
+    assert len(found.entities) == n_spans * len(SCHEMA.entity_types)
+    assert len(found.triples) == n_spans**2 * len(SCHEMA.relation_types)
+    # The subject is the type that turn 1 is surest of; the object too, unless it is on the same words.
+    for triple in found.triples:
+        head = triple.head
+        there = [e for e in found.entities if (e.start, e.end) == (head.start, head.end)]
+        assert head.score == max(e.score for e in there)
+        assert head != triple.tail
+
+
+@pytest.mark.parametrize("preset", ["swift", "late"])
+def test_sixty_words_of_which_all_pass_as_entities_and_subjects(preset):
+    schema = Schema(("A",), ("r",))
+    model = spread_probabilities(small_model(preset, schema=schema))
+    sentence = Sentence.from_words([f"word{i % 7}" for i in range(60)])
+    (found,) = model.predictor(thresholds=Thresholds(0, 0, 0.999)).predict([Example(sentence)])
+    assert len(found.entities) == 60 * 61 // 2
+    assert well_formed(found, schema)
+
+
+def test_sixty_words_of_an_entity_model():
+    model = small_model("swift", joint=False)
+    sentence = Sentence.from_words([f"word{i % 7}" for i in range(60)])
+    (found,) = model.predictor(thresholds=EVERYTHING).predict([Example(sentence)])
+    assert len(found.entities) == 60 * 61 // 2 * len(SCHEMA.entity_types)
+    assert well_formed(found, SCHEMA)
+    assert found.triples == ()
+
+
+def test_nothing_passes_a_threshold_that_nothing_reaches():
+    model = small_model("early")
+    for thresholds in (Thresholds(1, 0, 0), Thresholds(0, 1, 0), Thresholds(0, 0, 1)):
+        (found,) = model.predictor(thresholds=thresholds).predict([Example(Sentence.from_words(["a", "tagger"]))])
+        assert found.triples == ()
+        assert bool(found.entities) == (thresholds.entity == 0)
+
+
+def test_a_model_in_training_mode_does_not_predict():
+    model = small_model("swift")
+    model.cascade.train()
+    with pytest.raises(RuntimeError, match=r"the model is in training mode; call eval\(\) on it before predicting"):
+        model.predictor().predict(examples())
+
+
+def test_a_predictor_takes_the_models_thresholds_unless_given_others():
+    model = small_model("swift", thresholds=Thresholds(0.1, 0.2, 0.3))
+    assert model.predictor().thresholds == Thresholds(0.1, 0.2, 0.3)
+    assert model.predictor(thresholds=EVERYTHING).thresholds == EVERYTHING
+
+
+def test_context_changes_what_the_encoder_sees_but_not_where_spans_are():
+    model = spread_probabilities(small_model("swift"))
+    predictor = model.predictor(thresholds=EVERYTHING)
+    bare, around = predictor.predict(
+        [Example(SAME_SPAN), Example(SAME_SPAN, ("tagger",) * 5, ("data",) * 5)], given_entities=False
+    )
+    assert bare.entities == around.entities
+    scores = [[e.score for e in s.entities] for s in (bare, around)]
+    assert scores[0] != pytest.approx(scores[1], abs=1e-3)

@@ -1,0 +1,72 @@
+"""Every preset with every sequence encoder learns twelve sentences by heart, but for what late fusion cannot see."""
+
+import pytest
+import torch
+from tests.twelve_sentences import DOCUMENTS, SCHEMA, SENTENCES, WORDS
+
+from cascade_srn.config import PRESETS, SEQUENCE_ENCODERS, ModelSettings
+from cascade_srn.data.examples import examples_of
+from cascade_srn.encoder.fresh import create_encoder
+from cascade_srn.evaluation.scores import score
+from cascade_srn.model import Model
+from cascade_srn.training import TrainingSettings, train
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    return create_encoder(WORDS, folder, width=48, n_layers=1, n_heads=2, vocabulary=300, dropout=0.0)
+
+
+def _learned(encoder, epochs=140, **settings):
+    values = {"encoder": {"name": encoder}, "hidden_width": 32, "matcher_width": 32, "dropout": 0.0, **settings}
+    model = Model.create(ModelSettings.from_dict(values), SCHEMA)
+    training = TrainingSettings(epochs=epochs, batch_size=12, learning_rate=6e-3, encoder_learning_rate=3e-3)
+    for _ in train(model, DOCUMENTS, settings=training):
+        pass
+    predicted = model.predictor().predict(examples_of(DOCUMENTS))
+    return predicted, score(SENTENCES, predicted, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("sequence_encoder", SEQUENCE_ENCODERS)
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "late"])
+def test_learns_by_heart(encoder, preset, sequence_encoder):
+    _, scores = _learned(encoder, fusion=preset, sequence_encoder=sequence_encoder)
+    assert scores.ner.counts.f1 == 1.0
+    assert scores.re_strict.counts.f1 == 1.0
+
+
+@pytest.mark.parametrize("sequence_encoder", SEQUENCE_ENCODERS)
+def test_late_learns_entities_but_not_whose_objects_are_whose(encoder, sequence_encoder):
+    predicted, scores = _learned(encoder, fusion="late", sequence_encoder=sequence_encoder)
+    assert scores.ner.counts.f1 == 1.0
+    assert scores.re_strict.counts.f1 < 1.0
+    # The objects found for two subjects of a sentence differ at most by what touches one of the subjects.
+    for sentence in predicted:
+        heads = {t.head for t in sentence.triples}
+        for a in heads:
+            for b in heads:
+                found = [{(t.label, t.tail) for t in sentence.triples if t.head == h} for h in (a, b)]
+                for _, tail in found[0] ^ found[1]:
+                    assert any(tail.start < h.end and h.start < tail.end for h in (a, b))
+
+
+@pytest.mark.parametrize("matcher", ["linear"])
+def test_the_papers_matcher_learns_what_it_can(encoder, matcher):
+    _, scores = _learned(encoder, fusion="swift", matcher=matcher)
+    assert scores.ner.counts.f1 >= 0.9
+
+
+def test_entities_alone(encoder):
+    predicted, scores = _learned(encoder, joint=False)
+    assert scores.ner.counts.f1 == 1.0
+    assert not any(sentence.triples for sentence in predicted)
+
+
+def test_gold_subjects_only_as_candidates(encoder):
+    values = {"encoder": {"name": encoder}, "hidden_width": 32, "dropout": 0.0}
+    model = Model.create(ModelSettings.from_dict(values), SCHEMA)
+    batch = model.collator.training_batch(examples_of(DOCUMENTS), candidates="subjects")
+    assert len(batch.queries) == sum(len({(t.head.start, t.head.end) for t in s.triples}) for s in SENTENCES)
+    loss = model.cascade(batch, model.settings.loss_weights).total
+    assert torch.isfinite(loss)
