@@ -19,6 +19,7 @@ from tests.small_models import (
 from cascade_srn.cascade import OBJECT, SUBJECT
 from cascade_srn.config import ENTITY_FUSIONS, PRESETS, SUBJECT_FUSIONS, Thresholds
 from cascade_srn.data.examples import Example
+from cascade_srn.errors import ConfigError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -312,3 +313,65 @@ def test_context_changes_what_the_encoder_sees_but_not_where_spans_are():
     assert bare.entities == around.entities
     scores = [[e.score for e in s.entities] for s in (bare, around)]
     assert scores[0] != pytest.approx(scores[1], abs=1e-3)
+
+
+class TestMemory:
+    """A device that runs out of memory: the batch is halved, and the result is the same."""
+
+    def _starved(self, model, monkeypatch, limit):
+        """A predictor whose model holds at most ``limit`` words of a batch, with padding."""
+        predictor = model.predictor()
+        features = model.cascade.features
+        sizes = []
+
+        def starved(rows, **options):
+            if rows.word_items.numel() > limit:
+                raise torch.OutOfMemoryError("no room")
+            sizes.append(rows.word_items.numel())
+            return features(rows, **options)
+
+        monkeypatch.setattr(model.cascade, "features", starved)
+        return predictor, sizes
+
+    @pytest.mark.parametrize("preset", ["swift", "early"])
+    def test_goes_on_with_smaller_batches_and_says_so(self, preset, monkeypatch):
+        model = small_model(preset)
+        model.cascade.eval()
+        examples = [Example(sentence) for sentence in SENTENCES] * 4
+        expected = model.predictor().predict(examples)
+        predictor, sizes = self._starved(model, monkeypatch, limit=60)
+        with pytest.warns(UserWarning, match=r"ran out of memory on a batch of \d+ words; going on with") as warned:
+            found = predictor.predict(examples)
+        assert found == expected
+        assert len(warned) == 1
+        assert max(sizes) <= 60
+        assert predictor.batch_words < 4096
+
+    def test_one_sentence_that_does_not_fit_is_an_error(self, monkeypatch):
+        model = small_model("swift")
+        model.cascade.eval()
+        predictor, _ = self._starved(model, monkeypatch, limit=1)
+        with pytest.raises(torch.OutOfMemoryError), pytest.warns(UserWarning, match="ran out of memory"):
+            predictor.predict([Example(sentence) for sentence in SENTENCES])
+
+
+def test_half_precision_is_for_the_encoder_and_changes_little():
+    model = small_model("swift")
+    model.cascade.eval()
+    rows = model.collator.pieces.batch([model.collator.plain(Example(sentence)) for sentence in SENTENCES])
+    exact, half = model.cascade.features(rows), model.cascade.features(rows, half=True)
+    assert half.dtype == torch.float32
+    assert not torch.equal(exact, half)
+    torch.testing.assert_close(half, exact, rtol=0.1, atol=0.05)
+
+
+@pytest.mark.parametrize(("precision", "half"), [("auto", False), ("float32", False), ("bf16", True)])
+def test_precision(precision, half):
+    assert small_model("swift").predictor(precision=precision).half == half
+
+
+def test_unknown_precision_and_batches_of_nothing_are_refused():
+    with pytest.raises(ConfigError, match="precision is 'fp16', not one of auto, float32, bf16"):
+        small_model("swift").predictor(precision="fp16")
+    with pytest.raises(ConfigError, match="batch_words is 0; give a number at least 1"):
+        small_model("swift").predictor(batch_words=0)

@@ -45,7 +45,7 @@ def test_training_as_shown(workplace):
     assert "allenai/scibert_scivocab_uncased" in shown
     # No network here: a small encoder, the corpus's own symmetric relation, and one epoch stand in.
     shown = shown.replace("allenai/scibert_scivocab_uncased", _encoder(workplace / "encoder"))
-    shown = shown.replace('["Compare", "Conjunction"]', '["married-to"]').replace("epochs=30", "epochs=1")
+    shown = shown.replace('["COMPARE", "CONJUNCTION"]', '["married-to"]').replace("epochs=30", "epochs=1")
     write_documents(DOCUMENTS, "train.json", format="dygie")
     write_documents(DOCUMENTS, "dev.json", format="spert")
     exec(shown, {})

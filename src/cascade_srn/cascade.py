@@ -74,13 +74,15 @@ class Cascade(nn.Module):
         self.relations = relations
         self.dropout = nn.Dropout(dropout)
 
-    def features(self, rows: RowBatch) -> Tensor:
+    def features(self, rows: RowBatch, *, half: bool = False) -> Tensor:
         """Features of the words of each row; markers have done their work by then and are left out.
+
+        With ``half`` the pretrained encoder, and nothing else, computes in bfloat16.
 
         Shapes:
             returns: (n_rows, n_words, *feature*)
         """
-        items = self.sequence(self.dropout(self.encoder(rows)), rows.item_lengths)
+        items = self.sequence(self.dropout(self.encoder(rows, half=half)), rows.item_lengths)
         picked: Tensor = items[torch.arange(items.shape[0], device=items.device)[:, None], rows.word_items]
         return picked
 

@@ -33,7 +33,8 @@ class ModelError(CascadeError):
 def did_you_mean(received: str, known: Iterable[str]) -> str:
     """A sentence that names the closest known name, or all of them when none is close."""
     names = sorted(known)
-    close = difflib.get_close_matches(received, names, n=1, cutoff=0.6)
+    folded = {name.casefold(): name for name in names}
+    close = difflib.get_close_matches(received.casefold(), folded, n=1, cutoff=0.6)
     if close:
-        return f"Did you mean {close[0]!r}?"
+        return f"Did you mean {folded[close[0]]!r}?"
     return f"Known: {', '.join(names) if names else 'none'}."

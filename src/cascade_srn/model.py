@@ -61,10 +61,12 @@ class Model:
         markers = Markers.of(self.settings.fusion, self.schema.entity_types, self.tokenizer)
         return Collator(pieces, markers, self.schema, self.settings.fusion)
 
-    def predictor(self, *, thresholds: Thresholds | None = None, batch_words: int = 4096) -> Predictor:
+    def predictor(
+        self, *, thresholds: Thresholds | None = None, batch_words: int = 4096, precision: str = "auto"
+    ) -> Predictor:
         """A predictor with this model's thresholds, or others."""
         chosen = self.settings.thresholds if thresholds is None else thresholds
-        return Predictor(self.cascade, self.collator, chosen, batch_words=batch_words)
+        return Predictor(self.cascade, self.collator, chosen, batch_words=batch_words, precision=precision)
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, replacing a model that is there only when all is written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade
-from cascade_srn.config import Thresholds
+from cascade_srn.config import Thresholds, require_choice, require_range
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
@@ -30,16 +31,33 @@ class _Objects:
     score: Tensor
 
 
+PRECISIONS = ("auto", "float32", "bf16")
+
+
 class Predictor:
-    """Runs a cascade over sentences. ``batch_words`` bounds a batch, padding included, in every turn."""
+    """Runs a cascade over sentences. ``batch_words`` bounds a batch, padding included, in every turn.
+
+    ``precision`` is that of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
+    elsewhere. All that comes after it is float32.
+    """
 
     def __init__(
-        self, cascade: Cascade, collator: Collator, thresholds: Thresholds, *, batch_words: int = 4096
+        self,
+        cascade: Cascade,
+        collator: Collator,
+        thresholds: Thresholds,
+        *,
+        batch_words: int = 4096,
+        precision: str = "auto",
     ) -> None:
+        require_range("batch_words", batch_words, 1)
+        require_choice("precision", precision, PRECISIONS)
         self.cascade = cascade
         self.collator = collator
         self.thresholds = thresholds
         self.batch_words = batch_words
+        self._warned = False
+        self.half = precision == "bf16" or (precision == "auto" and self.device.type == "cuda")
 
     @property
     def device(self) -> torch.device:
@@ -55,11 +73,38 @@ class Predictor:
         if self.cascade.training:
             raise RuntimeError("the model is in training mode; call eval() on it before predicting")
         results = [example.sentence for example in examples]
-        for group in by_word_budget([len(sentence) for sentence in results], self.batch_words):
+        for group in self._groups([len(sentence) for sentence in results]):
             members = [examples[i] for i in group]
-            for i, sentence in zip(group, self._predict_batch(members, given_entities), strict=True):
+            for i, sentence in zip(group, self._within_memory(members, given_entities), strict=True):
                 results[i] = sentence
         return results
+
+    def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Batches by the word budget, which may shrink on the way."""
+        for group in by_word_budget(lengths, self.batch_words):
+            for part in by_word_budget([lengths[i] for i in group], self.batch_words):
+                yield [group[i] for i in part]
+
+    def _within_memory(self, examples: Sequence[Example], given_entities: bool) -> list[Sentence]:
+        """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
+        try:
+            return self._predict_batch(examples, given_entities)
+        except torch.OutOfMemoryError:
+            if len(examples) == 1 and self.batch_words <= len(examples[0].sentence):
+                raise
+        n_words = len(examples) * max(len(example.sentence) for example in examples)
+        self.batch_words = max(1, min(self.batch_words, n_words) // 2)
+        torch.cuda.empty_cache()
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the device ran out of memory on a batch of {n_words} words; going on with smaller ones: "
+                "give batch_words to choose their size",
+                stacklevel=3,
+            )
+        middle = (len(examples) + 1) // 2
+        parts = [part for part in (examples[:middle], examples[middle:]) if part]
+        return [sentence for part in parts for sentence in self._within_memory(part, given_entities)]
 
     def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Sentence]:
         sentences = [example.sentence for example in examples]
@@ -67,7 +112,7 @@ class Predictor:
             return [sentence.annotated((), ()) for sentence in sentences]
         rows = [self.collator.plain(example) for example in examples]
         batch = self.collator.pieces.batch(rows).to(self.device)
-        features = self.cascade.features(batch)
+        features = self.cascade.features(batch, half=self.half)
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
             found = self.collator.entity_labels(entities).to(self.device)
@@ -103,7 +148,8 @@ class Predictor:
         """Turns 2 and 3, given the entities: as Python objects where markers are made of them, and as tensors."""
         if self.collator.fusion.entities == "markers":
             marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
-            features = self.cascade.features(self.collator.pieces.batch(marked).to(self.device))
+            batch = self.collator.pieces.batch(marked).to(self.device)
+            features = self.cascade.features(batch, half=self.half)
         tags = self.cascade.tags(found, (features.shape[0], features.shape[1]))
         # The distinct words of the entities, by sentence: the only spans that turns 2 and 3 need to look at.
         spans = torch.unique(torch.stack((found.row, found.start, found.last), dim=1), dim=0)
@@ -170,7 +216,7 @@ class Predictor:
         ]
         for members in by_word_budget([len(row) for row in marked], self.batch_words):
             batch = self.collator.pieces.batch([marked[i] for i in members]).to(self.device)
-            yield torch.tensor(members, device=self.device), self.cascade.features(batch)
+            yield torch.tensor(members, device=self.device), self.cascade.features(batch, half=self.half)
 
     def _triples(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,8 @@ class PretrainedEncoder(nn.Module):
         """The width of a word's vector."""
         return int(self.config.hidden_size)
 
-    def forward(self, rows: RowBatch) -> Tensor:
-        """Encode rows of items.
+    def forward(self, rows: RowBatch, *, half: bool = False) -> Tensor:
+        """Encode rows of items; with ``half`` the model computes in bfloat16, whatever its weights are stored in.
 
         Shapes:
             returns: (n_rows, n_items, width), zero at padding
@@ -53,7 +53,9 @@ class PretrainedEncoder(nn.Module):
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
             return self._dtype_like(rows).new_zeros(n_rows, rows.n_items, self.width)
-        hidden = self.model(input_ids=rows.piece_ids, attention_mask=rows.piece_mask.long())[0]
+        precision = torch.autocast(rows.piece_ids.device.type, dtype=torch.bfloat16) if half else nullcontext()
+        with precision:
+            hidden = self.model(input_ids=rows.piece_ids, attention_mask=rows.piece_mask.long())[0]
         pieces = hidden.flatten(0, 1).index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
 

@@ -28,7 +28,7 @@ def _tanh(x):  # type: ignore[no-untyped-def]
     return 2.0 * tl.sigmoid(2.0 * x) - 1.0
 
 
-@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+@triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def _forward_kernel(  # type: ignore[no-untyped-def]
     projected,
     recurrent,
@@ -155,7 +155,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
         tl.debug_barrier()
 
 
-@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+@triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def _backward_kernel(  # type: ignore[no-untyped-def]
     d_memories,
     recurrent_t,
