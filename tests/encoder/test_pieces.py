@@ -15,8 +15,9 @@ from tests.tiny_encoders import WORDS, tiny_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, PreTrainedTokenizerFast, PythonBackend
 
-from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit, window_owners, window_starts
+from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
+from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.errors import ModelError
 
 SENTENCE = [

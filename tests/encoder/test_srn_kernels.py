@@ -34,7 +34,8 @@ LARGE = [
 @pytest.fixture(scope="module")
 def errors() -> dict[str, dict[str, float]]:
     """For each case, the largest relative error of the memories and of each gradient."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    paths = [str(Path(__file__).parent.parent.parent), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     if not GPU:
         environment["TRITON_INTERPRET"] = "1"
     cases = json.dumps(SMALL + (LARGE if GPU else []))

@@ -90,7 +90,7 @@ class TestRefusals:
             ({"epochs": 0}, "epochs is 0; give a number at least 1"),
             ({"warmup": 2}, "warmup is 2.0; give a number from 0 to 1"),
             ({"candidates": "subject"}, "Did you mean 'subjects'?"),
-            ({"precision": "fp16"}, "precision is 'fp16', not one of float32, bf16"),
+            ({"precision": "fp16"}, "precision is 'fp16', not one of float32, tf32, bf16"),
             ({"max_gradient_norm": 0}, "max_gradient_norm is 0.0; give a number above 0"),
         ],
     )

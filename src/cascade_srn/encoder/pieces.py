@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +16,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from cascade_srn.encoder.windows import Integers, window_owners, window_starts
 from cascade_srn.errors import ModelError
-
-Integers = NDArray[np.int64]
 
 # A tokenizer that was saved without a limit reports an astronomically large one.
 _NO_LIMIT = 1_000_000
@@ -117,7 +117,7 @@ class WordPieces:
     def _pieces_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """A mapping that holds the pieces of these words (and of others), tokenizing the new ones in one call."""
         known = self._known
-        new = [word for word in dict.fromkeys(words) if word not in known]
+        new = list(dict.fromkeys(word for word in words if word not in known))
         if new and len(known) + len(new) > self.remember:
             # Forget all, but in a new mapping: another thread may be reading the old one.
             known, new = {}, list(dict.fromkeys(words))
@@ -134,85 +134,79 @@ class WordPieces:
 
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
         """The row of a sentence without markers, with the words around it."""
-        known = self._pieces_of([*words, *left, *right])
-        sizes = np.array([len(known[word]) for word in words], dtype=np.int64)
+        known = self._pieces_of([*words, *left, *right] if left or right else words)
+        pieces = [known[word] for word in words]
         return Row(
-            pieces=_flat([known[word] for word in words]),
-            sizes=sizes,
-            word_items=np.arange(len(words)),
+            pieces=_flat(pieces),
+            sizes=np.fromiter(map(len, pieces), np.int64, len(pieces)),
+            word_items=np.arange(len(pieces)),
             left=_flat([known[word] for word in left]),
             right=_flat([known[word] for word in right]),
         )
 
     def batch(self, rows: Sequence[Row]) -> RowBatch:
         """Rows as padded tensors, long ones cut into overlapping windows."""
-        windows: list[Integers] = []
-        sources: list[Integers] = []  # for each row: (window, position) of each of its items' pieces
-        for row in rows:
-            self._place(row, windows, sources)
-        width = max((len(window) for window in windows), default=1)
-        ids = np.full((len(windows), width), self.pad_id, dtype=np.int64)
-        mask = np.zeros((len(windows), width), dtype=bool)
-        for i, window in enumerate(windows):
-            ids[i, : len(window)] = window
-            mask[i, : len(window)] = True
+        windows, window, place = self._windows(rows)
+        ids, mask = self._filled(windows)
         n_items = max((len(row) for row in rows), default=0)
         n_words = max((len(row.word_items) for row in rows), default=0)
         word_items = np.zeros((len(rows), n_words), dtype=np.int64)
-        for i, row in enumerate(rows):
-            word_items[i, : len(row.word_items)] = row.word_items
-        targets = [r * n_items + np.repeat(np.arange(len(row)), row.sizes) for r, row in enumerate(rows)]
-        places = np.concatenate(sources) if sources else np.zeros((0, 2), dtype=np.int64)
+        word_items[_positions([len(row.word_items) for row in rows])] = _joined([row.word_items for row in rows])
+        row_of_item, item = _positions([len(row) for row in rows])
+        sizes = _joined([row.sizes for row in rows])
         return RowBatch(
             piece_ids=torch.from_numpy(ids),
             piece_mask=torch.from_numpy(mask),
-            source=torch.from_numpy(places[:, 0] * width + places[:, 1]),
-            target=torch.from_numpy(_joined(targets)),
+            source=torch.from_numpy(window * ids.shape[1] + place + len(self.prefix)),
+            target=torch.from_numpy(np.repeat(row_of_item * n_items + item, sizes)),
             item_lengths=torch.tensor([len(row) for row in rows], dtype=torch.long),
             word_items=torch.from_numpy(word_items),
             word_lengths=torch.tensor([len(row.word_items) for row in rows], dtype=torch.long),
             n_items=n_items,
         )
 
-    def _place(self, row: Row, windows: list[Integers], sources: list[Integers]) -> None:
-        """Append a row's windows, and where each piece of its items is to be read."""
-        n_pieces = len(row.pieces)
-        if n_pieces <= self.room:
-            left, right = _fitting(len(row.left), len(row.right), self.room - n_pieces)
-            around = row.left[len(row.left) - left :], row.right[:right]
-            window = np.concatenate((self.prefix, around[0], row.pieces, around[1], self.suffix))
-            at = len(self.prefix) + left + np.arange(n_pieces)
-            sources.append(np.stack((np.full(n_pieces, len(windows)), at), axis=1))
-            windows.append(window)
-            return
-        starts = window_starts(n_pieces, self.room, self.overlap)
-        owners = window_owners(n_pieces, starts, self.room)
-        at = len(self.prefix) + np.arange(n_pieces) - np.asarray(starts)[owners]
-        sources.append(np.stack((len(windows) + owners, at), axis=1))
-        for start in starts:
-            piece = row.pieces[start : start + self.room]
-            windows.append(np.concatenate((self.prefix, piece, self.suffix)))
+    def _windows(self, rows: Sequence[Row]) -> tuple[list[Integers], Integers, Integers]:
+        """What the windows hold between the special pieces; and for every piece of all items, the window it is
+        read from and its place there."""
+        windows: list[Integers] = []
+        first_window, lead = [], []
+        long_rows: list[tuple[int, Integers, Integers]] = []
+        at = 0
+        for row in rows:
+            n_pieces = len(row.pieces)
+            first_window.append(len(windows))
+            if n_pieces <= self.room:
+                left, right = _fitting(len(row.left), len(row.right), self.room - n_pieces)
+                lead.append(left)
+                around = row.left[len(row.left) - left :], row.right[:right]
+                windows.append(np.concatenate((around[0], row.pieces, around[1])) if left or right else row.pieces)
+            else:
+                starts = window_starts(n_pieces, self.room, self.overlap)
+                owners = window_owners(n_pieces, starts, self.room)
+                lead.append(0)
+                long_rows.append((at, len(windows) + owners, np.arange(n_pieces) - np.asarray(starts)[owners]))
+                windows += [row.pieces[start : start + self.room] for start in starts]
+            at += n_pieces
+        row_of_piece, place = _positions([len(row.pieces) for row in rows])
+        window = np.array(first_window, dtype=np.int64)[row_of_piece]
+        place = place + np.array(lead, dtype=np.int64)[row_of_piece]
+        for start, owner, owned_place in long_rows:
+            window[start : start + len(owner)] = owner
+            place[start : start + len(owner)] = owned_place
+        return windows, window, place
 
-
-def window_starts(n_pieces: int, room: int, overlap: int) -> list[int]:
-    """Where the windows over a long row start; the last one ends with the row and is as full as the others."""
-    starts = list(range(0, n_pieces - room, room - overlap))
-    return [*starts, n_pieces - room]
-
-
-def window_owners(n_pieces: int, starts: Sequence[int], room: int) -> Integers:
-    """Which window each piece is read from: the one in which it stands farthest from an edge."""
-    positions = np.arange(n_pieces)
-    edges = []
-    for start in starts:
-        before = np.where(positions >= start, positions - start, -1)
-        after = np.where(positions < start + room, start + room - 1 - positions, -1)
-        # The first and the last window have no edge where the sentence itself begins or ends.
-        before = before + n_pieces * ((start == 0) & (before >= 0))
-        after = after + n_pieces * ((start + room == n_pieces) & (after >= 0))
-        edges.append(np.minimum(before, after))
-    owners: Integers = np.argmax(np.stack(edges), axis=0)
-    return owners
+    def _filled(self, windows: list[Integers]) -> tuple[Integers, NDArray[np.bool_]]:
+        """Windows with the special pieces around them, padded to the longest. Shapes: (n_windows, n_pieces)."""
+        sizes = np.array([len(window) for window in windows], dtype=np.int64)
+        width = len(self.prefix) + int(sizes.max(initial=0)) + len(self.suffix)
+        ids = np.full((len(windows), width), self.pad_id, dtype=np.int64)
+        ids[:, : len(self.prefix)] = self.prefix
+        window, place = _positions(sizes)
+        ids[window, place + len(self.prefix)] = _joined(windows)
+        ends = len(self.prefix) + sizes[:, None] + np.arange(len(self.suffix))
+        ids[np.arange(len(windows))[:, None], ends] = self.suffix
+        mask = np.arange(width) < (len(self.prefix) + sizes + len(self.suffix))[:, None]
+        return ids, mask
 
 
 def piece_limit(config: Any, tokenizer: Any) -> int:
@@ -287,8 +281,18 @@ def _fitting(left: int, right: int, room: int) -> tuple[int, int]:
 
 
 def _flat(pieces: Sequence[tuple[int, ...]]) -> Integers:
-    return np.array([piece for word in pieces for piece in word], dtype=np.int64)
+    return np.fromiter(chain.from_iterable(pieces), np.int64) if pieces else _NONE
 
 
 def _joined(arrays: Sequence[Integers]) -> Integers:
-    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
+    return np.concatenate(arrays) if arrays else _NONE
+
+
+def _positions(sizes: Sequence[int] | Integers) -> tuple[Integers, Integers]:
+    """For rows of these sizes, one after the other: the row of each element, and its place in the row."""
+    counts = np.asarray(sizes, dtype=np.int64)
+    row = np.repeat(np.arange(len(counts)), counts)
+    return row, np.arange(len(row)) - (np.cumsum(counts) - counts)[row]
+
+
+_NONE: Integers = np.zeros(0, dtype=np.int64)

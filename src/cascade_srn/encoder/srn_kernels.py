@@ -1,10 +1,11 @@
 """The recurrent part of the SRN on the GPU: one Triton kernel for all time steps forward, one for all backward.
 
-A program runs a tile of the batch from the first word to the last. Its states never leave the chip as far as the
-next step is concerned; the recurrent weights are streamed from the second-level cache in pieces small enough to be
-fetched ahead. What the backward pass needs (activated gates, cells, memories, hidden states) is saved, because
-reading it back is faster than running the recurrence again; the gradients of the weights are matrix products over
-all time steps at once, outside.
+Forward, several programs run a tile of the batch together from the first word to the last. Each holds the weights of
+some hidden units, which stay on the chip, computes their gates and memories, and tells the others its share of the
+next cell state. All gates of a unit stand side by side in one tensor, so that there is one matrix product for them,
+not nine. Backward, one program runs a tile, and the weights are streamed from the second-level cache. What the
+backward pass needs (activated gates, cells, memories, hidden states) is saved, because reading it back is faster than
+running the recurrence again; the gradients of the weights are matrix products over all time steps at once, outside.
 
 Numbers in comments are the paper's equations. ``tests/encoder/test_srn_kernels.py`` holds the kernels against the
 plain loop, through Triton's interpreter where there is no GPU.
@@ -12,6 +13,7 @@ plain loop, through Triton's interpreter where there is no GPU.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -28,6 +30,14 @@ def _tanh(x):  # type: ignore[no-untyped-def]
     return 2.0 * tl.sigmoid(2.0 * x) - 1.0
 
 
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _arrived(counter, wanted):  # type: ignore[no-untyped-def]
+    """Wait until all programs of a tile have finished a step."""
+    while tl.atomic_add(counter, 0, sem="acquire") < wanted:
+        pass
+    tl.debug_barrier()
+
+
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def _forward_kernel(  # type: ignore[no-untyped-def]
     projected,
@@ -39,120 +49,135 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     cells,
     memories,
     states,
+    shares,
+    outputs,
+    counters,
     batch,
     length,
     H: tl.constexpr,
     HP: tl.constexpr,
+    PARTS: tl.constexpr,
     N: tl.constexpr,
     TILE: tl.constexpr,
-    BK: tl.constexpr,
-    BK2: tl.constexpr,
-    S1: tl.constexpr,
-    S2: tl.constexpr,
     SAVE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     NG: tl.constexpr = 3 + 2 * N
-    NS: tl.constexpr = 2**N - 1
-    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    SLOTS: tl.constexpr = 16 if N == 3 else 8
+    SETS: tl.constexpr = 8 if N == 3 else 4
+    HC: tl.constexpr = HP // PARTS
+    tile = tl.program_id(0) // PARTS
+    part = tl.program_id(0) % PARTS
+    place = tl.arange(0, TILE)
+    row = tile * TILE + place
     col = tl.arange(0, HP)
+    own = part * HC + tl.arange(0, HC)
+    slot = tl.arange(0, SLOTS)
+    slots = part * (HC * SLOTS) + tl.arange(0, HC * SLOTS)
+    sets = part * (HC * SETS) + tl.arange(0, HC * SETS)
     real_row = row < batch
-    real_col = col < H
-    real = real_row[:, None] & real_col[None, :]
+    real = real_row[:, None] & (own < H)[None, :]
+    real_x = real[:, :, None] & (slot < NG)[None, None, :]
     n_steps = tl.max(tl.load(lengths + row, mask=real_row, other=0))
-    bias = tl.load(cell_bias + col, mask=real_col, other=0.0).to(tl.float32)
-    c = tl.zeros((TILE, HP), dtype=tl.float32)
+    bias = tl.load(cell_bias + col, mask=col < H, other=0.0)
+    bias_own = tl.load(cell_bias + own, mask=own < H, other=0.0)
+    # This program's share of the weights is read once, and stays.
+    w = tl.load(recurrent + col[:, None] * (HP * SLOTS) + slots[None, :])
+    v = tl.load(cell_weight + sets[:, None] * HP + col[None, :])
+    kind = recurrent.dtype.element_ty
+    # tanh(x) is 2 σ(2x) − 1, so that one σ does for all gates.
+    double = tl.where(slot == 2, 2.0, 1.0)[None, None, :]
+    # What the programs of a tile tell each other, for two steps in turn: shares of c, and output gates.
+    told = shares + tile * (2 * PARTS * TILE * HP)
+    told_o = outputs + tile * (2 * TILE * HP)
+    everywhere = place[:, None] * HP + col[None, :]
+    here = place[:, None] * HP + own[None, :]
+    c = tl.zeros((TILE, HC), dtype=tl.float32)
+    o = tl.zeros((TILE, HC), dtype=tl.float32)
     for t in range(0, n_steps):
         at = row.to(tl.int64) * length + t
-        own = at[:, None] * H + col[None, :]
-        gate = at[:, None] * (NG * H) + col[None, :]
-        f = tl.load(projected + gate, mask=real, other=0.0).to(tl.float32)
-        o = tl.load(projected + gate + H, mask=real, other=0.0).to(tl.float32)
-        u = tl.load(projected + gate + 2 * H, mask=real, other=0.0).to(tl.float32)
-        p0 = tl.load(projected + gate + 3 * H, mask=real, other=0.0).to(tl.float32)
-        p1 = tl.load(projected + gate + 4 * H, mask=real, other=0.0).to(tl.float32)
-        q0 = tl.load(projected + gate + (3 + N) * H, mask=real, other=0.0).to(tl.float32)
-        q1 = tl.load(projected + gate + (4 + N) * H, mask=real, other=0.0).to(tl.float32)
-        if N == 3:
-            p2 = tl.load(projected + gate + 5 * H, mask=real, other=0.0).to(tl.float32)
-            q2 = tl.load(projected + gate + 8 * H, mask=real, other=0.0).to(tl.float32)
+        x = tl.load(
+            projected + at[:, None, None] * (NG * H) + slot[None, None, :] * H + own[None, :, None],
+            mask=real_x,
+            other=0.0,
+        ).to(tl.float32)
         if t > 0:
-            for k in tl.range(0, HP, BK, num_stages=S1):
-                inner = k + tl.arange(0, BK)
-                real_k = inner < H
-                h = tl.load(
-                    states + (at[:, None] - 1) * H + inner[None, :],
-                    mask=real_row[:, None] & real_k[None, :],
-                    other=0.0,
-                )
-                w = recurrent + inner[:, None] * (NG * H) + col[None, :]
-                real_w = real_k[:, None] & real_col[None, :]
-                h = h.to(recurrent.dtype.element_ty)
-                f = tl.dot(h, tl.load(w, mask=real_w, other=0.0), f, input_precision=PRECISION)
-                o = tl.dot(h, tl.load(w + H, mask=real_w, other=0.0), o, input_precision=PRECISION)
-                u = tl.dot(h, tl.load(w + 2 * H, mask=real_w, other=0.0), u, input_precision=PRECISION)
-                p0 = tl.dot(h, tl.load(w + 3 * H, mask=real_w, other=0.0), p0, input_precision=PRECISION)
-                p1 = tl.dot(h, tl.load(w + 4 * H, mask=real_w, other=0.0), p1, input_precision=PRECISION)
-                q0 = tl.dot(h, tl.load(w + (3 + N) * H, mask=real_w, other=0.0), q0, input_precision=PRECISION)
-                q1 = tl.dot(h, tl.load(w + (4 + N) * H, mask=real_w, other=0.0), q1, input_precision=PRECISION)
-                if N == 3:
-                    p2 = tl.dot(h, tl.load(w + 5 * H, mask=real_w, other=0.0), p2, input_precision=PRECISION)
-                    q2 = tl.dot(h, tl.load(w + 8 * H, mask=real_w, other=0.0), q2, input_precision=PRECISION)
-        f = tl.sigmoid(f)  # (1)
-        o = tl.sigmoid(o)
-        u = _tanh(u)
-        p0 = tl.sigmoid(p0)  # (3), of the history
-        p1 = tl.sigmoid(p1)
-        q0 = tl.sigmoid(q0)  # (3), of the candidate
-        q1 = tl.sigmoid(q1)
-        if SAVE:
-            tl.store(gates + gate, f, mask=real)
-            tl.store(gates + gate + H, o, mask=real)
-            tl.store(gates + gate + 2 * H, u, mask=real)
-            tl.store(gates + gate + 3 * H, p0, mask=real)
-            tl.store(gates + gate + 4 * H, p1, mask=real)
-            tl.store(gates + gate + (3 + N) * H, q0, mask=real)
-            tl.store(gates + gate + (4 + N) * H, q1, mask=real)
-        v = f * c  # (2)
-        memory = memories + at[:, None] * (NS * H) + col[None, :]
-        if N == 3:
-            p2 = tl.sigmoid(p2)
-            q2 = tl.sigmoid(q2)
+            _arrived(counters + tile, PARTS * t)
+            turn = (t - 1) % 2
+            c_all = tl.zeros((TILE, HP), dtype=tl.float32) + bias[None, :]
+            c = tl.zeros((TILE, HC), dtype=tl.float32) + bias_own[None, :]
+            for p in tl.static_range(PARTS):
+                c_all += tl.load(told + (turn * PARTS + p) * (TILE * HP) + everywhere, cache_modifier=".cg")
+                c += tl.load(told + (turn * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+            h = tl.load(told_o + turn * (TILE * HP) + everywhere, cache_modifier=".cg") * _tanh(c_all)  # (9)
             if SAVE:
-                tl.store(gates + gate + 5 * H, p2, mask=real)
-                tl.store(gates + gate + 8 * H, q2, mask=real)
-            # (4) to (7): e, s, o, es, eo, so, eso
-            tl.store(memory, p0 * (1 - p1) * (1 - p2) * v + q0 * (1 - q1) * (1 - q2) * u, mask=real)
-            tl.store(memory + H, p1 * (1 - p0) * (1 - p2) * v + q1 * (1 - q0) * (1 - q2) * u, mask=real)
-            tl.store(memory + 2 * H, p2 * (1 - p0) * (1 - p1) * v + q2 * (1 - q0) * (1 - q1) * u, mask=real)
-            tl.store(memory + 3 * H, p0 * p1 * v + q0 * q1 * u, mask=real)
-            tl.store(memory + 4 * H, p0 * p2 * v + q0 * q2 * u, mask=real)
-            tl.store(memory + 5 * H, p1 * p2 * v + q1 * q2 * u, mask=real)
-            tl.store(memory + 6 * H, p0 * p1 * p2 * v + q0 * q1 * q2 * u, mask=real)
+                before = (at[:, None] - 1) * H + own[None, :]
+                tl.store(cells + before, c, mask=real)
+                tl.store(states + before, o * _tanh(c), mask=real)
+            x += tl.reshape(tl.dot(h.to(kind), w, input_precision=PRECISION), (TILE, HC, SLOTS))
+        y = tl.sigmoid(x * double)  # (1), (3)
+        even, odd = tl.split(tl.reshape(y, (TILE, HC, SLOTS // 2, 2)))
+        ee, eo = tl.split(tl.reshape(even, (TILE, HC, SLOTS // 4, 2)))
+        oe, oo = tl.split(tl.reshape(odd, (TILE, HC, SLOTS // 4, 2)))
+        if N == 3:
+            eee, eeo = tl.split(tl.reshape(ee, (TILE, HC, 2, 2)))
+            eoe, eoo = tl.split(tl.reshape(eo, (TILE, HC, 2, 2)))
+            oee, oeo = tl.split(tl.reshape(oe, (TILE, HC, 2, 2)))
+            ooe, ooo = tl.split(tl.reshape(oo, (TILE, HC, 2, 2)))
+            f, q2 = tl.split(eee)
+            p1, _unused = tl.split(eeo)
+            u, _unused = tl.split(eoe)
+            q0, _unused = tl.split(eoo)
+            o, _unused = tl.split(oee)
+            p2, _unused = tl.split(oeo)
+            p0, _unused = tl.split(ooe)
+            q1, _unused = tl.split(ooo)
         else:
-            tl.store(memory, p0 * (1 - p1) * v + q0 * (1 - q1) * u, mask=real)
-            tl.store(memory + H, p1 * (1 - p0) * v + q1 * (1 - q0) * u, mask=real)
-            tl.store(memory + 2 * H, p0 * p1 * v + q0 * q1 * u, mask=real)
+            f, p1 = tl.split(ee)
+            u, q1 = tl.split(eo)
+            o, q0 = tl.split(oe)
+            p0, _unused = tl.split(oo)
+        u = 2 * u - 1
+        x_old = f * c  # (2)
+        # (4) to (7)
+        if N == 3:
+            s0 = p0 * (1 - p1) * (1 - p2) * x_old + q0 * (1 - q1) * (1 - q2) * u  # e
+            s1 = p1 * (1 - p0) * (1 - p2) * x_old + q1 * (1 - q0) * (1 - q2) * u  # s
+            s2 = p2 * (1 - p0) * (1 - p1) * x_old + q2 * (1 - q0) * (1 - q1) * u  # o
+            s3 = p0 * p1 * x_old + q0 * q1 * u  # es
+            s4 = p0 * p2 * x_old + q0 * q2 * u  # eo
+            s5 = p1 * p2 * x_old + q1 * q2 * u  # so
+            s6 = p0 * p1 * p2 * x_old + q0 * q1 * q2 * u  # eso
+            first = tl.join(tl.join(s0, s1), tl.join(s2, s3))
+            second = tl.join(tl.join(s4, s5), tl.join(s6, tl.zeros((TILE, HC), dtype=tl.float32)))
+            memory = tl.reshape(tl.join(first, second), (TILE, HC * SETS))
+        else:
+            s0 = p0 * (1 - p1) * x_old + q0 * (1 - q1) * u
+            s1 = p1 * (1 - p0) * x_old + q1 * (1 - q0) * u
+            s2 = p0 * p1 * x_old + q0 * q1 * u
+            nothing = tl.zeros((TILE, HC), dtype=tl.float32)
+            memory = tl.reshape(tl.join(tl.join(s0, s1), tl.join(s2, nothing)), (TILE, HC * SETS))
+        # Only a diverging model comes near the limits of half precision; it is held there, not made infinite.
+        held = tl.minimum(tl.maximum(memory, -60000.0), 60000.0).to(kind)
+        share = tl.dot(held, v, input_precision=PRECISION)  # this program's share of (8)
+        tl.store(told + ((t % 2) * PARTS + part) * (TILE * HP) + everywhere, share)
+        tl.store(told_o + (t % 2) * (TILE * HP) + here, o)
         tl.debug_barrier()
-        c = tl.zeros((TILE, HP), dtype=tl.float32) + bias[None, :]
-        for k in tl.range(0, NS * H, BK2, num_stages=S2):  # (8)
-            inner = k + tl.arange(0, BK2)
-            real_k = inner < NS * H
-            s = tl.load(
-                memories + at[:, None] * (NS * H) + inner[None, :],
-                mask=real_row[:, None] & real_k[None, :],
-                other=0.0,
-            )
-            w = tl.load(
-                cell_weight + inner[:, None] * H + col[None, :], mask=real_k[:, None] & real_col[None, :], other=0.0
-            )
-            # Only a diverging model comes near the limits of half precision; it is held there, not made infinite.
-            s = tl.minimum(tl.maximum(s, -60000.0), 60000.0).to(cell_weight.dtype.element_ty)
-            c = tl.dot(s, w, c, input_precision=PRECISION)
+        tl.atomic_add(counters + tile, 1, sem="release")
+        # The rest is for later, and written while the others catch up.
+        real_s = real_row[:, None] & (sets < H * SETS)[None, :]
+        tl.store(memories + at[:, None] * (H * SETS) + sets[None, :], memory, mask=real_s)
         if SAVE:
-            tl.store(cells + own, c, mask=real)
-        tl.store(states + own, o * _tanh(c), mask=real)  # (9)
-        tl.debug_barrier()
+            by_gate = at[:, None, None] * (SLOTS * H) + slot[None, None, :] * H + own[None, :, None]
+            tl.store(gates + by_gate, y, mask=real_x)
+    if SAVE:  # noqa: SIM102 (this one is decided at compile time)
+        if n_steps > 0:
+            _arrived(counters + tile, PARTS * n_steps)
+            last = row.to(tl.int64)[:, None] * (length * H) + (n_steps - 1) * H + own[None, :]
+            c = tl.zeros((TILE, HC), dtype=tl.float32) + bias_own[None, :]
+            for p in tl.static_range(PARTS):
+                c += tl.load(told + (((n_steps - 1) % 2) * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+            tl.store(cells + last, c, mask=real)
 
 
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
@@ -179,6 +204,7 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
 ):
     NG: tl.constexpr = 3 + 2 * N
     NS: tl.constexpr = 2**N - 1
+    SLOTS: tl.constexpr = 16 if N == 3 else 8
     row = tl.program_id(0) * TILE + tl.arange(0, TILE)
     col = tl.arange(0, HP)
     real_row = row < batch
@@ -192,8 +218,9 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
         at = row.to(tl.int64) * length + t
         own = at[:, None] * H + col[None, :]
         gate = at[:, None] * (NG * H) + col[None, :]
+        slot = at[:, None] * (SLOTS * H) + col[None, :]
         tanh_c = _tanh(tl.load(cells + own, mask=real, other=0.0))
-        o = tl.load(gates + gate + H, mask=real, other=0.0)
+        o = tl.load(gates + slot + H, mask=real, other=0.0)
         tl.store(d_gates + gate + H, d_state * tanh_c * o * (1 - o), mask=real)
         d_cell += d_state * o * (1 - tanh_c * tanh_c)
         tl.store(d_cells + own, d_cell, mask=real)
@@ -222,24 +249,24 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
                 d4 = tl.dot(d, tl.load(w + 4 * H, mask=real_w, other=0.0), d4, input_precision=PRECISION)
                 d5 = tl.dot(d, tl.load(w + 5 * H, mask=real_w, other=0.0), d5, input_precision=PRECISION)
                 d6 = tl.dot(d, tl.load(w + 6 * H, mask=real_w, other=0.0), d6, input_precision=PRECISION)
-        f = tl.load(gates + gate, mask=real, other=0.0)
-        u = tl.load(gates + gate + 2 * H, mask=real, other=0.0)
+        f = tl.load(gates + slot, mask=real, other=0.0)
+        u = 2 * tl.load(gates + slot + 2 * H, mask=real, other=0.5) - 1
         # The cell before the first word is zero.
         earlier = (tl.zeros((TILE, HP), dtype=tl.int32) + t) > 0
         before = tl.load(cells + own - H, mask=real & earlier, other=0.0)
         v = f * before
-        p0 = tl.load(gates + gate + 3 * H, mask=real, other=0.0)
-        p1 = tl.load(gates + gate + 4 * H, mask=real, other=0.0)
-        q0 = tl.load(gates + gate + (3 + N) * H, mask=real, other=0.0)
-        q1 = tl.load(gates + gate + (4 + N) * H, mask=real, other=0.0)
+        p0 = tl.load(gates + slot + 3 * H, mask=real, other=0.0)
+        p1 = tl.load(gates + slot + 4 * H, mask=real, other=0.0)
+        q0 = tl.load(gates + slot + (3 + N) * H, mask=real, other=0.0)
+        q1 = tl.load(gates + slot + (4 + N) * H, mask=real, other=0.0)
         if N == 3:
             # Coefficients of the monomials: the gates are linear in each master gate.
             d3 = d3 - d0 - d1
             d4 = d4 - d0 - d2
             d5 = d5 - d1 - d2
             d6 = d6 + d0 + d1 + d2
-            p2 = tl.load(gates + gate + 5 * H, mask=real, other=0.0)
-            q2 = tl.load(gates + gate + 8 * H, mask=real, other=0.0)
+            p2 = tl.load(gates + slot + 5 * H, mask=real, other=0.0)
+            q2 = tl.load(gates + slot + 8 * H, mask=real, other=0.0)
             e0 = d0 + d3 * p1 + d4 * p2 + d6 * p1 * p2
             e1 = d1 + d3 * p0 + d5 * p2 + d6 * p0 * p2
             e2 = d2 + d4 * p0 + d5 * p1 + d6 * p0 * p1
@@ -281,8 +308,13 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
 
 
 def covers(projected: Tensor, hidden: int, n_tasks: int) -> bool:
-    """Whether the kernels run this: two or three tasks, up to 256 hidden units."""
-    return n_tasks in (2, 3) and 0 < hidden <= 256 and projected.shape[0] > 0 and projected.shape[1] > 0
+    """Whether the kernels run this: two or three tasks, up to 256 hidden units, a GPU that holds a tile's programs."""
+    if n_tasks not in (2, 3) or not 0 < hidden <= 256 or 0 in projected.shape:
+        return False
+    if not projected.is_cuda:
+        return True
+    at_once = torch.cuda.get_device_properties(projected.device).multi_processor_count
+    return _forward_shape(hidden, n_tasks, torch.float16)["PARTS"] <= at_once
 
 
 def triton_srn_scan(
@@ -325,22 +357,26 @@ class _TritonScan(torch.autograd.Function):
         precision: str,
     ) -> Tensor:
         batch, length, _ = projected.shape
-        hidden, n_sets = recurrent.shape[0], 2**n_tasks - 1
+        hidden = recurrent.shape[0]
         projected = projected.contiguous()
         kind = projected.dtype
         save = any(ctx.needs_input_grad)
-        memories: Tensor = bias.new_zeros(batch, length, n_sets, hidden)
-        states = bias.new_zeros(batch, length, hidden)
-        gates = bias.new_empty(projected.shape if save else (1,))
-        cells = bias.new_empty((batch, length, hidden) if save else (1,))
         # Half precision keeps as many digits as tf32 does, in half the space; states and memories stay in range.
         operand = torch.float16 if precision == "tf32" else torch.float32
-        weights = recurrent.to(operand).contiguous(), cell_weight.to(operand).contiguous()
-        grid = (triton.cdiv(batch, TILE),)
-        _forward_kernel[grid](
-            projected, *weights, bias.contiguous(), lengths, gates, cells, memories, states, batch, length,
-            H=hidden, N=n_tasks, SAVE=save, PRECISION=precision, **_shape(hidden),
+        shape = _forward_shape(hidden, n_tasks, operand)
+        packed = bias.new_zeros(batch, length, hidden, 2**n_tasks)
+        states = bias.new_zeros(batch, length, hidden) if save else bias
+        gates = bias.new_empty(batch, length, 2 ** (n_tasks + 1), hidden) if save else bias
+        cells = bias.new_empty(batch, length, hidden) if save else bias
+        weights = _packed(recurrent, cell_weight, n_tasks, shape["HP"], operand)
+        n_tiles = triton.cdiv(batch, TILE)
+        told = n_tiles * 2 * TILE * shape["HP"]
+        _forward_kernel[(n_tiles * shape["PARTS"],)](
+            projected, *weights, bias, lengths, gates, cells, packed, states,
+            bias.new_empty(told * shape["PARTS"]), bias.new_empty(told), lengths.new_zeros(n_tiles, dtype=torch.int32),
+            batch, length, H=hidden, N=n_tasks, SAVE=save, PRECISION=precision, **shape,
         )  # fmt: skip
+        memories = _unpacked(packed, n_tasks)
         if save:
             ctx.save_for_backward(recurrent, cell_weight, lengths, gates, cells, memories, states)
             ctx.settings = n_tasks, precision, kind
@@ -351,22 +387,68 @@ class _TritonScan(torch.autograd.Function):
         recurrent, cell_weight, lengths, gates, cells, memories, states = ctx.saved_tensors
         n_tasks, precision, kind = ctx.settings
         batch, length, _, hidden = memories.shape
-        d_gates = torch.zeros_like(gates)
+        d_gates = gates.new_zeros(batch, length, recurrent.shape[1])
         d_cells = torch.zeros_like(cells)
         grid = (triton.cdiv(batch, TILE),)
         _backward_kernel[grid](
             grads[0].contiguous(), recurrent.t().contiguous(), cell_weight.t().contiguous(),
             lengths, gates, cells, d_gates, d_cells, batch, length,
-            H=hidden, N=n_tasks, PRECISION=precision, **_shape(hidden),
+            H=hidden, N=n_tasks, PRECISION=precision, **_backward_shape(hidden),
         )  # fmt: skip
         # The state before a word is that of the word before it; before the first one it is zero.
         earlier = states[:, :-1].reshape(batch * (length - 1), hidden)
-        d_recurrent = earlier.t() @ d_gates[:, 1:].reshape(batch * (length - 1), gates.shape[-1])
-        d_weight = memories.view(batch * length, -1).t() @ d_cells.view(batch * length, hidden)
+        d_recurrent = earlier.t() @ d_gates[:, 1:].reshape(batch * (length - 1), recurrent.shape[1])
+        d_weight = memories.reshape(batch * length, -1).t() @ d_cells.view(batch * length, hidden)
         return d_gates.to(kind), d_recurrent, d_weight, d_cells.sum((0, 1)), None, None, None
 
 
-def _shape(hidden: int) -> dict[str, int]:
-    """Tile sizes and launch options by width: what was fastest on an H200 (docs/adr/0006)."""
+def _packed(
+    recurrent: Tensor, cell_weight: Tensor, n_tasks: int, padded: int, kind: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Weights in the order in which the forward kernel reads them: by hidden unit, then by gate or task set.
+
+    The kernel joins memories to pairs, and pairs to pairs of pairs, which reverses the bits of a set's number.
+    """
+    hidden, n_sets = recurrent.shape[0], 2**n_tasks - 1
+    by_unit = recurrent.new_zeros(padded, padded, 2 ** (n_tasks + 1), dtype=kind)
+    by_unit[:hidden, :hidden, : 3 + 2 * n_tasks] = recurrent.view(hidden, -1, hidden).transpose(1, 2)
+    cell = recurrent.new_zeros(2**n_tasks, padded, padded, dtype=kind)
+    cell[:n_sets, :hidden, :hidden] = cell_weight.view(n_sets, hidden, hidden)
+    bits = cell.view(*[2] * n_tasks, padded, padded)
+    return by_unit, bits.permute(n_tasks, *reversed(range(n_tasks)), n_tasks + 1).contiguous()
+
+
+def _unpacked(memories: Tensor, n_tasks: int) -> Tensor:
+    """Memories in the order of the task sets. Shapes: (batch, length, hidden, 2 ** n_tasks) to (…, n_sets, hidden)."""
+    batch, length, hidden, _ = memories.shape
+    bits = memories.view(batch, length, hidden, *[2] * n_tasks)
+    ordered = bits.permute(0, 1, *reversed(range(3, 3 + n_tasks)), 2).reshape(batch, length, -1, hidden)
+    return ordered[:, :, : 2**n_tasks - 1]
+
+
+def _forward_shape(hidden: int, n_tasks: int, kind: torch.dtype) -> dict[str, int]:
+    """As many hidden units for a program as have weights of at most 64 KiB.
+
+    The programs of a tile wait for each other at every step. Programs start in the order of their number, and
+    those of a tile are neighbours, so a tile that is not yet complete on the chip waits only for tiles that are.
+    The interpreter runs one program after the other: there, one does it all.
+    """
     padded = max(16, triton.next_power_of_2(hidden))
-    return {"HP": padded, "TILE": TILE, "BK": 16, "BK2": 64, "S1": 2, "S2": 3, "num_warps": 8}
+    units = min(padded, (1 << 16) // (padded * 2 ** (n_tasks + 1) * kind.itemsize))
+    parts = 1 if os.environ.get("TRITON_INTERPRET") == "1" else padded // units
+    return {"HP": padded, "PARTS": parts, "TILE": TILE, "num_warps": 8}
+
+
+def _backward_shape(hidden: int) -> dict[str, int]:
+    """Tile sizes and launch options by width: what was fastest on an H200, within its shared memory."""
+    padded = max(16, triton.next_power_of_2(hidden))
+    wide = padded > 128
+    return {
+        "HP": padded,
+        "TILE": TILE,
+        "BK": 16,
+        "BK2": 32 if wide else 64,
+        "S1": 1 if wide else 2,
+        "S2": 2 if wide else 3,
+        "num_warps": 8,
+    }

@@ -9,6 +9,7 @@ import numpy as np
 
 from cascade_srn.config import FusionSettings
 from cascade_srn.encoder.pieces import Row
+from cascade_srn.encoder.windows import Integers
 from cascade_srn.types import Span
 
 SUBJECT_START, SUBJECT_END = "[S:S]", "[S:E]"
@@ -69,9 +70,20 @@ class Markers:
         piece_places = np.concatenate(([0], np.cumsum(row.sizes)))[places]
         n_words = len(row.word_items)
         return Row(
-            pieces=np.insert(row.pieces, piece_places, markers),
-            sizes=np.insert(row.sizes, places, 1),
+            pieces=_inserted(row.pieces, piece_places, markers),
+            sizes=_inserted(row.sizes, places, np.ones_like(places)),
             word_items=np.arange(n_words) + np.searchsorted(places, np.arange(n_words), side="right"),
             left=row.left,
             right=row.right,
         )
+
+
+def _inserted(values: Integers, places: Integers, new: Integers) -> Integers:
+    """``new`` put before the values at ``places``, which rise; several times faster than ``numpy.insert``."""
+    at = places + np.arange(len(places))
+    kept = np.ones(len(values) + len(new), dtype=bool)
+    kept[at] = False
+    joined = np.empty(len(kept), dtype=np.int64)
+    joined[at] = new
+    joined[kept] = values
+    return joined

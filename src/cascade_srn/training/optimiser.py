@@ -30,7 +30,8 @@ def make_optimiser(
             {"params": [p for p in members if p.ndim > 1], "lr": rate, "weight_decay": weight_decay},
             {"params": [p for p in members if p.ndim <= 1], "lr": rate, "weight_decay": 0.0},
         ]
-    optimiser = torch.optim.AdamW(groups)
+    on_gpu = next(cascade.parameters()).is_cuda
+    optimiser = torch.optim.AdamW(groups, fused=on_gpu or None)
     n_warmup = max(1, round(warmup * n_steps))
 
     def share(step: int) -> float:
