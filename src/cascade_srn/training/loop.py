@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -95,17 +96,6 @@ def _epochs(
     model: Model, examples: list[Example], dev: list[Example], settings: TrainingSettings
 ) -> Iterator[Progress]:
     torch.manual_seed(settings.seed)
-    products = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if settings.precision == "tf32" else products)
-    try:
-        yield from _seeded_epochs(model, examples, dev, settings)
-    finally:
-        torch.set_float32_matmul_precision(products)
-
-
-def _seeded_epochs(
-    model: Model, examples: list[Example], dev: list[Example], settings: TrainingSettings
-) -> Iterator[Progress]:
     shuffling = random.Random(settings.seed)
     n_steps = settings.epochs * math.ceil(len(examples) / settings.batch_size)
     optimiser, schedule = make_optimiser(
@@ -120,7 +110,7 @@ def _seeded_epochs(
     for epoch in range(1, settings.epochs + 1):
         order = list(examples)
         shuffling.shuffle(order)
-        loss = _train_epoch(model, order, optimiser, schedule, settings)
+        loss = train_epoch(model, order, optimiser, schedule, settings)
         scores, is_best = None, False
         if dev and (epoch % settings.evaluate_every == 0 or epoch == settings.epochs):
             scores = evaluate(model, dev)
@@ -134,31 +124,51 @@ def _seeded_epochs(
         yield Progress(epoch, settings.epochs, loss, scores, is_best)
 
 
-def _train_epoch(
+def train_epoch(
     model: Model,
     examples: Sequence[Example],
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
     settings: TrainingSettings,
+    done: Callable[[str], None] = lambda part: None,
 ) -> float:
-    """One pass over the examples; the mean loss of a sentence."""
+    """One pass over the examples; the mean loss of a sentence.
+
+    ``done`` is told the end of each part of a step: collating, forward, backward, optimiser.
+    """
     cascade = model.cascade.train()
     device = next(cascade.parameters()).device
     total = torch.zeros((), device=device)
-    for at in range(0, len(examples), settings.batch_size):
-        members = examples[at : at + settings.batch_size]
-        batch = model.collator.training_batch(
-            members, candidates=settings.candidates, joint=cascade.relations is not None
-        ).to(device)
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=settings.precision == "bf16"):
-            loss = cascade(batch, model.settings.loss_weights).total
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(cascade.parameters(), settings.max_gradient_norm)
-        optimiser.step()
-        schedule.step()
-        total += loss.detach() * len(members)
+    with _matrix_products(settings.precision):
+        for at in range(0, len(examples), settings.batch_size):
+            members = examples[at : at + settings.batch_size]
+            batch = model.collator.training_batch(
+                members, candidates=settings.candidates, joint=cascade.relations is not None
+            ).to(device)
+            done("collating")
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=settings.precision == "bf16"):
+                loss = cascade(batch, model.settings.loss_weights).total
+            done("forward")
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            done("backward")
+            torch.nn.utils.clip_grad_norm_(cascade.parameters(), settings.max_gradient_norm)
+            optimiser.step()
+            schedule.step()
+            total += loss.detach() * len(members)
+            done("optimiser")
     return float(total) / len(examples)
+
+
+@contextmanager
+def _matrix_products(precision: str) -> Iterator[None]:
+    """Factors of float32 matrix products rounded to tf32 on a GPU, where asked for, and as before afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def evaluate(model: Model, examples: Sequence[Example]) -> Scores:

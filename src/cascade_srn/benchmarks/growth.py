@@ -1,0 +1,188 @@
+"""How the cost of extraction grows: with the length of sentences, the subjects in them, and the corpus."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, cycle, islice, repeat
+from typing import Any
+
+import numpy as np
+import torch
+
+from cascade_srn.benchmarks.extraction import CALIBRATION, Batching, Extraction, accepting
+from cascade_srn.benchmarks.measuring import Memory, find_device, peak_memory, side_by_side
+from cascade_srn.benchmarks.options import GrowthOptions
+from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings, text
+from cascade_srn.benchmarks.workload import FRESH, Corpus, calibrated, count, encoder_name, new_model, read_corpus
+from cascade_srn.config import Thresholds
+from cascade_srn.data.examples import Example
+from cascade_srn.extractor import Extractor, find_model
+from cascade_srn.model import Model
+from cascade_srn.types import Sentence, Span
+
+LENGTH, SUBJECTS, CORPUS = "sentence length", "subjects in a sentence", "corpus size"
+# Entities of a sentence while its length grows: as many in a short one as in a long one.
+N_ENTITIES = 4
+# Points at the large end from which the final exponent is taken.
+TAIL = 3
+
+COLUMNS = (
+    text("what grows", "series"),
+    number("size", lambda row: row["size"]),
+    milliseconds("time, ms", lambda row: row["median_s"]),
+    number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20 if row["memory"] else None),
+)
+
+
+def growth_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """The b of cost ≈ a · size^b: the slope of the line through the logarithms. 1 is linear, 2 quadratic."""
+    if len(sizes) != len(costs) or len(set(sizes)) < 2:
+        raise ValueError(f"{len(sizes)} sizes and {len(costs)} costs were given; give two or more different sizes")
+    if min(*sizes, *costs) <= 0:
+        raise ValueError("a size or a cost is not above 0; logarithms need positive numbers")
+    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+
+
+def measure(options: GrowthOptions) -> Result:
+    """Measure the three series, each size of a series in turns with the others."""
+    device = find_device(options.device)
+    corpus = read_corpus(options.data, options.sentences)
+    with encoder_name(options.encoder, corpus) as encoder:
+        if options.model is not None:
+            model = Model.load(find_model(options.model))
+            model.cascade.to(device)
+        else:
+            model = new_model(encoder, corpus.schema, options.preset, device)
+    rows, precision = _sentence_rows(model, corpus, options, device)
+    rows += _corpus_rows(model, corpus, options, device)
+    exponents = _exponents(rows)
+    settings = {
+        **plain_settings(options),
+        "preset": model.settings.fusion.preset,
+        "corpus": corpus.describe(),
+        "heads": "saved model" if options.model else "random",
+        "encoder": None if options.model else plain_settings(options)["encoder"] or FRESH,
+    }
+    env = environment(device, precision)
+    notes = tuple(_in_words(series, found) for series, found in exponents.items())
+    return Result("growth", device.type, settings, env, rows, COLUMNS, notes, {"exponents": exponents})
+
+
+def _sentence_rows(
+    model: Model, corpus: Corpus, options: GrowthOptions, device: torch.device
+) -> tuple[list[dict[str, Any]], str]:
+    """Length and subjects: made-up sentences whose entities are given, all of them subjects."""
+    made = _Sentences(corpus, model)
+    calibrating = [made.example(24, N_ENTITIES) for _ in range(CALIBRATION)]
+    thresholds = accepting(model, calibrating, n_triples=None if options.model else CALIBRATION)
+    batching = Batching(options.batch_words, options.batch_sentences, options.precision)
+
+    def extraction(n_words: int, n_entities: int) -> Extraction:
+        examples = [made.example(n_words, n_entities) for _ in range(options.batch_sentences)]
+        return Extraction(model, examples, batching, thresholds=thresholds, given_entities=True)
+
+    lengths = {size: extraction(size, min(size, N_ENTITIES)) for size in options.lengths}
+    subjects = {size: extraction(options.subject_words, size) for size in options.subjects}
+    rows = []
+    for series, runs in ((LENGTH, lengths), (SUBJECTS, subjects)):
+        rows += _series(series, runs, dict.fromkeys(runs), options, device)
+    some = next(chain(lengths.values(), subjects.values()), None)
+    return rows, options.precision if some is None else some.precision
+
+
+def _corpus_rows(model: Model, corpus: Corpus, options: GrowthOptions, device: torch.device) -> list[dict[str, Any]]:
+    """The corpus over and over through ``Extractor.stream``, never more of it held than the stream holds."""
+    extractor = Extractor(model, precision=options.precision)
+    thresholds = model.settings.thresholds if options.model else _realistic(model, corpus)
+
+    def run(factor: int) -> Callable[[], None]:
+        def stream() -> None:
+            documents = chain.from_iterable(repeat(corpus.documents, factor))
+            for _ in extractor.stream(documents, batch_words=options.batch_words, thresholds=thresholds):
+                pass
+
+        return stream
+
+    runs = {factor: run(factor) for factor in sorted(options.factors)}
+    memories = {factor: peak_memory(stream, device) for factor, stream in runs.items()}
+    # The peaks' runs were the warm-up, and the largest corpus makes every repeat long.
+    options = replace(options, warmup=0, repeats=min(options.repeats, 3))
+    rows = _series(CORPUS, runs, memories, options, device)
+    return [{**row, "sentences": row["size"] * len(corpus.sentences)} for row in rows]
+
+
+def _realistic(model: Model, corpus: Corpus) -> Thresholds:
+    """Thresholds with which heads at random find about as many entities and triples as there are."""
+    sample = corpus.examples[:CALIBRATION]
+    gold = count([example.sentence for example in sample])
+    # While entities are searched for, nothing is a subject: turn 3 would take long where far too many pass.
+    start = Thresholds(subject=1.0, object=1.0)
+    found = calibrated(model, sample, start, "entity", target=gold.entities, given_entities=False)
+    found = replace(found, subject=0.0)
+    if model.cascade.relations is None:
+        return found
+    return calibrated(model, sample, found, "object", target=gold.triples, given_entities=False)
+
+
+def _series(
+    name: str,
+    runs: Mapping[int, Callable[[], object]],
+    memories: Mapping[int, Memory | None],
+    options: GrowthOptions,
+    device: torch.device,
+) -> list[dict[str, Any]]:
+    candidates = {str(size): run for size, run in runs.items()}
+    timings = side_by_side(candidates, repeats=options.repeats, warmup=options.warmup, device=device)
+    rows = []
+    for size in runs:
+        memory = memories[size]
+        found = memory.to_dict() if memory is not None else None
+        rows.append({"series": name, "size": size, **timings[str(size)].to_dict(), "memory": found})
+    return rows
+
+
+def _exponents(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """For each series of two sizes or more: over all of it, and over its last points, where fixed costs fade."""
+    found = {}
+    for series in dict.fromkeys(row["series"] for row in rows):
+        points = sorted((row["size"], row["median_s"]) for row in rows if row["series"] == series)
+        sizes, times = zip(*points, strict=True)
+        if len(set(sizes)) > 1:
+            found[series] = {
+                "overall": growth_exponent(sizes, times),
+                "final": growth_exponent(sizes[-TAIL:], times[-TAIL:]),
+            }
+    return found
+
+
+def _in_words(series: str, found: dict[str, float]) -> str:
+    return f"time grows with {series} to the power {found['overall']:.2f} overall, {found['final']:.2f} at the end"
+
+
+class _Sentences:
+    """Sentences of any length made of a corpus's words, with entities of one or two words spread over them."""
+
+    def __init__(self, corpus: Corpus, model: Model) -> None:
+        words = [word for sentence in corpus.sentences for word in sentence.words]
+        random.Random(0).shuffle(words)
+        self._words: Iterator[str] = cycle(words)
+        self._labels = model.schema.entity_types
+
+    def example(self, n_words: int, n_entities: int) -> Example:
+        room = n_words / n_entities
+        length = min(2, math.floor(room))
+        starts = [math.floor(i * room) for i in range(n_entities)]
+        labels = cycle(self._labels)
+        entities = [Span(start, start + length, next(labels)) for start in starts]
+        return Example(Sentence.from_words(list(islice(self._words, n_words)), entities))
+
+
+def main() -> None:
+    """The command ``cascade-srn benchmark growth`` with this process's arguments."""
+    from cascade_srn.cli import main as command
+
+    command(["benchmark", "growth", *sys.argv[1:]])

@@ -1,0 +1,126 @@
+"""The SRN against an LSTM of the same widths: forward, and forward with backward."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cascade_srn.benchmarks.measuring import Timing, find_device, side_by_side
+from cascade_srn.benchmarks.options import SrnOptions
+from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings, text
+from cascade_srn.encoder.srn import SelectionRecurrentCell
+
+LSTM = "lstm"
+PASSES = ("forward", "forward+backward")
+# How often do_bench, which repeats by itself, takes its turn with each candidate.
+DEVICE_ROUNDS = 3
+
+COLUMNS = (
+    text("sentences × words", "shape"),
+    text("pass", "pass"),
+    text("network", "network"),
+    milliseconds("call, ms", lambda row: row["call"]["median_s"]),
+    number("× LSTM", lambda row: row["call"]["ratio_to_lstm"], "{:.2f}"),
+    milliseconds("device, ms", lambda row: row["device"] and row["device"]["median_s"]),
+    number("× LSTM", lambda row: row["device"] and row["device"]["ratio_to_lstm"], "{:.2f}"),
+)
+NOTES = (
+    "call: wall time of one synchronised call; device: what the GPU takes when it is kept busy "
+    "(triton.testing.do_bench); medians, in float32",
+)
+
+
+def measure(options: SrnOptions) -> Result:
+    """Time every network that runs on the device, for every shape and both passes."""
+    device = find_device(options.device)
+    networks = _networks(options, device)
+    rows = []
+    for batch, length in options.shapes:
+        inputs = torch.randn(batch, length, options.input_width, device=device)
+        lengths = torch.full((batch,), length, device=device)
+        for which in PASSES:
+            calls = {name: _call(network, inputs, lengths, which) for name, network in networks.items()}
+            rows += _rows(calls, {"shape": f"{batch} × {length}", "pass": which}, options, device)
+    settings = plain_settings(options)
+    return Result("srn", device.type, settings, environment(device, "float32"), rows, COLUMNS, NOTES)
+
+
+def backends(device: torch.device) -> list[str]:
+    """The implementations of the SRN that run on a device."""
+    with_triton = device.type == "cuda" and find_spec("triton") is not None
+    return ["plain", "fused", "triton"] if with_triton else ["plain", "fused"]
+
+
+def _networks(options: SrnOptions, device: torch.device) -> dict[str, nn.Module]:
+    widths = options.input_width, options.hidden_width
+    found: dict[str, nn.Module] = {LSTM: nn.LSTM(*widths, batch_first=True)}
+    for backend in backends(device):
+        found[f"srn {backend}"] = SelectionRecurrentCell(*widths, n_tasks=options.n_tasks, backend=backend)
+    return {name: network.to(device) for name, network in found.items()}
+
+
+def _call(network: nn.Module, inputs: Tensor, lengths: Tensor, which: str) -> Callable[[], object]:
+    """One pass of a network, as a function without arguments."""
+
+    def forward(given: Tensor) -> Tensor:
+        outputs: Tensor = network(given)[0] if isinstance(network, nn.LSTM) else network(given, lengths)
+        return outputs
+
+    @torch.no_grad()
+    def only_forward() -> Tensor:
+        return forward(inputs)
+
+    if which == "forward":
+        return only_forward
+    # As within a model: gradients flow to the weights and on to the encoder below.
+    learned = inputs.detach().clone().requires_grad_()
+    gradient = torch.randn_like(only_forward())
+
+    def both() -> None:
+        learned.grad = None
+        network.zero_grad(set_to_none=True)
+        forward(learned).backward(gradient)
+
+    return both
+
+
+def _rows(
+    calls: dict[str, Callable[[], object]], case: dict[str, Any], options: SrnOptions, device: torch.device
+) -> list[dict[str, Any]]:
+    walls = side_by_side(calls, repeats=options.repeats, warmup=options.warmup, device=device)
+    kept_busy = _device_times(calls) if device.type == "cuda" and find_spec("triton") is not None else None
+    return [
+        {
+            **case,
+            "network": name,
+            "call": _against_lstm(walls, name),
+            "device": None if kept_busy is None else _against_lstm(kept_busy, name),
+        }
+        for name in calls
+    ]
+
+
+def _against_lstm(timings: dict[str, Timing], name: str) -> dict[str, Any]:
+    return {**timings[name].to_dict(), "ratio_to_lstm": timings[name].median / timings[LSTM].median}
+
+
+def _device_times(calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
+    from triton.testing import do_bench
+
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(DEVICE_ROUNDS):
+        for name, call in calls.items():
+            times[name].append(do_bench(call, return_mode="median") / 1000)
+    return {name: Timing(tuple(taken)) for name, taken in times.items()}
+
+
+def main() -> None:
+    """The command ``cascade-srn benchmark srn`` with this process's arguments."""
+    from cascade_srn.cli import main as command
+
+    command(["benchmark", "srn", *sys.argv[1:]])

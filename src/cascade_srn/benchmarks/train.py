@@ -1,0 +1,123 @@
+"""Training: seconds per epoch of the loop as it is, and where a step's time goes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from cascade_srn.benchmarks.measuring import Timing, find_device, peak_memory, synchronise
+from cascade_srn.benchmarks.options import TrainOptions
+from cascade_srn.benchmarks.results import Result, Row, environment, number, plain_settings, text
+from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_model, read_corpus
+from cascade_srn.model import Model
+from cascade_srn.training import TrainingSettings, train
+from cascade_srn.training.loop import train_epoch
+from cascade_srn.training.optimiser import make_optimiser
+
+PARTS = ("collating", "forward", "backward", "optimiser")
+
+
+def _share(row: Row, part: str) -> float:
+    return float(100 * row["parts"][part] / sum(row["parts"].values()))
+
+
+COLUMNS = (
+    text("preset", "preset"),
+    text("batch", "batch_size"),
+    number("s/epoch", lambda row: row["median_s"], "{:.2f}"),
+    number("sentences/s", lambda row: row["sentences_per_s"]),
+    number("words/s", lambda row: row["words_per_s"]),
+    number("collating, %", lambda row: _share(row, "collating")),
+    number("forward, %", lambda row: _share(row, "forward")),
+    number("backward, %", lambda row: _share(row, "backward")),
+    number("optimiser, %", lambda row: _share(row, "optimiser")),
+    number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20),
+)
+NOTES = (
+    "s/epoch: median epoch of the training loop after the first; the shares are from one more epoch that waits "
+    "for the device after every part",
+)
+
+
+def measure(options: TrainOptions) -> Result:
+    """Measure every preset with every batch size."""
+    device = find_device(options.device)
+    corpus = read_corpus(options.data, options.sentences)
+    rows = []
+    with encoder_name(options.encoder, corpus) as encoder:
+        for preset in options.presets:
+            for batch_size in options.batch_sizes:
+                model = new_model(encoder, corpus.schema, preset, device)
+                settings = TrainingSettings(epochs=options.epochs, batch_size=batch_size, precision=options.precision)
+                rows.append({"preset": preset, "batch_size": batch_size, **_measured(model, corpus, settings, device)})
+    values = plain_settings(options)
+    described = {**values, "encoder": values["encoder"] or FRESH, "corpus": corpus.describe()}
+    return Result("train", device.type, described, environment(device, options.precision), rows, COLUMNS, NOTES)
+
+
+def _measured(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> dict[str, Any]:
+    times: list[float] = []
+    memory = peak_memory(lambda: times.extend(_epochs(model, corpus, settings, device)), device)
+    timing = Timing(tuple(times))
+    return {
+        **timing.to_dict(),
+        "sentences_per_s": len(corpus.sentences) / timing.median,
+        "words_per_s": corpus.n_words / timing.median,
+        "parts": _parts(model, corpus, settings, device),
+        "memory": memory.to_dict(),
+    }
+
+
+def _epochs(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> list[float]:
+    """The times of the epochs, one more being run first to warm up."""
+    times = []
+    started = time.perf_counter()
+    for _ in train(model, corpus.documents, settings=replace(settings, epochs=settings.epochs + 1)):
+        synchronise(device)
+        times.append(time.perf_counter() - started)
+        started = time.perf_counter()
+    return times[1:]
+
+
+def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:
+    """Seconds that each part of the steps of one epoch takes; the steps are those of the training loop."""
+    examples, cascade = corpus.examples, model.cascade.train()
+    optimiser, schedule = make_optimiser(
+        cascade,
+        learning_rate=settings.learning_rate,
+        encoder_learning_rate=settings.encoder_learning_rate,
+        weight_decay=settings.weight_decay,
+        warmup=settings.warmup,
+        n_steps=len(examples),
+    )
+    clock = _Clock(device)
+    train_epoch(model, examples, optimiser, schedule, settings, done=clock.ends)
+    cascade.eval()
+    return clock.spent
+
+
+class _Clock:
+    """Adds up the time since the last part ended, for each part."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.spent = dict.fromkeys(PARTS, 0.0)
+        synchronise(device)
+        self._last = time.perf_counter()
+
+    def ends(self, part: str) -> None:
+        synchronise(self.device)
+        now = time.perf_counter()
+        self.spent[part] += now - self._last
+        self._last = now
+
+
+def main() -> None:
+    """The command ``cascade-srn benchmark train`` with this process's arguments."""
+    from cascade_srn.cli import main as command
+
+    command(["benchmark", "train", *sys.argv[1:]])

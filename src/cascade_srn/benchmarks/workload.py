@@ -1,0 +1,162 @@
+"""What is measured: sentences with gold annotation, and models to run on them."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, Thresholds
+from cascade_srn.data import read_documents
+from cascade_srn.data.examples import Example
+from cascade_srn.encoder.fresh import create_encoder
+from cascade_srn.errors import DataError
+from cascade_srn.model import Model
+from cascade_srn.schema import Schema
+from cascade_srn.training import TrainingSettings, train
+from cascade_srn.types import Document, Sentence
+
+FRESH = "fresh, width 128, 2 layers, random weights"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Annotated sentences, each a document of its own, and their labels."""
+
+    name: str
+    documents: list[Document]
+    schema: Schema
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """The sentences of all documents."""
+        return [sentence for document in self.documents for sentence in document.sentences]
+
+    @property
+    def examples(self) -> list[Example]:
+        """The sentences as the model meets them, without context."""
+        return [Example(sentence) for sentence in self.sentences]
+
+    @property
+    def n_words(self) -> int:
+        """The words of all sentences."""
+        return sum(len(sentence) for sentence in self.sentences)
+
+    def describe(self) -> dict[str, str | int]:
+        """Its size, for a result."""
+        return {
+            "name": self.name,
+            "sentences": len(self.sentences),
+            "words": self.n_words,
+            "entities": sum(len(sentence.entities) for sentence in self.sentences),
+            "triples": sum(len(sentence.triples) for sentence in self.sentences),
+        }
+
+
+def read_corpus(path: str | None, n_sentences: int) -> Corpus:
+    """The first sentences of a file (default: the example corpus) that have words."""
+    chosen = example_corpus() if path is None else Path(path)
+    sentences = (s for document in read_documents(chosen) for s in document.sentences if len(s))
+    documents = [Document.from_sentences([sentence]) for sentence in islice(sentences, n_sentences)]
+    if not documents:
+        raise DataError(f"{chosen} holds no sentence with words; give a file of annotated sentences")
+    # By name alone: a result must not tell the folders of the machine it was made on.
+    return Corpus(f"{chosen.parent.name}/{chosen.name}", documents, Schema.from_documents(documents))
+
+
+def example_corpus() -> Path:
+    """The corpus that comes with the source tree."""
+    path = Path(__file__).parents[3] / "examples" / "news" / "train.jsonl"
+    if not path.is_file():
+        raise DataError(
+            "the example corpus is part of the source tree, and this cascade-srn was installed without it; "
+            "give --data with a file of annotated sentences"
+        )
+    return path
+
+
+@contextmanager
+def encoder_name(given: str | None, corpus: Corpus) -> Iterator[str]:
+    """The given encoder, or a fresh small one that lives as long as the block."""
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        words = [word for sentence in corpus.sentences for word in sentence.words]
+        yield create_encoder(words, folder, width=128, n_layers=2)
+
+
+def new_model(encoder: str, schema: Schema, preset: str, device: torch.device) -> Model:
+    """A model of a preset over an encoder, its heads at random, ready to predict."""
+    fusion = FusionSettings.from_dict(preset)
+    model = Model.create(ModelSettings(EncoderSettings(encoder), fusion=fusion), schema)
+    model.cascade.to(device).eval()
+    return model
+
+
+def train_briefly(model: Model, corpus: Corpus, n_steps: int, *, fresh: bool) -> None:
+    """Train for about that many steps, so that a realistic number of things is found."""
+    batch_size = TrainingSettings.batch_size
+    documents = corpus.documents[: n_steps * batch_size]
+    epochs = max(1, round(n_steps * batch_size / len(documents)))
+    # What starts at random learns nothing at the rates for what is pretrained.
+    settings = TrainingSettings(epochs=epochs, batch_size=batch_size)
+    if fresh:
+        settings = replace(settings, learning_rate=3e-3, encoder_learning_rate=1e-3)
+    for _ in train(model, documents, settings=settings):
+        pass
+    model.cascade.eval()
+
+
+@dataclass(frozen=True)
+class Found:
+    """How much was found in some sentences."""
+
+    entities: int
+    subjects: int
+    triples: int
+
+
+def count(sentences: Sequence[Sentence]) -> Found:
+    """Entities, distinct subjects of a triple, and triples."""
+    return Found(
+        entities=sum(len(s.entities) for s in sentences),
+        subjects=sum(len({(t.head.start, t.head.end) for t in s.triples}) for s in sentences),
+        triples=sum(len(s.triples) for s in sentences),
+    )
+
+
+def calibrated(
+    model: Model, examples: Sequence[Example], start: Thresholds, turn: str, *, target: int, given_entities: bool
+) -> Thresholds:
+    """The thresholds with that of one turn moved until it finds about ``target`` things in the examples.
+
+    A model whose heads are at random gives all probabilities near their prior: at 0.5 nothing passes, at 0
+    everything does, and neither is what decoding costs.
+    """
+    found_by = {"entity": "entities", "subject": "subjects", "object": "triples"}[turn]
+
+    def too_many(logit: float) -> bool:
+        predictor = model.predictor(thresholds=_moved(start, turn, logit), precision="float32")
+        predicted = predictor.predict(examples, given_entities=given_entities)
+        return bool(getattr(count(predicted), found_by) > target)
+
+    # Downwards in steps: far below the right place nearly all pairs of words would pass, and take very long.
+    high = 4.0
+    while high > -20 and not too_many(high - 1):
+        high -= 1
+    low = high - 1
+    for _ in range(6):
+        middle = (low + high) / 2
+        low, high = (middle, high) if too_many(middle) else (low, middle)
+    return _moved(start, turn, high)
+
+
+def _moved(thresholds: Thresholds, turn: str, logit: float) -> Thresholds:
+    return replace(thresholds, **{turn: 1 / (1 + math.exp(-logit))})

@@ -1,0 +1,49 @@
+"""The command line: one file for each command, each a thin skin over a function that can be called.
+
+Nothing heavy is imported before a command that needs it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from cascade_srn.cli.benchmark import app as benchmark
+from cascade_srn.cli.convert import convert
+from cascade_srn.cli.failures import OneSentence
+from cascade_srn.version import __version__
+
+app = typer.Typer(
+    name="cascade-srn",
+    cls=OneSentence,
+    help="Joint entity and relation extraction.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cascade-srn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(convert)
+app.add_typer(benchmark, name="benchmark")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command with these arguments (default: those of the process), and exit with its code."""
+    app(args=None if arguments is None else list(arguments), prog_name="cascade-srn")

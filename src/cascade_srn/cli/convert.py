@@ -1,0 +1,39 @@
+"""``cascade-srn convert``: annotated documents from one format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from cascade_srn.data.alignment import Align
+
+FORMATS = "dygie, spert, brat or jsonl"
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A file, or for brat a folder.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file or folder to write.")],
+    from_format: Annotated[
+        str | None, typer.Option("--from", metavar="F", help=f"{FORMATS}; guessed from the content when left out.")
+    ] = None,
+    to_format: Annotated[
+        str | None, typer.Option("--to", metavar="F", help=f"{FORMATS}; told by the ending of OUT when left out.")
+    ] = None,
+    skip_malformed: Annotated[
+        bool, typer.Option("--skip-malformed", help="Leave out what is malformed, and count it, instead of stopping.")
+    ] = False,
+    align: Annotated[
+        str, typer.Option(metavar="exact|expand", help="Refuse offsets within a word, or take the whole word.")
+    ] = "exact",
+) -> None:
+    """Convert annotated documents from one format to another.
+
+    What was read, skipped and noted is told on stderr; docs/formats.md says what each format can hold.
+    """
+    from cascade_srn.data import read_documents, write_documents
+
+    documents = read_documents(source, from_format, strict=not skip_malformed, align=cast(Align, align))
+    write_documents(documents, target, to_format)
+    typer.echo(str(documents.report), err=True)

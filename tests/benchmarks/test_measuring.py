@@ -1,0 +1,85 @@
+"""Clocks, percentiles and peaks; nothing here asserts how long anything takes."""
+
+import pytest
+import torch
+
+from cascade_srn.benchmarks import measuring
+from cascade_srn.benchmarks.measuring import Timing, find_device, peak_memory, percentile, side_by_side, timed
+from cascade_srn.errors import ConfigError
+
+CPU = torch.device("cpu")
+
+
+def test_percentiles_interpolate():
+    assert percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5
+    assert percentile([7.0], 99) == 7.0
+    assert percentile(list(range(101)), 95) == 95
+    with pytest.raises(ValueError, match="measure at least once"):
+        percentile([], 50)
+
+
+def test_timing_reports_the_median_and_keeps_all_times():
+    timing = Timing((3.0, 1.0, 100.0))
+    assert timing.median == 3.0
+    assert timing.to_dict() == {"median_s": 3.0, "times_s": [3.0, 1.0, 100.0]}
+    assert list(timing.percentiles()) == ["p50_s", "p95_s", "p99_s"]
+    assert timing.percentiles()["p50_s"] == 3.0
+
+
+def test_candidates_take_turns():
+    order = []
+    timings = side_by_side({name: lambda name=name: order.append(name) for name in "ab"}, repeats=3, device=CPU)
+    assert "".join(order) == "ab" + 3 * "ab"  # the warm-up first, which does not count
+    assert {name: len(timing.times) for name, timing in timings.items()} == {"a": 3, "b": 3}
+    assert all(time > 0 for timing in timings.values() for time in timing.times)
+
+
+def test_a_single_function_is_timed():
+    calls = []
+    timing = timed(lambda: calls.append(1), repeats=4, warmup=2, device=CPU)
+    assert len(calls) == 6
+    assert len(timing.times) == 4
+    with pytest.raises(ValueError, match="repeats is 0"):
+        timed(list, repeats=0, device=CPU)
+
+
+def test_the_device_is_waited_for_before_and_after(monkeypatch):
+    events = []
+    monkeypatch.setattr(measuring, "synchronise", lambda device: events.append("wait"))
+    measuring.seconds(lambda: events.append("run"), CPU)
+    assert events == ["wait", "run", "wait"]
+
+
+def test_peak_memory_sees_what_is_freed_again():
+    size = 64 * 2**20
+
+    def take():
+        bytearray(b"1") * size
+
+    memory = peak_memory(take, CPU)
+    assert memory.kind.startswith("resident set")
+    if memory.kind == "resident set":
+        assert 0.9 * size <= memory.peak - memory.before < 2 * size
+    assert memory.to_dict() == {"peak_bytes": memory.peak, "before_bytes": memory.before, "kind": memory.kind}
+
+
+def test_without_proc_the_peak_is_that_of_the_process(monkeypatch):
+    monkeypatch.setattr(measuring, "_status_peak", lambda: None)
+    memory = peak_memory(list, CPU)
+    assert memory.kind == "resident set since start"
+    assert memory.peak > 10 * 2**20
+
+
+def test_devices():
+    assert find_device("cpu") == CPU
+    assert find_device("auto").type in ("cpu", "cuda")
+    with pytest.raises(ConfigError, match="there is no device 'gpu'"):
+        find_device("gpu")
+    with pytest.raises(ConfigError, match="cannot be measured here; give auto"):
+        find_device("meta")
+
+
+def test_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ConfigError, match="'cuda' was asked for, but torch sees 0 GPUs; give --device cpu"):
+        find_device("cuda")

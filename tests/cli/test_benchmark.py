@@ -1,0 +1,96 @@
+"""``cascade-srn benchmark`` and the scripts in ``benchmarks/``: the same options, the same results."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from tests.small_models import SENTENCES, small_encoder
+
+from cascade_srn import write_documents
+from cascade_srn.cli import main
+from cascade_srn.cli.benchmark.options import numbers, shapes
+from cascade_srn.errors import ConfigError
+from cascade_srn.types import Document
+
+ROOT = Path(__file__).parents[2]
+SHORT = {
+    "srn": ["--shapes", "2x4", "--input-width", "8", "--hidden-width", "4", "--repeats", "1"],
+    "extract": ["--presets", "swift", "--repeats", "1", "--latency-sentences", "1"],
+    "train": ["--presets", "swift", "--batch-sizes", "4", "--epochs", "1"],
+    "growth": ["--lengths", "4,8", "--subjects", "1,2", "--subject-words", "4", "--factors", "1,2", "--repeats", "1"],
+}
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_documents([Document.from_sentences([sentence]) for sentence in SENTENCES], "data.jsonl")
+    return tmp_path
+
+
+def _arguments(name):
+    over = [] if name == "srn" else ["--encoder", small_encoder(), "--data", "data.jsonl"]
+    return [*SHORT[name], *over, "--device", "cpu"]
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_each_writes_its_result_and_shows_a_table(name, workplace, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["benchmark", name, *_arguments(name)])
+    assert not stopped.value.code
+    found = json.loads((workplace / "benchmarks" / "results" / f"{name}-cpu.json").read_text(encoding="utf-8"))
+    assert found["name"] == name
+    assert found["rows"]
+    shown = capsys.readouterr().out
+    assert f"{name} on" in shown
+    assert f"written to benchmarks/results/{name}-cpu.json" in shown
+    assert (workplace / "benchmarks" / "results" / "growth-cpu.png").is_file() == (name == "growth")
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_scripts_are_the_same_commands(name, workplace, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [f"benchmarks/{name}.py", "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(ROOT / "benchmarks" / f"{name}.py"), run_name="__main__")
+    assert not stopped.value.code
+    assert f"benchmark {name}" in capsys.readouterr().out
+    assert f"python benchmarks/{name}.py" in (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+
+
+def test_a_script_measures(workplace, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks/srn.py", *_arguments("srn"), "--output", "here.json"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(ROOT / "benchmarks" / "srn.py"), run_name="__main__")
+    found = json.loads((workplace / "here.json").read_text(encoding="utf-8"))
+    assert found["environment"]["command"].startswith("python benchmarks/srn.py --shapes 2x4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["srn", "--shapes", "8by40"], "--shapes is '8by40'; give sentences x words, as in 8x40,32x40"),
+        (["srn", "--device", "gpu"], "there is no device 'gpu'"),
+        (["extract", "--presets", "swfit"], "Did you mean 'swift'?"),
+        (["extract", "--data", "no.jsonl"], "no.jsonl does not exist"),
+        (["train", "--batch-sizes", "8;16"], "--batch-sizes is '8;16'; give whole numbers with commas"),
+        (["growth", "--lengths", "a"], "--lengths is 'a'; give whole numbers"),
+        (["growth", "--precision", "half"], "precision is 'half', not one of"),
+    ],
+)
+def test_unknown_values_are_one_sentence(arguments, message, workplace, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["benchmark", *arguments])
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+def test_lists():
+    assert numbers("--n", "1, 2,3") == (1, 2, 3)
+    assert numbers("--n", "") == ()
+    assert shapes("--s", "8x40,32x4") == ((8, 40), (32, 4))
+    with pytest.raises(ConfigError, match="--s is '8x4x2'"):
+        shapes("--s", "8x4x2")

@@ -1,0 +1,97 @@
+"""``cascade-srn convert``."""
+
+import json
+from itertools import product
+
+import pytest
+from tests.twelve_sentences import DOCUMENTS
+
+from cascade_srn import read_documents, write_documents
+from cascade_srn.cli import main
+from cascade_srn.data.formats import FORMATS
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code or 0
+
+
+def _entities(path, format):
+    """What every format holds: entities and relations by their text and types; brat orders documents by id."""
+    documents = read_documents(path, format)
+    return sorted(
+        (
+            sorted((e.text, e.label) for e in d.entities),
+            sorted((r.head.text, r.label, r.tail.text) for r in d.relations),
+        )
+        for d in documents
+    )
+
+
+@pytest.mark.parametrize(("source", "target"), list(product(FORMATS, FORMATS)))
+def test_there_and_back(source, target, tmp_path, capsys):
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    write_documents(DOCUMENTS, first, format=source)
+    assert run("convert", first, second, "--from", source, "--to", target) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"read {len(list(read_documents(first, source)))} documents")
+    assert run("convert", second, third, "--from", target, "--to", source) == 0
+    assert _entities(third, source) == _entities(first, source)
+
+
+def test_formats_are_guessed_where_they_can_be(tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "in.json", format="dygie")
+    assert run("convert", tmp_path / "in.json", tmp_path / "out.jsonl") == 0
+    assert list(read_documents(tmp_path / "out.jsonl", "jsonl"))
+
+
+def _failure(capsys, *arguments):
+    assert run(*arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("Error: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+def test_malformed_input_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "bad.jsonl").write_text('{"id": "d", "text": 3}\n', encoding="utf-8")
+    assert "bad.jsonl, line 1" in _failure(capsys, "convert", tmp_path / "bad.jsonl", tmp_path / "o.jsonl")
+    assert not (tmp_path / "o.jsonl").exists()
+
+
+def test_malformed_input_can_be_skipped(tmp_path, capsys):
+    good = json.dumps({"id": "d", "text": "Ada leads.", "entities": [{"start": 0, "end": 3, "label": "Person"}]})
+    (tmp_path / "bad.jsonl").write_text(good + '\n{"id": "d", "text": 3}\n', encoding="utf-8")
+    assert run("convert", tmp_path / "bad.jsonl", tmp_path / "o.jsonl", "--skip-malformed") == 0
+    assert "skipped 1 x document" in capsys.readouterr().err
+    assert len(list(read_documents(tmp_path / "o.jsonl"))) == 1
+
+
+def test_offsets_within_words(tmp_path, capsys):
+    record = {"id": "d", "text": "Ada leads.", "entities": [{"start": 1, "end": 3, "label": "Person"}]}
+    source, target = tmp_path / "a.jsonl", tmp_path / "o.jsonl"
+    source.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    assert "does not start and end on word boundaries" in _failure(capsys, "convert", source, target)
+    assert run("convert", source, target, "--align", "expand") == 0
+    (document,) = read_documents(target)
+    assert document.entities[0].text == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "conll"], "there is no format 'conll'"),
+        (["--to", "jsnl"], "Did you mean 'jsonl'?"),
+        (["--align", "exactly"], "Did you mean 'exact'?"),
+    ],
+)
+def test_unknown_values(arguments, message, tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "a.jsonl")
+    assert message in _failure(capsys, "convert", tmp_path / "a.jsonl", tmp_path / "b.jsonl", *arguments)
+
+
+def test_a_missing_file(tmp_path, capsys):
+    assert "does not exist" in _failure(capsys, "convert", tmp_path / "no.jsonl", tmp_path / "b.jsonl")
