@@ -19,11 +19,16 @@ def boundary_candidates(start: Tensor, end: Tensor, lengths: Tensor, threshold: 
         lengths: (n_rows,)
         returns: row, first word, last word, label: (n_candidates,) each
     """
-    real = padding_mask(lengths, start.shape[1])[:, :, None]
-    starts = ((start >= threshold) & real).transpose(1, 2)
-    ends = ((end >= threshold) & real).transpose(1, 2)
-    row, label, first, last = (starts[..., :, None] & ends[..., None, :]).triu().nonzero(as_tuple=True)
-    return row, first, last, label
+    n_rows, n_words, n_labels = start.shape
+    real = padding_mask(lengths, n_words)[:, None]
+    # Starts and ends that pass, by row and label; only those are brought together, never a table of all words.
+    start_row, start_label, first = ((start.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
+    end_row, end_label, last = ((end.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
+    groups = end_row * n_labels + end_label, start_row * n_labels + start_label
+    which_start, which_end = spans_of_queries(*groups, n_rows * n_labels)
+    forward = first[which_start] <= last[which_end]
+    which_start, which_end = which_start[forward], which_end[forward]
+    return start_row[which_start], first[which_start], last[which_end], start_label[which_start]
 
 
 def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from cascade_srn.errors import ConfigError
         (ExtractOptions, {"model": "m", "train_steps": 3}, "a saved model was given and 'train_steps' as well"),
         (ExtractOptions, {"train_steps": 3, "given_entities": True}, "both train_steps and given_entities"),
         (TrainOptions, {"batch_sizes": (8, 0)}, "a batch size is 0"),
-        (TrainOptions, {"precision": "auto"}, "precision is 'auto', not one of float32, bf16"),
+        (TrainOptions, {"precision": "auto"}, "precision is 'auto', not one of float32, tf32, bf16"),
         (GrowthOptions, {"lengths": (0,)}, "one of the lengths is 0"),
         (GrowthOptions, {"subjects": (64,), "subject_words": 32}, "64 subjects were asked for in a sentence of 32"),
         (GrowthOptions, {"model": "m", "encoder": "e"}, "a saved model was given and 'encoder' as well"),

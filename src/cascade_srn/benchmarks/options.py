@@ -87,7 +87,7 @@ class TrainOptions(Settings):
         _require_positive(self, "sentences", "epochs")
         for size in self.batch_sizes:
             require_range("a batch size", size, 1)
-        require_choice("precision", self.precision, PRECISIONS[1:])
+        require_choice("precision", self.precision, ("float32", "tf32", "bf16"))
         _require_presets(self.presets)
 
 
