@@ -203,7 +203,7 @@ def test_given_relations_do_not_stay_or_matter(preset):
 
 def test_given_entities_are_the_annotated_ones_only_where_asked_for():
     model = spread_probabilities(small_model("swift"))
-    predictor = model.predictor(thresholds=Thresholds(0.3, 0.3, 0.3))
+    predictor = model.predictor(thresholds=Thresholds(0.3, 0.1, 0.1))
     bare = [Example(s.annotated((), ())) for s in SENTENCES]
     assert predictor.predict(examples()) == predictor.predict(bare)
     assert all(not s.entities for s in predictor.predict(bare, given_entities=True))
@@ -375,3 +375,17 @@ def test_unknown_precision_and_batches_of_nothing_are_refused():
         small_model("swift").predictor(precision="fp16")
     with pytest.raises(ConfigError, match="batch_words is 0; give a number at least 1"):
         small_model("swift").predictor(batch_words=0)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_turn_3_in_parts_equals_turn_3_at_once(preset, monkeypatch):
+    model = spread_probabilities(small_model(preset))
+    model.cascade.eval()
+    predictor = model.predictor(thresholds=Thresholds(0.3, 0.1, 0.1))
+    expected = predictor.predict(examples())
+    assert any(len(sentence.triples) > 2 for sentence in expected)
+    monkeypatch.setattr("cascade_srn.predict._PAIRS_AT_ONCE", 2)
+    found = predictor.predict(examples())
+    assert found == expected
+    for a, b in zip(found, expected, strict=True):
+        assert [t.score for t in a.triples] == pytest.approx([t.score for t in b.triples], abs=1e-5)

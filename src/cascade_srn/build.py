@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import nn
-
 from cascade_srn.cascade import N_TASKS, Cascade, RelationTurns
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.bilstm import BiLSTM
@@ -62,7 +60,7 @@ def _relation_turns(settings: ModelSettings, schema: Schema, task_width: int) ->
 
 
 def _span_extractor(settings: ModelSettings, width: int, n_labels: int) -> SpanExtractor:
-    matcher: nn.Module
+    matcher: LinearMatcher | MlpMatcher
     if settings.matcher == "linear":
         matcher = LinearMatcher(width, n_labels)
     else:

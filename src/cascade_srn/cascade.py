@@ -120,6 +120,25 @@ class Cascade(nn.Module):
         fused: Tensor = fusion(words, queries)
         return fused
 
+    def object_words(
+        self, features: Tensor, tags: Tensor | None, queries: Queries, query: Tensor, word: Tensor
+    ) -> Tensor:
+        """ĥ_o of chosen words of chosen queries alone: what prediction needs, which looks at entities only.
+
+        Shapes:
+            features, tags: as of :meth:`object_inputs`
+            query, word: (n_pairs,)
+            returns: (n_pairs, width)
+        """
+        words = self.sequence.task(features, OBJECT)
+        fusion = self.relation_turns.subject_fusion
+        if fusion is None:
+            own = words[query, word]
+            return own if tags is None else torch.cat((tags[queries.sentence[query], word], own), dim=-1)
+        if tags is not None:
+            words = torch.cat((tags, words), dim=-1)
+        return fusion.at(words, queries, query, word)
+
     @property
     def relation_turns(self) -> RelationTurns:
         """Turns 2 and 3, which this model must have."""

@@ -31,6 +31,9 @@ class _Objects:
     score: Tensor
 
 
+# Turn 3 looks at this many (subject, entity) pairs at a time, which bounds its memory.
+_PAIRS_AT_ONCE = 1 << 15
+
 PRECISIONS = ("auto", "float32", "bf16")
 
 
@@ -155,18 +158,20 @@ class Predictor:
         spans = torch.unique(torch.stack((found.row, found.start, found.last), dim=1), dim=0)
         head = self.cascade.relation_turns.subject_head
         words = self.cascade.subject_inputs(features, tags)
-        position, _, certainty = self._turn(head, words, Pairs(*spans.unbind(1)), self.thresholds.subject)
+        row, first, last = spans.unbind(1)
+        position, _, certainty = self._passing(head, words[row, first], words[row, last], self.thresholds.subject)
         subjects = spans[position]
         objects = self._turn3(rows, features, entities, tags, spans, subjects)
         return self._triples(entities, spans, subjects, certainty, objects)
 
-    def _turn(
-        self, head: SpanExtractor, words: Tensor, pairs: Pairs, threshold: float
+    def _passing(
+        self, head: SpanExtractor, first: Tensor, last: Tensor, threshold: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Which of the given spans pass start, end and match: position, label and match probability."""
-        match = head.match(words, pairs).sigmoid()
-        start = head.start(words[pairs.row, pairs.start]).sigmoid()
-        end = head.end(words[pairs.row, pairs.last]).sigmoid()
+        """Which spans pass start, end and match: position, label and match probability.
+
+        Shapes: first, last (n_spans, width), the representations of their first and last words
+        """
+        start, end, match = (logits.sigmoid() for logits in head.spans(first, last))
         passed = (start >= threshold) & (end >= threshold) & (match >= threshold)
         position, label = passed.nonzero(as_tuple=True)
         return position, label, match[position, label]
@@ -183,14 +188,17 @@ class Predictor:
         """The objects of all subjects of a batch, as many subjects at a time as the budget holds."""
         head = self.cascade.relation_turns.object_head
         parts = []
-        for group, asked_features in self._object_features(rows, features, entities, subjects):
+        for group, asked in self._object_features(rows, features, entities, subjects):
             queries = Queries(*subjects[group].unbind(1))
-            asked_tags = None if tags is None else tags[:, : asked_features.shape[1]]
-            words = self.cascade.object_inputs(asked_features, asked_tags, queries)
-            query, span = spans_of_queries(spans[:, 0], queries.sentence, len(rows))
-            pairs = Pairs(query, spans[span, 1], spans[span, 2])
-            position, label, score = self._turn(head, words, pairs, self.thresholds.object)
-            parts.append(_Objects(group[query[position]], span[position], label, score))
+            shown = None if tags is None else tags[:, : asked.shape[1]]
+            all_pairs = torch.stack(spans_of_queries(spans[:, 0], queries.sentence, len(rows)))
+            for pairs in all_pairs.split(_PAIRS_AT_ONCE, dim=1):
+                query, span = pairs
+                first, last = (
+                    self.cascade.object_words(asked, shown, queries, query, spans[span, edge]) for edge in (1, 2)
+                )
+                position, label, score = self._passing(head, first, last, self.thresholds.object)
+                parts.append(_Objects(group[query[position]], span[position], label, score))
         if not parts:
             none = subjects.new_zeros(0)
             return _Objects(none, none, none, none.float())
@@ -206,9 +214,7 @@ class Predictor:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Groups of subjects (their positions) with the features that turn 3 reads for them."""
         if self.collator.fusion.subject != "markers":
-            at_once = max(1, self.batch_words // features.shape[1])
-            for group in torch.arange(len(subjects), device=self.device).split(at_once):
-                yield group, features
+            yield torch.arange(len(subjects), device=self.device), features
             return
         marked = [
             self.collator.with_subject(rows[row], entities[row], (first, last + 1))

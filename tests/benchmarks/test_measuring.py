@@ -1,5 +1,7 @@
 """Clocks, percentiles and peaks; nothing here asserts how long anything takes."""
 
+import mmap
+
 import pytest
 import torch
 
@@ -54,17 +56,19 @@ def test_peak_memory_sees_what_is_freed_again():
     size = 64 * 2**20
 
     def take():
-        bytearray(b"1") * size
+        # Pages that are new for certain, where a list might be put into memory that was freed before.
+        with mmap.mmap(-1, size) as pages:
+            pages.write(b"1" * size)
 
     memory = peak_memory(take, CPU)
     assert memory.kind.startswith("resident set")
     if memory.kind == "resident set":
-        assert 0.9 * size <= memory.peak - memory.before < 2 * size
+        assert 0.9 * size <= memory.peak - memory.before < 3 * size
     assert memory.to_dict() == {"peak_bytes": memory.peak, "before_bytes": memory.before, "kind": memory.kind}
 
 
 def test_without_proc_the_peak_is_that_of_the_process(monkeypatch):
-    monkeypatch.setattr(measuring, "_status_peak", lambda: None)
+    monkeypatch.setattr(measuring, "_status", lambda field: None)
     memory = peak_memory(list, CPU)
     assert memory.kind == "resident set since start"
     assert memory.peak > 10 * 2**20

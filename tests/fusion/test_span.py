@@ -49,7 +49,8 @@ def test_equals_a_literal_reference(fusion):
 
 
 def test_distances_are_signed_counted_from_the_nearer_edge_and_clipped(fusion):
-    rows = fusion._distances(queries_of([(0, 3, 4), (0, 0, 0)]), 9) - LIMIT
+    queries = queries_of([(0, 3, 4), (0, 0, 0)])
+    rows = fusion._distances(queries, *queries.with_words(9)).view(2, 9) - LIMIT
     assert rows.tolist() == [[-2, -2, -1, 0, 0, 1, 2, 2, 2], [0, 1, 2, 2, 2, 2, 2, 2, 2]]
 
 

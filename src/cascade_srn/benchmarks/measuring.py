@@ -139,16 +139,17 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> Memory:
 
 def _reset_resident_peak() -> bool:
     """Lower the process's high-water mark to what it holds now; Linux alone can."""
-    held = _resident_peak()
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return False
-    return _status_peak() is not None and _resident_peak() <= held
+    peak, held = _status("VmHWM:"), _status("VmRSS:")
+    # Some kernels take the request and do nothing.
+    return peak is not None and held is not None and peak - held < 1 << 22
 
 
 def _resident_peak() -> int:
-    found = _status_peak()
+    found = _status("VmHWM:")
     if found is not None:
         return found
     import resource  # where it is used: Windows has none
@@ -157,9 +158,9 @@ def _resident_peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _status_peak() -> int | None:
+def _status(field: str) -> int | None:
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(field)), None)

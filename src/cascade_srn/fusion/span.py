@@ -29,18 +29,29 @@ class SubjectSpan(nn.Module):
 
     def forward(self, words: Tensor, queries: Queries) -> Tensor:
         """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, width)."""
-        inside = queries.inside(words.shape[1]).to(words.dtype)
-        size = (queries.last - queries.start + 1).to(words.dtype)
-        mean = torch.einsum("qw,qwd->qd", inside, words[queries.sentence]) / size[:, None]
-        word_sum, word_product = self.word(words)[queries.sentence].chunk(2, dim=-1)
-        subject_sum, subject_product = self.subject(mean)[:, None].chunk(2, dim=-1)
-        near = self.distance[self._distances(queries, words.shape[1])]
+        query, word = queries.with_words(words.shape[1])
+        return self.at(words, queries, query, word).view(len(queries), words.shape[1], self.output_width)
+
+    def at(self, words: Tensor, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
+        """The same for chosen words of chosen queries. Shapes: query, word (n_pairs,); returns (n_pairs, width)."""
+        n_words = words.shape[1]
+        own = self.word(words).flatten(0, 1).index_select(0, queries.sentence[query] * n_words + word)
+        subject = self.subject(self._subjects(words, queries)).index_select(0, query)
+        word_sum, word_product = own.chunk(2, dim=-1)
+        subject_sum, subject_product = subject.chunk(2, dim=-1)
+        near = self.distance.index_select(0, self._distances(queries, query, word))
         joined = word_sum + subject_sum + word_product * subject_product + near
         return nn.functional.gelu(self.norm(joined))
 
-    def _distances(self, queries: Queries, n_words: int) -> Tensor:
-        """Rows of the distance table. Shape: (n_queries, n_words)."""
-        word = torch.arange(n_words, device=queries.start.device)
-        before = (word - queries.start[:, None]).clamp(max=0)
-        after = (word - queries.last[:, None]).clamp(min=0)
+    def _subjects(self, words: Tensor, queries: Queries) -> Tensor:
+        """The mean of each subject's words. Shape: (n_queries, input_width)."""
+        query, word = queries.with_subjects()
+        inside = words[queries.sentence[query], word]
+        total = words.new_zeros(len(queries), words.shape[2]).index_add(0, query, inside)
+        return total / (queries.last - queries.start + 1)[:, None]
+
+    def _distances(self, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
+        """Rows of the distance table. Shape: (n_pairs,)."""
+        before = (word - queries.start[query]).clamp(max=0)
+        after = (word - queries.last[query]).clamp(min=0)
         return (before + after).clamp(-self.max_distance, self.max_distance) + self.max_distance

@@ -27,10 +27,17 @@ class Queries:
         """The same queries on a device."""
         return Queries(self.sentence.to(device), self.start.to(device), self.last.to(device))
 
-    def inside(self, n_words: int) -> Tensor:
-        """True at the words of each query's subject. Shape: (n_queries, n_words)."""
-        words = torch.arange(n_words, device=self.start.device)
-        return (words >= self.start[:, None]) & (words <= self.last[:, None])
+    def with_words(self, n_words: int) -> tuple[Tensor, Tensor]:
+        """Every query with every word: positions of both, by query. Shapes: (n_queries × n_words,) each."""
+        query = torch.arange(len(self), device=self.start.device).repeat_interleave(n_words)
+        return query, torch.arange(n_words, device=self.start.device).repeat(len(self))
+
+    def with_subjects(self) -> tuple[Tensor, Tensor]:
+        """Every query with the words of its subject: positions of both. Shapes: (n_subject_words,) each."""
+        size = self.last - self.start + 1
+        query = torch.arange(len(self), device=self.start.device).repeat_interleave(size)
+        within = torch.arange(query.shape[0], device=query.device) - (size.cumsum(0) - size)[query]
+        return query, self.start[query] + within
 
 
 class EntityTags(nn.Module):
@@ -82,5 +89,10 @@ class SubjectTag(nn.Module):
 
     def forward(self, words: Tensor, queries: Queries) -> Tensor:
         """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, output_width)."""
-        tags = self.table[queries.inside(words.shape[1]).long()]
-        return torch.cat((words[queries.sentence], tags), dim=-1)
+        query, word = queries.with_words(words.shape[1])
+        return self.at(words, queries, query, word).view(len(queries), words.shape[1], self.output_width)
+
+    def at(self, words: Tensor, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
+        """The same for chosen words of chosen queries. Shapes: query, word (n_pairs,); returns (n_pairs, width)."""
+        inside = (word >= queries.start[query]) & (word <= queries.last[query])
+        return torch.cat((words[queries.sentence[query], word], self.table[inside.long()]), dim=-1)

@@ -64,7 +64,7 @@ def pairs_within(lengths: Tensor, n_words: int) -> Pairs:
 class SpanExtractor(nn.Module):
     """Start, end and match logits for each label, from the words' task-specific representations."""
 
-    def __init__(self, width: int, n_labels: int, *, matcher: nn.Module, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, n_labels: int, *, matcher: LinearMatcher | MlpMatcher, dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.start = nn.Linear(width, n_labels)
@@ -87,6 +87,15 @@ class SpanExtractor(nn.Module):
         """Start and end logits alone. Shapes: words (…, width); returns two of (…, n_labels)."""
         return self.start(words), self.end(words)
 
+    def spans(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Start, end and match logits of spans, from the representations of their first and last words.
+
+        Shapes:
+            first, last: (n_pairs, width)
+            returns: three of (n_pairs, n_labels)
+        """
+        return self.start(first), self.end(last), self.matcher.score(self.matcher.start(first), self.matcher.last(last))
+
     def match(self, words: Tensor, pairs: Pairs) -> Tensor:
         """Match logits of chosen pairs. Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
         logits: Tensor = self.matcher(words, pairs)
@@ -107,7 +116,11 @@ class LinearMatcher(nn.Module):
 
     def forward(self, words: Tensor, pairs: Pairs) -> Tensor:
         """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
-        return _sum_of_pair(self.start(words), self.last(words), pairs)
+        return self.score(*_of_pairs(self.start(words), self.last(words), pairs))
+
+    def score(self, start: Tensor, last: Tensor) -> Tensor:
+        """From the projections of first and last words. Shapes: (n_pairs, n_labels) all."""
+        return start + last
 
 
 class MlpMatcher(nn.Module):
@@ -127,13 +140,16 @@ class MlpMatcher(nn.Module):
         """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
         start, last = self.start(words), self.last(words)
         if self.training or len(pairs) <= _PAIRS_AT_ONCE:
-            return self._score(start, last, pairs)
+            return self._score_pairs(start, last, pairs)
         parts = [pairs[at : at + _PAIRS_AT_ONCE] for at in range(0, len(pairs), _PAIRS_AT_ONCE)]
-        return torch.cat([self._score(start, last, part) for part in parts])
+        return torch.cat([self._score_pairs(start, last, part) for part in parts])
 
-    def _score(self, start: Tensor, last: Tensor, pairs: Pairs) -> Tensor:
-        joined = _sum_of_pair(start, last, pairs)
-        logits: Tensor = self.output(nn.functional.gelu(self.norm(joined)))
+    def _score_pairs(self, start: Tensor, last: Tensor, pairs: Pairs) -> Tensor:
+        return self.score(*_of_pairs(start, last, pairs))
+
+    def score(self, start: Tensor, last: Tensor) -> Tensor:
+        """From the projections of first and last words. Shapes: (n_pairs, hidden_width) to (n_pairs, n_labels)."""
+        logits: Tensor = self.output(nn.functional.gelu(self.norm(start + last)))
         return logits
 
 
@@ -141,12 +157,12 @@ class MlpMatcher(nn.Module):
 _PAIRS_AT_ONCE = 1 << 17
 
 
-def _sum_of_pair(start: Tensor, last: Tensor, pairs: Pairs) -> Tensor:
-    """Start's share of the first word plus last's share of the last one, for each pair, never as a table."""
+def _of_pairs(start: Tensor, last: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """The start projection of each pair's first word and the last projection of its last one: no table is made."""
     n_words = start.shape[1]
     first = start.flatten(0, 1).index_select(0, pairs.row * n_words + pairs.start)
     second = last.flatten(0, 1).index_select(0, pairs.row * n_words + pairs.last)
-    return first + second
+    return first, second
 
 
 def _logit(probability: float) -> float:
