@@ -1,0 +1,163 @@
+"""All time steps of the SRN, forward. Numbers in comments are the paper's equations."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def tanh(x):  # type: ignore[no-untyped-def]
+    """The hyperbolic tangent, which the language does not have."""
+    return 2.0 * tl.sigmoid(2.0 * x) - 1.0
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _arrived(counter, wanted):  # type: ignore[no-untyped-def]
+    """Wait until all programs of a tile have finished a step."""
+    while tl.atomic_add(counter, 0, sem="acquire") < wanted:
+        pass
+    tl.debug_barrier()
+
+
+@triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
+def forward_kernel(  # type: ignore[no-untyped-def]
+    projected,
+    recurrent,
+    cell_weight,
+    cell_bias,
+    lengths,
+    gates,
+    cells,
+    memories,
+    states,
+    shares,
+    outputs,
+    counters,
+    batch,
+    length,
+    H: tl.constexpr,
+    HP: tl.constexpr,
+    PARTS: tl.constexpr,
+    N: tl.constexpr,
+    TILE: tl.constexpr,
+    SAVE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Memories of all time steps of a tile; see ``triton_srn_scan`` for what it is given."""
+    NG: tl.constexpr = 3 + 2 * N
+    SLOTS: tl.constexpr = 16 if N == 3 else 8
+    SETS: tl.constexpr = 8 if N == 3 else 4
+    HC: tl.constexpr = HP // PARTS
+    tile = tl.program_id(0) // PARTS
+    part = tl.program_id(0) % PARTS
+    place = tl.arange(0, TILE)
+    row = tile * TILE + place
+    col = tl.arange(0, HP)
+    own = part * HC + tl.arange(0, HC)
+    slot = tl.arange(0, SLOTS)
+    slots = part * (HC * SLOTS) + tl.arange(0, HC * SLOTS)
+    sets = part * (HC * SETS) + tl.arange(0, HC * SETS)
+    real_row = row < batch
+    real = real_row[:, None] & (own < H)[None, :]
+    real_x = real[:, :, None] & (slot < NG)[None, None, :]
+    n_steps = tl.max(tl.load(lengths + row, mask=real_row, other=0))
+    bias = tl.load(cell_bias + col, mask=col < H, other=0.0)
+    bias_own = tl.load(cell_bias + own, mask=own < H, other=0.0)
+    # This program's share of the weights is read once, and stays.
+    w = tl.load(recurrent + col[:, None] * (HP * SLOTS) + slots[None, :])
+    v = tl.load(cell_weight + sets[:, None] * HP + col[None, :])
+    kind = recurrent.dtype.element_ty
+    # tanh(x) is 2 σ(2x) − 1, so that one σ does for all gates.
+    double = tl.where(slot == 2, 2.0, 1.0)[None, None, :]
+    # What the programs of a tile tell each other, for two steps in turn: shares of c, and output gates.
+    told = shares + tile * (2 * PARTS * TILE * HP)
+    told_o = outputs + tile * (2 * TILE * HP)
+    everywhere = place[:, None] * HP + col[None, :]
+    here = place[:, None] * HP + own[None, :]
+    c = tl.zeros((TILE, HC), dtype=tl.float32)
+    o = tl.zeros((TILE, HC), dtype=tl.float32)
+    for t in range(0, n_steps):
+        at = row.to(tl.int64) * length + t
+        x = tl.load(
+            projected + at[:, None, None] * (NG * H) + slot[None, None, :] * H + own[None, :, None],
+            mask=real_x,
+            other=0.0,
+        ).to(tl.float32)
+        if t > 0:
+            _arrived(counters + tile, PARTS * t)
+            turn = (t - 1) % 2
+            c_all = tl.zeros((TILE, HP), dtype=tl.float32) + bias[None, :]
+            c = tl.zeros((TILE, HC), dtype=tl.float32) + bias_own[None, :]
+            for p in tl.static_range(PARTS):
+                c_all += tl.load(told + (turn * PARTS + p) * (TILE * HP) + everywhere, cache_modifier=".cg")
+                c += tl.load(told + (turn * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+            h = tl.load(told_o + turn * (TILE * HP) + everywhere, cache_modifier=".cg") * tanh(c_all)  # (9)
+            if SAVE:
+                before = (at[:, None] - 1) * H + own[None, :]
+                tl.store(cells + before, c, mask=real)
+                tl.store(states + before, o * tanh(c), mask=real)
+            x += tl.reshape(tl.dot(h.to(kind), w, input_precision=PRECISION), (TILE, HC, SLOTS))
+        y = tl.sigmoid(x * double)  # (1), (3)
+        even, odd = tl.split(tl.reshape(y, (TILE, HC, SLOTS // 2, 2)))
+        ee, eo = tl.split(tl.reshape(even, (TILE, HC, SLOTS // 4, 2)))
+        oe, oo = tl.split(tl.reshape(odd, (TILE, HC, SLOTS // 4, 2)))
+        if N == 3:
+            eee, eeo = tl.split(tl.reshape(ee, (TILE, HC, 2, 2)))
+            eoe, eoo = tl.split(tl.reshape(eo, (TILE, HC, 2, 2)))
+            oee, oeo = tl.split(tl.reshape(oe, (TILE, HC, 2, 2)))
+            ooe, ooo = tl.split(tl.reshape(oo, (TILE, HC, 2, 2)))
+            f, q2 = tl.split(eee)
+            p1, _unused = tl.split(eeo)
+            u, _unused = tl.split(eoe)
+            q0, _unused = tl.split(eoo)
+            o, _unused = tl.split(oee)
+            p2, _unused = tl.split(oeo)
+            p0, _unused = tl.split(ooe)
+            q1, _unused = tl.split(ooo)
+        else:
+            f, p1 = tl.split(ee)
+            u, q1 = tl.split(eo)
+            o, q0 = tl.split(oe)
+            p0, _unused = tl.split(oo)
+        u = 2 * u - 1
+        x_old = f * c  # (2)
+        # (4) to (7)
+        if N == 3:
+            s0 = p0 * (1 - p1) * (1 - p2) * x_old + q0 * (1 - q1) * (1 - q2) * u  # e
+            s1 = p1 * (1 - p0) * (1 - p2) * x_old + q1 * (1 - q0) * (1 - q2) * u  # s
+            s2 = p2 * (1 - p0) * (1 - p1) * x_old + q2 * (1 - q0) * (1 - q1) * u  # o
+            s3 = p0 * p1 * x_old + q0 * q1 * u  # es
+            s4 = p0 * p2 * x_old + q0 * q2 * u  # eo
+            s5 = p1 * p2 * x_old + q1 * q2 * u  # so
+            s6 = p0 * p1 * p2 * x_old + q0 * q1 * q2 * u  # eso
+            first = tl.join(tl.join(s0, s1), tl.join(s2, s3))
+            second = tl.join(tl.join(s4, s5), tl.join(s6, tl.zeros((TILE, HC), dtype=tl.float32)))
+            memory = tl.reshape(tl.join(first, second), (TILE, HC * SETS))
+        else:
+            s0 = p0 * (1 - p1) * x_old + q0 * (1 - q1) * u
+            s1 = p1 * (1 - p0) * x_old + q1 * (1 - q0) * u
+            s2 = p0 * p1 * x_old + q0 * q1 * u
+            nothing = tl.zeros((TILE, HC), dtype=tl.float32)
+            memory = tl.reshape(tl.join(tl.join(s0, s1), tl.join(s2, nothing)), (TILE, HC * SETS))
+        # Only a diverging model comes near the limits of half precision; it is held there, not made infinite.
+        held = tl.minimum(tl.maximum(memory, -60000.0), 60000.0).to(kind)
+        share = tl.dot(held, v, input_precision=PRECISION)  # this program's share of (8)
+        tl.store(told + ((t % 2) * PARTS + part) * (TILE * HP) + everywhere, share)
+        tl.store(told_o + (t % 2) * (TILE * HP) + here, o)
+        tl.debug_barrier()
+        tl.atomic_add(counters + tile, 1, sem="release")
+        # The rest is for later, and written while the others catch up.
+        real_s = real_row[:, None] & (sets < H * SETS)[None, :]
+        tl.store(memories + at[:, None] * (H * SETS) + sets[None, :], memory, mask=real_s)
+        if SAVE:
+            by_gate = at[:, None, None] * (SLOTS * H) + slot[None, None, :] * H + own[None, :, None]
+            tl.store(gates + by_gate, y, mask=real_x)
+    if SAVE:  # noqa: SIM102 (this one is decided at compile time)
+        if n_steps > 0:
+            _arrived(counters + tile, PARTS * n_steps)
+            last = row.to(tl.int64)[:, None] * (length * H) + (n_steps - 1) * H + own[None, :]
+            c = tl.zeros((TILE, HC), dtype=tl.float32) + bias_own[None, :]
+            for p in tl.static_range(PARTS):
+                c += tl.load(told + (((n_steps - 1) % 2) * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+            tl.store(cells + last, c, mask=real)
