@@ -55,13 +55,14 @@ class SelectionRecurrentCell(nn.Module):
         """
         real = padding_mask(lengths, inputs.shape[1])
         # Whatever stands at padding (even NaN) is cut off before it meets a weight.
-        inputs = inputs.masked_fill(~real[:, :, None], 0.0)
+        inputs = torch.where(real[:, :, None], inputs, 0.0)
         projected = self.input_projection(inputs)
         # States stay in the weights' precision whatever autocast makes of the projection before them.
         with torch.autocast(projected.device.type, enabled=False):
             weights = self.recurrent_weight, self.cell_weight, self.cell_bias
             memories = run_scan(self.backend, projected, *weights, self.n_tasks, lengths)
-        return memories.tanh().masked_fill(~real[:, :, None, None], 0.0)
+        # At padding memories are finite, since the inputs there were cut off: a product is enough, and one pass.
+        return memories.tanh() * real[:, :, None, None]
 
 
 class SelectionRecurrentNetwork(SequenceEncoder):

@@ -75,7 +75,7 @@ class _Scan(torch.autograd.Function):
         squashed = gates.new_empty(length, batch, hidden)  # tanh(c)
         values = gates.new_empty(length, batch, 2, hidden)  # c̃ and ĉ
         selected = gates.new_empty(length, batch, n_sets, hidden)
-        products = gates.new_empty(batch, 2, n_sets, hidden)
+        products = gates.new_empty(2, batch, n_sets, hidden)
         steps = factors(n_tasks)
         for t in range(length):
             gate, value = gates[t], values[t]
@@ -84,10 +84,10 @@ class _Scan(torch.autograd.Function):
             gate[:, 3 * hidden :].sigmoid_()
             torch.tanh(gate[:, 2 * hidden : 3 * hidden], out=value[:, 1])
             torch.mul(gate[:, :hidden], cells[t], out=value[:, 0])
-            masters = gate[:, 3 * hidden :].view(batch, 2, n_tasks, hidden)
+            masters = gate[:, 3 * hidden :].view(batch, 2, n_tasks, hidden).transpose(0, 1)
             _monomials(masters, steps, products)
-            products *= value[:, :, None]
-            torch.add(products[:, 0], products[:, 1], out=selected[t])
+            torch.mul(products[0], value[:, 0, None], out=selected[t])
+            selected[t].addcmul_(products[1], value[:, 1, None])
             torch.addmm(bias, selected[t].flatten(1), combined, out=cells[t + 1])
             torch.tanh(cells[t + 1], out=squashed[t])
             torch.mul(gate[:, hidden : 2 * hidden], squashed[t], out=states[t + 1])
