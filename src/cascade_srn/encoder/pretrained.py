@@ -52,15 +52,12 @@ class PretrainedEncoder(nn.Module):
         """
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
-            return self._dtype_like(rows).new_zeros(n_rows, rows.n_items, self.width)
+            return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
         precision = torch.autocast(rows.piece_ids.device.type, dtype=torch.bfloat16) if half else nullcontext()
         with precision:
             hidden = self.model(input_ids=rows.piece_ids, attention_mask=rows.piece_mask.long())[0]
         pieces = hidden.flatten(0, 1).index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
-
-    def _dtype_like(self, rows: RowBatch) -> Tensor:
-        return torch.zeros((), device=rows.piece_ids.device)
 
     def _pool(self, pieces: Tensor, target: Tensor, n_targets: int) -> Tensor:
         """Shapes: pieces (n_owned, width), target (n_owned,) rising; returns (n_targets, width)."""

@@ -43,7 +43,7 @@ def factors(n_tasks: int) -> list[tuple[int, int, int]]:
 def fused_srn_scan(
     projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int
 ) -> Tensor:
-    """Same as :func:`cascade_srn.encoder.srn_plain.srn_scan`, several times faster.
+    """Same as :func:`cascade_srn.encoder.srn_plain.srn_scan`, in fewer operations.
 
     Shapes:
         projected: (batch, length, (3 + 2 * n_tasks) * hidden)

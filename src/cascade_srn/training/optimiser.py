@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from cascade_srn.cascade import Cascade
@@ -40,8 +39,3 @@ def make_optimiser(
         return max(0.0, (n_steps - step) / max(1, n_steps - n_warmup))
 
     return optimiser, LambdaLR(optimiser, share)
-
-
-def count_parameters(module: nn.Module) -> int:
-    """The number of trainable values."""
-    return sum(p.numel() for p in module.parameters() if p.requires_grad)
