@@ -33,7 +33,7 @@ LARGE = [
 
 @pytest.fixture(scope="module")
 def errors() -> dict[str, dict[str, float]]:
-    """For each case, the largest relative error of the memories and of each gradient."""
+    """For each case, the largest relative error of the features and of each gradient."""
     paths = [str(Path(__file__).parent.parent.parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     if not GPU:
@@ -52,7 +52,7 @@ def test_equals_the_plain_loop(
     errors: dict[str, dict[str, float]], case: tuple[int, ...], kind: str, bound: float
 ) -> None:
     found = errors[f"{kind} {list(case)}"]
-    assert set(found) == {"memories", "projected", "recurrent", "cell_weight", "cell_bias", "padding"}
+    assert set(found) == {"features", "projected", "recurrent", "cell_weight", "cell_bias", "padding"}
     assert found.pop("padding") == 0.0
     assert max(found.values()) < bound, found
 

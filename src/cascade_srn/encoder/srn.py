@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from cascade_srn.config import SRN_BACKENDS, require_choice
 from cascade_srn.encoder.selection import task_sets
 from cascade_srn.encoder.sequence import SequenceEncoder, padding_mask, reverse_sequences
-from cascade_srn.encoder.srn_backends import run_scan
+from cascade_srn.encoder.srn_backends import choose_backend, run_scan
 
 
 class SelectionRecurrentCell(nn.Module):
@@ -53,16 +53,15 @@ class SelectionRecurrentCell(nn.Module):
             lengths: (batch,)
             returns: (batch, length, n_sets, hidden_width), zero at padding
         """
-        real = padding_mask(lengths, inputs.shape[1])
-        # Whatever stands at padding (even NaN) is cut off before it meets a weight.
-        inputs = torch.where(real[:, :, None], inputs, 0.0)
+        backend = choose_backend(self.backend, inputs, self.hidden_width, self.n_tasks)
+        if backend != "triton" or torch.is_grad_enabled():
+            # Whatever stands at padding (even NaN) is cut off before it meets a weight, or a weight's gradient.
+            inputs = torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], inputs, 0.0)
         projected = self.input_projection(inputs)
         # States stay in the weights' precision whatever autocast makes of the projection before them.
         with torch.autocast(projected.device.type, enabled=False):
             weights = self.recurrent_weight, self.cell_weight, self.cell_bias
-            memories = run_scan(self.backend, projected, *weights, self.n_tasks, lengths)
-        # At padding memories are finite, since the inputs there were cut off: a product is enough, and one pass.
-        return memories.tanh() * real[:, :, None, None]
+            return run_scan(backend, projected, *weights, self.n_tasks, lengths)
 
 
 class SelectionRecurrentNetwork(SequenceEncoder):
@@ -88,10 +87,11 @@ class SelectionRecurrentNetwork(SequenceEncoder):
 
         self.forward_cell = cell()
         self.backward_cell = cell() if bidirectional else None
-        self.members = [
-            [i for i, members in enumerate(task_sets(n_tasks)) if task in members] for task in range(n_tasks)
-        ]
-        self.task_width = len(self.members[0]) * hidden_width * (2 if bidirectional else 1)
+        # (n_tasks, n_sets of a task): which task sets a task is in. Kept on the device, since it is used all the time.
+        members = [[i for i, tasks in enumerate(task_sets(n_tasks)) if task in tasks] for task in range(n_tasks)]
+        self.members: Tensor
+        self.register_buffer("members", torch.tensor(members), persistent=False)
+        self.task_width = len(members[0]) * hidden_width * (2 if bidirectional else 1)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         """See :class:`SequenceEncoder`; a feature is (n_sets, hidden_width), twice that wide if bidirectional."""
@@ -103,4 +103,4 @@ class SelectionRecurrentNetwork(SequenceEncoder):
 
     def task(self, features: Tensor, task: int) -> Tensor:
         """See :class:`SequenceEncoder`."""
-        return features[..., self.members[task], :].flatten(-2)
+        return features.index_select(-2, self.members[task]).flatten(-2)

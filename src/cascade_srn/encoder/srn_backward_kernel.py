@@ -8,9 +8,17 @@ import triton.language as tl
 from cascade_srn.encoder.srn_forward_kernel import tanh
 
 
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _d_memory(d_features, features, at, inside):  # type: ignore[no-untyped-def]
+    """The gradient of one task set's memories: that of its features through the tanh of (10); none at padding."""
+    feature = tl.load(features + at, mask=inside, other=0.0)
+    return tl.load(d_features + at, mask=inside, other=0.0).to(tl.float32) * (1 - feature * feature)
+
+
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def backward_kernel(  # type: ignore[no-untyped-def]
-    d_memories,
+    d_features,
+    features,
     recurrent_t,
     cell_weight_t,
     lengths,
@@ -39,7 +47,15 @@ def backward_kernel(  # type: ignore[no-untyped-def]
     real_row = row < batch
     real_col = col < H
     real = real_row[:, None] & real_col[None, :]
-    n_steps = tl.max(tl.load(lengths + row, mask=real_row, other=0))
+    row_length = tl.load(lengths + row, mask=real_row, other=0)
+    n_steps = tl.max(row_length)
+    nothing = tl.zeros((TILE, HP), dtype=tl.float32)
+    # Past the longest row of the tile there is nothing but padding.
+    for t in range(n_steps, length):
+        at = row.to(tl.int64) * length + t
+        tl.store(d_cells + at[:, None] * H + col[None, :], nothing, mask=real)
+        for g in tl.static_range(NG):
+            tl.store(d_gates + at[:, None] * (NG * H) + g * H + col[None, :], nothing, mask=real)
     d_state = tl.zeros((TILE, HP), dtype=tl.float32)
     d_cell = tl.zeros((TILE, HP), dtype=tl.float32)
     for back in range(0, n_steps):
@@ -54,15 +70,16 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         d_cell += d_state * o * (1 - tanh_c * tanh_c)
         tl.store(d_cells + own, d_cell, mask=real)
         tl.debug_barrier()
-        memory = d_memories + at[:, None] * (NS * H) + col[None, :]
-        d0 = tl.load(memory, mask=real, other=0.0).to(tl.float32)
-        d1 = tl.load(memory + H, mask=real, other=0.0).to(tl.float32)
-        d2 = tl.load(memory + 2 * H, mask=real, other=0.0).to(tl.float32)
+        by_set = at[:, None] * (NS * H) + col[None, :]
+        inside = real & (t < row_length)[:, None]
+        d0 = _d_memory(d_features, features, by_set, inside)
+        d1 = _d_memory(d_features, features, by_set + H, inside)
+        d2 = _d_memory(d_features, features, by_set + 2 * H, inside)
         if N == 3:
-            d3 = tl.load(memory + 3 * H, mask=real, other=0.0).to(tl.float32)
-            d4 = tl.load(memory + 4 * H, mask=real, other=0.0).to(tl.float32)
-            d5 = tl.load(memory + 5 * H, mask=real, other=0.0).to(tl.float32)
-            d6 = tl.load(memory + 6 * H, mask=real, other=0.0).to(tl.float32)
+            d3 = _d_memory(d_features, features, by_set + 3 * H, inside)
+            d4 = _d_memory(d_features, features, by_set + 4 * H, inside)
+            d5 = _d_memory(d_features, features, by_set + 5 * H, inside)
+            d6 = _d_memory(d_features, features, by_set + 6 * H, inside)
         for k in tl.range(0, HP, BK, num_stages=S1):
             inner = k + tl.arange(0, BK)
             real_k = inner < H

@@ -20,6 +20,55 @@ def _arrived(counter, wanted):  # type: ignore[no-untyped-def]
     tl.debug_barrier()
 
 
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _store_set(features, memories, at, memory, inside, real, SAVE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Store the features of one task set, (10), which are zero at padding, and where asked for its memories."""
+    tl.store(features + at, tl.where(inside, tanh(memory), 0.0), mask=real)
+    if SAVE:
+        tl.store(memories + at, memory, mask=real)
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def pack_kernel(  # type: ignore[no-untyped-def]
+    recurrent,
+    cell_weight,
+    by_unit,
+    by_set,
+    counters,
+    n_counters,
+    H: tl.constexpr,
+    HP: tl.constexpr,
+    N: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Weights in the order in which the forward kernel reads them, by hidden unit and then by gate or task set.
+
+    The forward kernel joins memories to pairs, and pairs to pairs of pairs, which reverses the bits of a set's
+    number. It also wants its counters at zero, which is done on the way.
+    """
+    NG: tl.constexpr = 3 + 2 * N
+    SLOTS: tl.constexpr = 16 if N == 3 else 8
+    SETS: tl.constexpr = 8 if N == 3 else 4
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(counters + at, tl.zeros((BLOCK,), dtype=tl.int32), mask=at < n_counters)
+    slot = at % SLOTS
+    unit = (at // SLOTS) % HP
+    from_unit = at // (SLOTS * HP)
+    real = (from_unit < H) & (unit < H) & (slot < NG)
+    w = tl.load(recurrent + from_unit * (NG * H) + slot * H + unit, mask=real, other=0.0)
+    tl.store(by_unit + at, w.to(by_unit.dtype.element_ty), mask=from_unit < HP)
+    to_unit = at % HP
+    reversed_set = (at // HP) % SETS
+    unit = at // (HP * SETS)
+    if N == 3:
+        task_set = ((reversed_set & 1) << 2) | (reversed_set & 2) | (reversed_set >> 2)
+    else:
+        task_set = ((reversed_set & 1) << 1) | (reversed_set >> 1)
+    real = (unit < H) & (to_unit < H) & (task_set < SETS - 1)
+    v = tl.load(cell_weight + (task_set * H + unit) * H + to_unit, mask=real, other=0.0)
+    tl.store(by_set + at, v.to(by_set.dtype.element_ty), mask=unit < HP)
+
+
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def forward_kernel(  # type: ignore[no-untyped-def]
     projected,
@@ -27,6 +76,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
     cell_weight,
     cell_bias,
     lengths,
+    features,
     gates,
     cells,
     memories,
@@ -44,8 +94,12 @@ def forward_kernel(  # type: ignore[no-untyped-def]
     SAVE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Memories of all time steps of a tile; see ``triton_srn_scan`` for what it is given."""
+    """Features of all time steps of a tile; see ``triton_srn_scan`` for what it is given.
+
+    With ``SAVE`` it also leaves behind what the backward pass needs.
+    """
     NG: tl.constexpr = 3 + 2 * N
+    NS: tl.constexpr = 2**N - 1
     SLOTS: tl.constexpr = 16 if N == 3 else 8
     SETS: tl.constexpr = 8 if N == 3 else 4
     HC: tl.constexpr = HP // PARTS
@@ -61,7 +115,9 @@ def forward_kernel(  # type: ignore[no-untyped-def]
     real_row = row < batch
     real = real_row[:, None] & (own < H)[None, :]
     real_x = real[:, :, None] & (slot < NG)[None, None, :]
-    n_steps = tl.max(tl.load(lengths + row, mask=real_row, other=0))
+    row_length = tl.load(lengths + row, mask=real_row, other=0)
+    n_steps = tl.max(row_length)
+    nothing = tl.zeros((TILE, HC), dtype=tl.float32)
     bias = tl.load(cell_bias + col, mask=col < H, other=0.0)
     bias_own = tl.load(cell_bias + own, mask=own < H, other=0.0)
     # This program's share of the weights is read once, and stays.
@@ -79,9 +135,11 @@ def forward_kernel(  # type: ignore[no-untyped-def]
     o = tl.zeros((TILE, HC), dtype=tl.float32)
     for t in range(0, n_steps):
         at = row.to(tl.int64) * length + t
+        # Whatever stands at padding (even NaN) is not read.
+        within = t < row_length
         x = tl.load(
             projected + at[:, None, None] * (NG * H) + slot[None, None, :] * H + own[None, :, None],
-            mask=real_x,
+            mask=real_x & within[:, None, None],
             other=0.0,
         ).to(tl.float32)
         if t > 0:
@@ -132,13 +190,12 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             s5 = p1 * p2 * x_old + q1 * q2 * u  # so
             s6 = p0 * p1 * p2 * x_old + q0 * q1 * q2 * u  # eso
             first = tl.join(tl.join(s0, s1), tl.join(s2, s3))
-            second = tl.join(tl.join(s4, s5), tl.join(s6, tl.zeros((TILE, HC), dtype=tl.float32)))
+            second = tl.join(tl.join(s4, s5), tl.join(s6, nothing))
             memory = tl.reshape(tl.join(first, second), (TILE, HC * SETS))
         else:
             s0 = p0 * (1 - p1) * x_old + q0 * (1 - q1) * u
             s1 = p1 * (1 - p0) * x_old + q1 * (1 - q0) * u
             s2 = p0 * p1 * x_old + q0 * q1 * u
-            nothing = tl.zeros((TILE, HC), dtype=tl.float32)
             memory = tl.reshape(tl.join(tl.join(s0, s1), tl.join(s2, nothing)), (TILE, HC * SETS))
         # Only a diverging model comes near the limits of half precision; it is held there, not made infinite.
         held = tl.minimum(tl.maximum(memory, -60000.0), 60000.0).to(kind)
@@ -148,11 +205,26 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         tl.debug_barrier()
         tl.atomic_add(counters + tile, 1, sem="release")
         # The rest is for later, and written while the others catch up.
-        real_s = real_row[:, None] & (sets < H * SETS)[None, :]
-        tl.store(memories + at[:, None] * (H * SETS) + sets[None, :], memory, mask=real_s)
+        by_set = at[:, None] * (NS * H) + own[None, :]
+        inside = within[:, None]
+        _store_set(features, memories, by_set, s0, inside, real, SAVE)
+        _store_set(features, memories, by_set + H, s1, inside, real, SAVE)
+        _store_set(features, memories, by_set + 2 * H, s2, inside, real, SAVE)
+        if N == 3:
+            _store_set(features, memories, by_set + 3 * H, s3, inside, real, SAVE)
+            _store_set(features, memories, by_set + 4 * H, s4, inside, real, SAVE)
+            _store_set(features, memories, by_set + 5 * H, s5, inside, real, SAVE)
+            _store_set(features, memories, by_set + 6 * H, s6, inside, real, SAVE)
         if SAVE:
             by_gate = at[:, None, None] * (SLOTS * H) + slot[None, None, :] * H + own[None, :, None]
             tl.store(gates + by_gate, y, mask=real_x)
+    # Past the longest row of the tile there is nothing but padding.
+    for t in range(n_steps, length):
+        at = row.to(tl.int64) * length + t
+        for s in tl.static_range(NS):
+            _store_set(features, memories, at[:, None] * (NS * H) + s * H + own[None, :], nothing, real, real, SAVE)
+        if SAVE:
+            tl.store(states + at[:, None] * H + own[None, :], nothing, mask=real)
     if SAVE:  # noqa: SIM102 (this one is decided at compile time)
         if n_steps > 0:
             _arrived(counters + tile, PARTS * n_steps)
@@ -161,3 +233,4 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             for p in tl.static_range(PARTS):
                 c += tl.load(told + (((n_steps - 1) % 2) * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
             tl.store(cells + last, c, mask=real)
+            tl.store(states + last, o * tanh(c), mask=real)

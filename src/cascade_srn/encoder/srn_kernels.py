@@ -14,27 +14,34 @@ plain loop, through Triton's interpreter where there is no GPU.
 from __future__ import annotations
 
 import os
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
 from cascade_srn.encoder.srn_backward_kernel import backward_kernel
-from cascade_srn.encoder.srn_forward_kernel import forward_kernel
+from cascade_srn.encoder.srn_forward_kernel import forward_kernel, pack_kernel
 
 # Rows of the batch that one program runs: the fewest that the matrix units take.
 TILE = 16
+# Weights that one program packs.
+_PACKED_AT_ONCE = 1024
 
 
-def covers(projected: Tensor, hidden: int, n_tasks: int) -> bool:
+def covers(inputs: Tensor, hidden: int, n_tasks: int) -> bool:
     """Whether the kernels run this: two or three tasks, up to 256 hidden units, a GPU that holds a tile's programs."""
-    if n_tasks not in (2, 3) or not 0 < hidden <= 256 or 0 in projected.shape:
+    if n_tasks not in (2, 3) or not 0 < hidden <= 256 or 0 in inputs.shape:
         return False
-    if not projected.is_cuda:
+    if not inputs.is_cuda:
         return True
-    at_once = torch.cuda.get_device_properties(projected.device).multi_processor_count
-    return _forward_shape(hidden, n_tasks, torch.float16)["PARTS"] <= at_once
+    return _forward_shape(hidden, n_tasks, torch.float16)["PARTS"] <= _processors(inputs.device)
+
+
+@cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def triton_srn_scan(
@@ -46,22 +53,73 @@ def triton_srn_scan(
     lengths: Tensor,
     precision: str = "tf32",
 ) -> Tensor:
-    """Same as :func:`cascade_srn.encoder.srn_plain.srn_scan` at real positions, and zero at padding.
+    """The features of all task sets: tanh of :func:`cascade_srn.encoder.srn_plain.srn_scan`, and zero at padding.
 
     ``projected`` may be float32 or bfloat16; states, gates and sums are float32 either way. ``precision`` says
     how the factors of matrix products are rounded: to the ten bits of "tf32", which is also what cuDNN does in
     an LSTM, or not at all ("ieee", much slower).
 
     Shapes:
-        projected: (batch, length, (3 + 2 * n_tasks) * hidden)
+        projected: (batch, length, (3 + 2 * n_tasks) * hidden); what stands at padding is not read
         recurrent_weight: (hidden, (3 + 2 * n_tasks) * hidden)
         cell_weight: (n_sets * hidden, hidden), cell_bias: (hidden,), lengths: (batch,)
         returns: (batch, length, n_sets, hidden), float32
     """
-    memories: Tensor = _TritonScan.apply(
-        projected, recurrent_weight, cell_weight, cell_bias, lengths, n_tasks, precision
+    given = projected.contiguous(), recurrent_weight, cell_weight, cell_bias, lengths
+    if not (torch.is_grad_enabled() and any(value.requires_grad for value in given)):
+        return _run_forward(*given, n_tasks, precision, save=False).features
+    features: Tensor = _TritonScan.apply(*given, n_tasks, precision)
+    return features
+
+
+class _Forward(NamedTuple):
+    """What the forward kernel leaves behind; all but the features only where it was asked to save."""
+
+    features: Tensor
+    gates: Tensor
+    cells: Tensor
+    memories: Tensor
+    states: Tensor
+
+
+def _run_forward(
+    projected: Tensor,
+    recurrent: Tensor,
+    cell_weight: Tensor,
+    bias: Tensor,
+    lengths: Tensor,
+    n_tasks: int,
+    precision: str,
+    *,
+    save: bool,
+) -> _Forward:
+    batch, length, _ = projected.shape
+    hidden, n_sets = recurrent.shape[0], 2**n_tasks - 1
+    # Half precision keeps as many digits as tf32 does, in half the space; states and memories stay in range.
+    operand = torch.float16 if precision == "tf32" else torch.float32
+    shape = _forward_shape(hidden, n_tasks, operand)
+    padded, n_tiles = shape["HP"], triton.cdiv(batch, TILE)
+    left = _Forward(
+        features=bias.new_empty(batch, length, n_sets, hidden),
+        gates=bias.new_empty(batch, length, 2 ** (n_tasks + 1), hidden) if save else bias,
+        cells=bias.new_empty(batch, length, hidden) if save else bias,
+        memories=bias.new_empty(batch, length, n_sets, hidden) if save else bias,
+        states=bias.new_empty(batch, length, hidden) if save else bias,
     )
-    return memories
+    by_unit = bias.new_empty(padded, padded, 2 ** (n_tasks + 1), dtype=operand)
+    by_set = bias.new_empty(padded, 2**n_tasks, padded, dtype=operand)
+    counters = lengths.new_empty(n_tiles, dtype=torch.int32)
+    pack_kernel[(triton.cdiv(max(by_unit.numel(), n_tiles), _PACKED_AT_ONCE),)](
+        recurrent, cell_weight, by_unit, by_set, counters, n_tiles,
+        H=hidden, HP=padded, N=n_tasks, BLOCK=_PACKED_AT_ONCE,
+    )  # fmt: skip
+    told = n_tiles * 2 * TILE * padded
+    forward_kernel[(n_tiles * shape["PARTS"],)](
+        projected, by_unit, by_set, bias, lengths, *left,
+        bias.new_empty(told * shape["PARTS"]), bias.new_empty(told), counters,
+        batch, length, H=hidden, N=n_tasks, SAVE=save, PRECISION=precision, **shape,
+    )  # fmt: skip
+    return left
 
 
 class _TritonScan(torch.autograd.Function):
@@ -76,74 +134,29 @@ class _TritonScan(torch.autograd.Function):
         n_tasks: int,
         precision: str,
     ) -> Tensor:
-        batch, length, _ = projected.shape
-        hidden = recurrent.shape[0]
-        projected = projected.contiguous()
-        kind = projected.dtype
-        save = any(ctx.needs_input_grad)
-        # Half precision keeps as many digits as tf32 does, in half the space; states and memories stay in range.
-        operand = torch.float16 if precision == "tf32" else torch.float32
-        shape = _forward_shape(hidden, n_tasks, operand)
-        packed = bias.new_zeros(batch, length, hidden, 2**n_tasks)
-        states = bias.new_zeros(batch, length, hidden) if save else bias
-        gates = bias.new_empty(batch, length, 2 ** (n_tasks + 1), hidden) if save else bias
-        cells = bias.new_empty(batch, length, hidden) if save else bias
-        weights = _packed(recurrent, cell_weight, n_tasks, shape["HP"], operand)
-        n_tiles = triton.cdiv(batch, TILE)
-        told = n_tiles * 2 * TILE * shape["HP"]
-        forward_kernel[(n_tiles * shape["PARTS"],)](
-            projected, *weights, bias, lengths, gates, cells, packed, states,
-            bias.new_empty(told * shape["PARTS"]), bias.new_empty(told), lengths.new_zeros(n_tiles, dtype=torch.int32),
-            batch, length, H=hidden, N=n_tasks, SAVE=save, PRECISION=precision, **shape,
-        )  # fmt: skip
-        memories = _unpacked(packed, n_tasks)
-        if save:
-            ctx.save_for_backward(recurrent, cell_weight, lengths, gates, cells, memories, states)
-            ctx.settings = n_tasks, precision, kind
-        return memories
+        left = _run_forward(projected, recurrent, cell_weight, bias, lengths, n_tasks, precision, save=True)
+        ctx.save_for_backward(recurrent, cell_weight, lengths, *left)
+        ctx.settings = n_tasks, precision, projected.dtype
+        return left.features
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        recurrent, cell_weight, lengths, gates, cells, memories, states = ctx.saved_tensors
+        recurrent, cell_weight, lengths, features, gates, cells, memories, states = ctx.saved_tensors
         n_tasks, precision, kind = ctx.settings
-        batch, length, _, hidden = memories.shape
-        d_gates = gates.new_zeros(batch, length, recurrent.shape[1])
-        d_cells = torch.zeros_like(cells)
+        batch, length, _, hidden = features.shape
+        d_gates = gates.new_empty(batch, length, recurrent.shape[1])
+        d_cells = torch.empty_like(cells)
         grid = (triton.cdiv(batch, TILE),)
         backward_kernel[grid](
-            grads[0].contiguous(), recurrent.t().contiguous(), cell_weight.t().contiguous(),
+            grads[0].contiguous(), features, recurrent.t().contiguous(), cell_weight.t().contiguous(),
             lengths, gates, cells, d_gates, d_cells, batch, length,
             H=hidden, N=n_tasks, PRECISION=precision, **_backward_shape(hidden),
         )  # fmt: skip
         # The state before a word is that of the word before it; before the first one it is zero.
         earlier = states[:, :-1].reshape(batch * (length - 1), hidden)
         d_recurrent = earlier.t() @ d_gates[:, 1:].reshape(batch * (length - 1), recurrent.shape[1])
-        d_weight = memories.reshape(batch * length, -1).t() @ d_cells.view(batch * length, hidden)
+        d_weight = memories.view(batch * length, -1).t() @ d_cells.view(batch * length, hidden)
         return d_gates.to(kind), d_recurrent, d_weight, d_cells.sum((0, 1)), None, None, None
-
-
-def _packed(
-    recurrent: Tensor, cell_weight: Tensor, n_tasks: int, padded: int, kind: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Weights in the order in which the forward kernel reads them: by hidden unit, then by gate or task set.
-
-    The kernel joins memories to pairs, and pairs to pairs of pairs, which reverses the bits of a set's number.
-    """
-    hidden, n_sets = recurrent.shape[0], 2**n_tasks - 1
-    by_unit = recurrent.new_zeros(padded, padded, 2 ** (n_tasks + 1), dtype=kind)
-    by_unit[:hidden, :hidden, : 3 + 2 * n_tasks] = recurrent.view(hidden, -1, hidden).transpose(1, 2)
-    cell = recurrent.new_zeros(2**n_tasks, padded, padded, dtype=kind)
-    cell[:n_sets, :hidden, :hidden] = cell_weight.view(n_sets, hidden, hidden)
-    bits = cell.view(*[2] * n_tasks, padded, padded)
-    return by_unit, bits.permute(n_tasks, *reversed(range(n_tasks)), n_tasks + 1).contiguous()
-
-
-def _unpacked(memories: Tensor, n_tasks: int) -> Tensor:
-    """Memories in the order of the task sets. Shapes: (batch, length, hidden, 2 ** n_tasks) to (…, n_sets, hidden)."""
-    batch, length, hidden, _ = memories.shape
-    bits = memories.view(batch, length, hidden, *[2] * n_tasks)
-    ordered = bits.permute(0, 1, *reversed(range(3, 3 + n_tasks)), 2).reshape(batch, length, -1, hidden)
-    return ordered[:, :, : 2**n_tasks - 1]
 
 
 def _forward_shape(hidden: int, n_tasks: int, kind: torch.dtype) -> dict[str, int]:
