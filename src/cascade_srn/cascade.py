@@ -11,7 +11,7 @@ from cascade_srn.config import TurnWeights
 from cascade_srn.data.batch import CascadeBatch
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.encoder.sequence import SequenceEncoder
+from cascade_srn.encoder.sequence import SequenceEncoder, padding_mask
 from cascade_srn.fusion import EntityTags, Queries, SubjectSpan, SubjectTag
 from cascade_srn.heads import SpanExtractor, SpanLabels, span_loss
 
@@ -83,8 +83,11 @@ class Cascade(nn.Module):
             returns: (n_rows, n_words, *feature*)
         """
         items = self.sequence(self.dropout(self.encoder(rows, half=half)), rows.item_lengths)
-        picked: Tensor = items[torch.arange(items.shape[0], device=items.device)[:, None], rows.word_items]
-        return picked
+        n_rows, n_items = items.shape[:2]
+        first = torch.arange(n_rows, device=items.device)[:, None] * n_items
+        picked = items.flatten(0, 1).index_select(0, (rows.word_items + first).flatten())
+        words: Tensor = picked.unflatten(0, rows.word_items.shape)
+        return words
 
     def entity_inputs(self, features: Tensor) -> Tensor:
         """ĥ_e (eq. 11). Shapes: features (n_rows, n_words, *feature*); returns (n_rows, n_words, width)."""
@@ -114,7 +117,7 @@ class Cascade(nn.Module):
         words = self.sequence.task(features, OBJECT)
         fusion = self.relation_turns.subject_fusion
         if fusion is None:
-            return words if tags is None else torch.cat((tags[queries.sentence], words), dim=-1)
+            return words if tags is None else torch.cat((tags.index_select(0, queries.sentence), words), dim=-1)
         if tags is not None:
             words = torch.cat((tags, words), dim=-1)
         fused: Tensor = fusion(words, queries)
@@ -150,23 +153,19 @@ class Cascade(nn.Module):
         """The three turns' losses for a batch, each per sentence."""
         features = self.features(batch.rows)
         n = batch.n_sentences
-        words = self.entity_inputs(features[:n])
-        entity = span_loss(self.entity_head(words, batch.lengths), batch.entities, batch.lengths, weights.entity, n)
+        real = padding_mask(batch.lengths, features.shape[1]).unsqueeze(2).to(features.dtype)
+        logits = self.entity_head(self.entity_inputs(features[:n]), batch.pairs)
+        entity = span_loss(logits, batch.entities, real, weights.entity, n)
         if self.relations is None:
             return CascadeLoss(entity, torch.zeros_like(entity), torch.zeros_like(entity))
         tags = self.tags(batch.given, (n, features.shape[1]))
-        words = self.subject_inputs(features[batch.subject_rows], tags)
-        subject = span_loss(
-            self.relations.subject_head(words, batch.lengths),
-            batch.subjects,
-            batch.lengths,
-            weights.subject,
-            n,
-        )
-        words = self.object_inputs(features[batch.object_rows], tags, batch.queries)
-        lengths = batch.lengths[batch.queries.sentence]
-        logits = self.relations.object_head(words, lengths)
-        return CascadeLoss(entity, subject, span_loss(logits, batch.objects, lengths, weights.object, n))
+        words = self.subject_inputs(features.index_select(0, batch.subject_rows), tags)
+        logits = self.relations.subject_head(words, batch.pairs)
+        subject = span_loss(logits, batch.subjects, real, weights.subject, n)
+        words = self.object_inputs(features.index_select(0, batch.object_rows), tags, batch.queries)
+        logits = self.relations.object_head(words, batch.query_pairs)
+        real = real.index_select(0, batch.queries.sentence)
+        return CascadeLoss(entity, subject, span_loss(logits, batch.objects, real, weights.object, n))
 
     def forward(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
         """Same as :meth:`loss`: the call that wrappers for several devices go through."""

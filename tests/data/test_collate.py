@@ -1,3 +1,5 @@
+import random
+
 import pytest
 import torch
 from tests.small_models import (
@@ -14,6 +16,7 @@ from tests.small_models import (
 )
 
 from cascade_srn.config import PRESETS
+from cascade_srn.data.batch import _collect, _moved, _replaced
 from cascade_srn.data.collate import candidate_subjects, gold_subjects, queries_of
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import ConfigError
@@ -27,6 +30,32 @@ COMPARE, PART_OF, USED_FOR = 0, 1, 2
 def rows_of(labels):
     """Spans as (row, start, last, label)."""
     return list(zip(*(c.tolist() for c in (labels.row, labels.start, labels.last, labels.label)), strict=True))
+
+
+def spans_of(targets, pairs, n_labels, n_words):
+    """What a turn is to find, as (row, start, last, label), read back from the positions of its pairs."""
+    found = [
+        (int(column), int(label))
+        for column, label in zip(targets.match // n_labels, targets.match % n_labels, strict=True)
+    ]
+    spans = [(int(pairs.row[at]), int(pairs.start[at]), int(pairs.last[at]), label) for at, label in found]
+    words = {(row, start, label) for row, start, _, label in spans}
+    assert targets.start.tolist() == sorted((row * n_words + word) * n_labels + label for row, word, label in words)
+    words = {(row, last, label) for row, _, last, label in spans}
+    assert targets.end.tolist() == sorted((row * n_words + word) * n_labels + label for row, word, label in words)
+    return spans
+
+
+def entities_of(batch):
+    return spans_of(batch.entities, batch.pairs, 3, batch.rows.word_items.shape[1])
+
+
+def subjects_of(batch):
+    return spans_of(batch.subjects, batch.pairs, 1, batch.rows.word_items.shape[1])
+
+
+def objects_of(batch):
+    return spans_of(batch.objects, batch.query_pairs, 3, batch.rows.word_items.shape[1])
 
 
 def asked(queries):
@@ -43,7 +72,7 @@ def test_labels_are_the_same_whatever_the_fusion(collator):
     batch = collator.training_batch(examples(SOME))
     assert batch.n_sentences == 4
     assert batch.lengths.tolist() == [6, 4, 5, 10]
-    assert rows_of(batch.entities) == [
+    assert entities_of(batch) == [
         (0, 0, 3, THING),
         (0, 1, 2, TASK),
         (0, 5, 5, THING),
@@ -55,9 +84,9 @@ def test_labels_are_the_same_whatever_the_fusion(collator):
         (3, 5, 5, TASK),
         (3, 7, 8, THING),
     ]
-    assert rows_of(batch.given) == rows_of(batch.entities)
+    assert sorted(rows_of(batch.given)) == sorted(entities_of(batch))
     # Two labels on the same words, or two relations of one subject, still make one subject.
-    assert rows_of(batch.subjects) == [(0, 0, 3, 0), (0, 5, 5, 0), (1, 0, 0, 0), (3, 1, 1, 0)]
+    assert subjects_of(batch) == [(0, 0, 3, 0), (0, 5, 5, 0), (1, 0, 0, 0), (3, 1, 1, 0)]
     assert asked(batch.queries) == [
         (0, 0, 3),
         (0, 1, 2),
@@ -70,11 +99,11 @@ def test_labels_are_the_same_whatever_the_fusion(collator):
         (3, 7, 8),
     ]
     # By query: the first is sentence 0's (0, 3), the sixth sentence 3's (1, 1).
-    assert rows_of(batch.objects) == [
+    assert objects_of(batch) == [
         (0, 1, 2, USED_FOR),
         (2, 0, 3, PART_OF),
-        (3, 3, 3, USED_FOR),
         (3, 0, 0, PART_OF),
+        (3, 3, 3, USED_FOR),
         (5, 3, 3, USED_FOR),
         (5, 7, 8, PART_OF),
     ]
@@ -83,11 +112,11 @@ def test_labels_are_the_same_whatever_the_fusion(collator):
 def test_only_gold_subjects_are_asked_about_in_the_ablation(collator):
     batch = collator.training_batch(examples(SOME), candidates="subjects")
     assert asked(batch.queries) == [(0, 0, 3), (0, 5, 5), (1, 0, 0), (3, 1, 1)]
-    assert rows_of(batch.objects) == [
+    assert objects_of(batch) == [
         (0, 1, 2, USED_FOR),
         (1, 0, 3, PART_OF),
-        (2, 3, 3, USED_FOR),
         (2, 0, 0, PART_OF),
+        (2, 3, 3, USED_FOR),
         (3, 3, 3, USED_FOR),
         (3, 7, 8, PART_OF),
     ]
@@ -134,24 +163,24 @@ def test_an_entity_model_gets_turn_1_alone(collator):
     batch = collator.training_batch(examples(SOME), joint=False)
     assert batch.rows.item_lengths.tolist() == [6, 4, 5, 10]
     assert len(batch.queries) == 0
-    assert rows_of(batch.objects) == []
-    assert rows_of(batch.entities) == rows_of(collator.training_batch(examples(SOME)).entities)
+    assert objects_of(batch) == []
+    assert entities_of(batch) == entities_of(collator.training_batch(examples(SOME)))
 
 
 def test_sentences_without_entities_ask_nothing(collator):
     batch = collator.training_batch(examples((NO_ENTITY, EMPTY)))
     assert batch.lengths.tolist() == [5, 0]
-    for labels in (batch.entities, batch.given, batch.subjects, batch.objects):
-        assert rows_of(labels) == []
-        assert labels.row.dtype == torch.long
+    assert entities_of(batch) == subjects_of(batch) == objects_of(batch) == rows_of(batch.given) == []
+    for targets in (batch.entities, batch.subjects, batch.objects):
+        assert targets.match.dtype == targets.start.dtype == torch.long
     assert asked(batch.queries) == []
 
 
 def test_a_repeated_relation_changes_nothing(collator):
     twice = SYMMETRIC.annotated(SYMMETRIC.entities, SYMMETRIC.triples * 2)
     batch = collator.training_batch(examples((twice,)))
-    assert set(rows_of(batch.objects)) == {(0, 2, 2, COMPARE)}
-    assert rows_of(batch.subjects) == [(0, 0, 0, 0)]
+    assert objects_of(batch) == [(0, 2, 2, COMPARE)]
+    assert subjects_of(batch) == [(0, 0, 0, 0)]
 
 
 def test_unknown_candidates_are_refused(collator):
@@ -163,12 +192,12 @@ def test_subjects_are_spans_each_once_in_order():
     assert gold_subjects(SAME_SPAN) == [(0, 1)]
     assert gold_subjects(NESTED) == [(0, 4), (5, 6)]
     assert gold_subjects(NO_RELATION) == []
-    assert candidate_subjects(SAME_SPAN, "entities") == [(0, 1), (3, 4)]
-    assert candidate_subjects(NO_RELATION, "entities") == [(2, 4)]
-    assert candidate_subjects(NO_RELATION, "subjects") == []
+    assert candidate_subjects(SAME_SPAN, SAME_SPAN.entities, "entities") == [(0, 1), (3, 4)]
+    assert candidate_subjects(NO_RELATION, NO_RELATION.entities, "entities") == [(2, 4)]
+    assert candidate_subjects(NO_RELATION, NO_RELATION.entities, "subjects") == []
     head, tail = NESTED.entities[2], NESTED.entities[1]
     backwards = NESTED.annotated(NESTED.entities[::-1], [Triple(head, "part-of", tail), *NESTED.triples])
-    assert candidate_subjects(backwards, "entities") == [(0, 4), (1, 3), (5, 6)]
+    assert candidate_subjects(backwards, backwards.entities, "entities") == [(0, 4), (1, 3), (5, 6)]
 
 
 def test_queries_hold_last_words():
@@ -189,8 +218,55 @@ def test_context_goes_to_the_encoder_alone():
 
 def test_a_batch_moves_to_a_device_with_all_it_holds():
     batch = small_model("early").collator.training_batch(examples(SENTENCES)).to("meta")
-    for labels in (batch.entities, batch.given, batch.subjects, batch.objects):
-        assert labels.row.device == labels.label.device == torch.device("meta")
-    tensors = (batch.rows.piece_ids, batch.lengths, batch.subject_rows, batch.object_rows, batch.queries.last)
-    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    found = []
+    _collect(batch, found)
+    # Rows 7, labels of given entities 4, queries 3, two lists of pairs 6, three turns 9, and 3 beside them.
+    assert len(found) == 7 + 4 + 3 + 6 + 9 + 3
+    assert {tensor.device.type for tensor in found} == {"meta"}
     assert batch.n_sentences == len(SENTENCES)
+
+
+def test_tensors_that_move_together_stay_what_they_are():
+    found = []
+    batch = small_model("early").collator.training_batch(examples(SENTENCES))
+    _collect(batch, found)
+    moved = _moved(found, "cpu")
+    assert {tensor.dtype for tensor in moved} == {torch.long, torch.bool}
+    for before, after in zip(found, moved, strict=True):
+        assert before.dtype == after.dtype
+        assert torch.equal(before, after)
+    again = []
+    _collect(_replaced(batch, iter(moved)), again)
+    assert all(one is other for one, other in zip(moved, again, strict=True))
+
+
+def test_mistakes_reach_the_later_turns_and_nothing_else(collator):
+    torch.manual_seed(0)
+    random.seed(0)
+    gold = collator.training_batch(examples(SOME))
+    batch = collator.training_batch(examples(SOME), corruption=1.0)
+    assert entities_of(batch) == entities_of(gold)
+    assert subjects_of(batch) == subjects_of(gold)
+    assert rows_of(batch.given) != rows_of(gold.given)
+    # Whoever is told of is asked about, and nobody else.
+    told = {(row, start, last) for row, start, last, _ in rows_of(batch.given)}
+    assert set(asked(batch.queries)) == told
+    # What is asked about, and a gold subject, has all of its objects.
+    subjects = dict(enumerate(asked(gold.queries)))
+    wanted = {(subjects[query], start, last, label) for query, start, last, label in objects_of(gold)}
+    found = dict(enumerate(asked(batch.queries)))
+    assert {(found[q], start, last, label) for q, start, last, label in objects_of(batch)} == {
+        triple for triple in wanted if triple[0] in told
+    }
+
+
+def test_a_share_of_the_pairs_that_are_no_span_is_learned(collator):
+    torch.manual_seed(0)
+    whole = collator.training_batch(examples(SOME))
+    batch = collator.training_batch(examples(SOME), negatives=0.25)
+    assert entities_of(batch) == entities_of(whole)
+    assert subjects_of(batch) == subjects_of(whole)
+    assert objects_of(batch) == objects_of(whole)
+    assert 0.15 * len(whole.query_pairs) < len(batch.query_pairs) < 0.4 * len(whole.query_pairs)
+    none = collator.training_batch(examples(SOME), negatives=0.0)
+    assert len(none.query_pairs) == len({(row, start, last) for row, start, last, _ in objects_of(none)})

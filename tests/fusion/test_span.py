@@ -49,9 +49,21 @@ def test_equals_a_literal_reference(fusion):
 
 
 def test_distances_are_signed_counted_from_the_nearer_edge_and_clipped(fusion):
-    queries = queries_of([(0, 3, 4), (0, 0, 0)])
-    rows = fusion._distances(queries, *queries.with_words(9)).view(2, 9) - LIMIT
-    assert rows.tolist() == [[-2, -2, -1, 0, 0, 1, 2, 2, 2], [0, 1, 2, 2, 2, 2, 2, 2, 2]]
+    with torch.no_grad():
+        fusion.distance.copy_(torch.arange(-LIMIT, LIMIT + 1)[:, None].expand(-1, WIDTH))
+    word = torch.arange(9)
+    for (start, last), expected in {
+        (3, 4): [-2, -2, -1, 0, 0, 1, 2, 2, 2],
+        (0, 0): [0, 1, 2, 2, 2, 2, 2, 2, 2],
+    }.items():
+        assert fusion._near(word - start, word - last)[:, 0].tolist() == expected
+
+
+def test_chosen_words_are_as_they_are_among_all(fusion):
+    words = torch.randn(3, 7, INPUT)
+    queries = queries_of([(2, 0, 0), (0, 2, 4), (1, 0, 6)])
+    query, word = torch.tensor([1, 0, 2, 1]), torch.tensor([6, 0, 3, 2])
+    torch.testing.assert_close(fusion.at(words, queries, query, word), fusion(words, queries)[query, word])
 
 
 def test_padding_does_not_reach_the_words(fusion):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import binary_cross_entropy
 
 from cascade_srn.config import LossWeights
-from cascade_srn.heads import SpanExtractor, SpanLabels, SpanLogits, pairs_within, span_loss
+from cascade_srn.encoder.sequence import padding_mask
+from cascade_srn.heads import SpanExtractor, SpanLabels, SpanLogits, pairs_within, span_loss, span_targets
 from cascade_srn.heads.loss import pair_positions
 from cascade_srn.heads.span_extraction import LinearMatcher
 
@@ -19,9 +20,18 @@ def labels_of(spans):
     return SpanLabels(*torch.tensor(spans, dtype=torch.long).view(-1, 4).unbind(1))
 
 
+def loss_of(logits, spans, lengths, weights, n_sentences):
+    """The loss under test; ``spans`` as (row, start, last, label)."""
+    lengths, n_words = torch.tensor(lengths, dtype=torch.long), logits.start.shape[1]
+    targets = span_targets(labels_of(spans), lengths, n_words, N_LABELS)
+    real = padding_mask(lengths, n_words)[:, :, None].float()
+    return span_loss(logits, targets, real, weights, n_sentences)
+
+
 def slow_loss(logits, spans, lengths, weights, n_sentences):
     """Equations 14 and 15 with loops; ``spans`` as (row, start, last, label)."""
-    pairs = list(zip(logits.pairs.row.tolist(), logits.pairs.start.tolist(), logits.pairs.last.tolist(), strict=True))
+    words = [(row, i, j) for row, length in enumerate(lengths) for i in range(length) for j in range(i, length)]
+    pairs = {pair: at for at, pair in enumerate(words)}
 
     def bce(logit, target):
         return binary_cross_entropy(logit.sigmoid(), torch.tensor(float(target)))
@@ -35,7 +45,7 @@ def slow_loss(logits, spans, lengths, weights, n_sentences):
                 total = total + weights.start * bce(logits.start[row, word, label], word in starts)
                 total = total + weights.end * bce(logits.end[row, word, label], word in ends)
             for start, last in itertools.combinations_with_replacement(range(length), 2):
-                found = logits.match[pairs.index((row, start, last)), label]
+                found = logits.match[pairs[row, start, last], label]
                 total = total + weights.match * bce(found, (row, start, last, label) in spans)
     return total / n_sentences
 
@@ -45,7 +55,7 @@ def random_logits(lengths, n_words, seed=0):
     pairs = pairs_within(torch.tensor(lengths), n_words)
     shape = (len(lengths), n_words, N_LABELS)
     start, end = (torch.randn(shape, generator=generator) * 2 for _ in range(2))
-    return SpanLogits(start, end, torch.randn(len(pairs), N_LABELS, generator=generator) * 2, pairs)
+    return SpanLogits(start, end, torch.randn(len(pairs), N_LABELS, generator=generator) * 2)
 
 
 SPANS = [(0, 0, 0, 1), (0, 1, 3, 0), (0, 1, 3, 1), (0, 1, 2, 0), (2, 0, 1, 0), (2, 0, 1, 0)]
@@ -60,20 +70,20 @@ LENGTHS = [4, 0, 2, 1]
 def test_the_loss_equals_loops_over_words_pairs_and_labels(weights, n_sentences):
     logits = random_logits(LENGTHS, 5)
     expected = slow_loss(logits, SPANS, LENGTHS, weights, n_sentences)
-    found = span_loss(logits, labels_of(SPANS), torch.tensor(LENGTHS), weights, n_sentences)
+    found = loss_of(logits, SPANS, LENGTHS, weights, n_sentences)
     torch.testing.assert_close(found, expected)
     assert found.item() > 0
 
 
 def test_no_gold_span_means_that_everything_is_no():
     logits = random_logits(LENGTHS, 4)
-    found = span_loss(logits, labels_of([]), torch.tensor(LENGTHS), LossWeights(), 4)
+    found = loss_of(logits, [], LENGTHS, LossWeights(), 4)
     torch.testing.assert_close(found, slow_loss(logits, [], LENGTHS, LossWeights(), 4))
 
 
 def test_a_batch_without_rows_has_no_loss():
     logits = random_logits([], 4)
-    assert span_loss(logits, labels_of([]), torch.tensor([], dtype=torch.long), LossWeights(), 0).item() == 0
+    assert loss_of(logits, [], [], LossWeights(), 0).item() == 0
 
 
 def test_padding_has_no_loss_and_no_gradient():
@@ -81,8 +91,8 @@ def test_padding_has_no_loss_and_no_gradient():
     head = SpanExtractor(6, N_LABELS, matcher=LinearMatcher(6, N_LABELS))
     words = torch.randn(4, 4, 6)
     longer = torch.cat((words, torch.full((4, 3, 6), 9.0)), dim=1).requires_grad_()
-    lengths = torch.tensor(LENGTHS)
-    losses = [span_loss(head(w, lengths), labels_of(SPANS), lengths, LossWeights(), 4) for w in (words, longer)]
+    pairs = pairs_within(torch.tensor(LENGTHS), 4)
+    losses = [loss_of(head(w, pairs), SPANS, LENGTHS, LossWeights(), 4) for w in (words, longer)]
     torch.testing.assert_close(losses[0], losses[1])
     losses[1].backward()
     for row, length in enumerate(LENGTHS):

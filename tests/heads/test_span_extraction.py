@@ -42,14 +42,14 @@ def test_pairs_are_all_starts_with_all_ends_from_there(lengths, padding):
 @pytest.mark.parametrize("training", [False, True])
 def test_logits_equal_the_dense_reference(head, training):
     head.train(training)
-    words, lengths = torch.randn(3, 5, WIDTH), torch.tensor([5, 1, 3])
-    logits = head(words, lengths)
+    words, pairs = torch.randn(3, 5, WIDTH), pairs_within(torch.tensor([5, 1, 3]), 5)
+    logits = head(words, pairs)
     torch.testing.assert_close(logits.start, words @ head.start.weight.T + head.start.bias)
     torch.testing.assert_close(logits.end, words @ head.end.weight.T + head.end.bias)
     dense = torch.stack([dense_match(head, row) for row in words])
-    expected = [dense[row, start, last] for row, start, last in triples(logits.pairs)]
+    expected = [dense[row, start, last] for row, start, last in triples(pairs)]
     torch.testing.assert_close(logits.match, torch.stack(expected), atol=1e-5, rtol=1e-5)
-    assert len(logits.pairs) == 15 + 1 + 6
+    assert logits.match.shape == (15 + 1 + 6, N_LABELS)
 
 
 def test_chosen_pairs_score_as_they_do_among_all(head):
@@ -59,7 +59,7 @@ def test_chosen_pairs_score_as_they_do_among_all(head):
     expected = dense[pairs.row, pairs.start, pairs.last]
     torch.testing.assert_close(head.match(words, pairs), expected, atol=1e-5, rtol=1e-5)
     start, end = head.boundaries(words)
-    logits = head(words, torch.tensor([4, 4]))
+    logits = head(words, pairs)
     torch.testing.assert_close((start, end), (logits.start, logits.end))
 
 
@@ -116,15 +116,15 @@ def test_no_pairs_give_no_scores(head):
     words = torch.randn(2, 4, WIDTH)
     none = torch.zeros(0, dtype=torch.long)
     assert head.match(words, Pairs(none, none, none)).shape == (0, N_LABELS)
-    logits = head(torch.zeros(2, 0, WIDTH), torch.tensor([0, 0]))
+    logits = head(torch.zeros(2, 0, WIDTH), pairs_within(torch.tensor([0, 0]), 0))
     assert (logits.start.shape, logits.match.shape) == ((2, 0, N_LABELS), (0, N_LABELS))
 
 
 def test_padding_does_not_reach_the_words(head):
-    words, lengths = torch.randn(2, 4, WIDTH), torch.tensor([4, 2])
+    words, pairs = torch.randn(2, 4, WIDTH), pairs_within(torch.tensor([4, 2]), 4)
     longer = torch.cat((words, torch.full((2, 3, WIDTH), 50.0)), dim=1)
     longer[1, 2:] = -50.0
-    plain, padded = head(words, lengths), head(longer, lengths)
+    plain, padded = head(words, pairs), head(longer, pairs)
     torch.testing.assert_close(padded.match, plain.match)
     torch.testing.assert_close(padded.start[0, :4], plain.start[0])
     torch.testing.assert_close(padded.end[1, :2], plain.end[1, :2])
@@ -133,23 +133,23 @@ def test_padding_does_not_reach_the_words(head):
 def test_untrained_probabilities_start_at_the_priors(head):
     assert (BOUNDARY_PRIOR, MATCH_PRIOR) == (0.02, 0.002)
     silent = torch.zeros(1, 3, WIDTH)
-    logits = head(silent, torch.tensor([3]))
+    logits = head(silent, pairs_within(torch.tensor([3]), 3))
     torch.testing.assert_close(logits.start.sigmoid(), torch.full_like(logits.start, BOUNDARY_PRIOR))
     torch.testing.assert_close(logits.end.sigmoid(), torch.full_like(logits.end, BOUNDARY_PRIOR))
     words = torch.randn(4, 20, WIDTH)
-    logits = head(words, torch.tensor([20] * 4))
+    logits = head(words, pairs_within(torch.tensor([20] * 4), 20))
     for found, prior in ((logits.start, BOUNDARY_PRIOR), (logits.end, BOUNDARY_PRIOR), (logits.match, MATCH_PRIOR)):
         assert prior / 2 < found.sigmoid().median().item() < prior * 2
     if isinstance(head.matcher, LinearMatcher):
         torch.testing.assert_close(
-            head(silent, torch.tensor([3])).match.sigmoid(), torch.full((6, N_LABELS), MATCH_PRIOR)
+            head(silent, pairs_within(torch.tensor([3]), 3)).match.sigmoid(), torch.full((6, N_LABELS), MATCH_PRIOR)
         )
 
 
 def test_dropout_is_for_training_alone():
     torch.manual_seed(0)
     head = SpanExtractor(WIDTH, N_LABELS, matcher=MATCHERS["mlp"](), dropout=0.5)
-    words, lengths = torch.randn(1, 5, WIDTH), torch.tensor([5])
-    assert not torch.equal(head.train()(words, lengths).start, head(words, lengths).start)
-    assert torch.equal(head.eval()(words, lengths).start, head(words, lengths).start)
-    torch.testing.assert_close(head(words, lengths).start, head.boundaries(words)[0])
+    words, pairs = torch.randn(1, 5, WIDTH), pairs_within(torch.tensor([5]), 5)
+    assert not torch.equal(head.train()(words, pairs).start, head(words, pairs).start)
+    assert torch.equal(head.eval()(words, pairs).start, head(words, pairs).start)
+    torch.testing.assert_close(head(words, pairs).start, head.boundaries(words)[0])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.fusion import Queries
-from cascade_srn.heads import SpanLabels
+from cascade_srn.heads import Pairs, SpanLabels, SpanTargets
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -24,25 +27,54 @@ class CascadeBatch:
     Shapes:
         subject_rows: (n_sentences,); object_rows: (n_queries,) or (n_sentences,)
         lengths: (n_sentences,), the words of each sentence
+        pairs, query_pairs: all pairs of words, by sentence and by query
         given: entities that the later turns are told of, by sentence
-        entities, subjects: gold spans by sentence; objects: gold spans by query
+        entities, subjects: what is to be found in each sentence; objects: for each query
     """
 
     rows: RowBatch
     lengths: Tensor
-    entities: SpanLabels
+    pairs: Pairs
+    entities: SpanTargets
     subject_rows: Tensor
     object_rows: Tensor
     given: SpanLabels
-    subjects: SpanLabels
+    subjects: SpanTargets
     queries: Queries
-    objects: SpanLabels
+    query_pairs: Pairs
+    objects: SpanTargets
     n_sentences: int
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
-        moved: dict[str, Any] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            moved[f.name] = value if isinstance(value, int) else value.to(device)
-        return type(self)(**moved)
+        if torch.device(device) == self.lengths.device:
+            return self
+        found: list[Tensor] = []
+        _collect(self, found)
+        return _replaced(self, iter(_moved(found, device)))
+
+
+def _collect(value: Any, found: list[Tensor]) -> None:
+    """The tensors within a dataclass of dataclasses, in order."""
+    if isinstance(value, Tensor):
+        found.append(value)
+    elif not isinstance(value, int):
+        for field in fields(value):
+            _collect(getattr(value, field.name), found)
+
+
+def _replaced(value: T, tensors: Any) -> T:
+    """The same with other tensors, taken in the order of :func:`_collect`."""
+    if isinstance(value, Tensor):
+        return next(tensors)  # type: ignore[no-any-return]
+    if isinstance(value, int):
+        return value
+    parts = {field.name: _replaced(getattr(value, field.name), tensors) for field in fields(value)}  # type: ignore[arg-type]
+    return type(value)(**parts)
+
+
+def _moved(tensors: list[Tensor], device: torch.device | str) -> list[Tensor]:
+    """Tensors of whole numbers and truth values on a device, brought there in one piece: each copy costs a call."""
+    flat = torch.cat([tensor.flatten().long() for tensor in tensors]).to(device)
+    parts = flat.split([math.prod(tensor.shape) for tensor in tensors])
+    return [part.view(tensor.shape).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]

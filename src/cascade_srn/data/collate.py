@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 
 from cascade_srn.config import FusionSettings, require_choice
 from cascade_srn.data.batch import CascadeBatch
+from cascade_srn.data.corruption import corrupt
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.fusion import Markers, Queries
-from cascade_srn.heads import SpanLabels
+from cascade_srn.heads import Pairs, SpanLabels, pair_positions, pairs_within, span_targets
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
 
@@ -43,43 +45,80 @@ class Collator:
         return self.markers.insert(row, shown, subject)
 
     def training_batch(
-        self, examples: Sequence[Example], *, candidates: str = "entities", joint: bool = True
+        self,
+        examples: Sequence[Example],
+        *,
+        candidates: str = "entities",
+        joint: bool = True,
+        corruption: float = 0.0,
+        negatives: float = 1.0,
     ) -> CascadeBatch:
         """Gold sentences as a batch for the loss.
 
-        ``candidates`` says whose objects the object turn learns to find: those of all gold entities, so that it
-        also learns that most have none (the paper's default), or of the gold subjects only (its ablation).
-        ``joint=False`` makes a batch for turn 1 alone.
+        ``candidates`` says whose objects the object turn learns to find: those of all entities it is told of, so
+        that it also learns that most have none (the paper's default), or of the gold subjects only (its ablation).
+        ``joint=False`` makes a batch for turn 1 alone. About a ``corruption`` share of the entities that the later
+        turns are told of have a mistake. Of the pairs of words that are no span, a ``negatives`` share is learned.
         """
         require_choice("candidates", candidates, CANDIDATES)
         sentences = [example.sentence for example in examples]
-        rows = [self.plain(example) for example in examples]
-        subject_rows = list(range(len(rows)))
-        asked = [candidate_subjects(s, candidates) for s in sentences] if joint else [[] for _ in sentences]
-        if joint and self.fusion.entities == "markers":
-            subject_rows = list(range(len(rows), 2 * len(rows)))
-            rows += [self.with_entities(r, s.entities) for r, s in zip(rows, sentences, strict=True)]
-        object_rows = subject_rows
-        if self.fusion.subject == "markers":
-            plain = rows[: len(sentences)]
-            object_rows = []
-            for row, sentence, subjects in zip(plain, sentences, asked, strict=True):
-                for subject in subjects:
-                    object_rows.append(len(rows))
-                    rows.append(self.with_subject(row, sentence.entities, subject))
+        given = [self._given(sentence, corruption if joint else 0.0) for sentence in sentences]
+        asked: list[list[tuple[int, int]]] = [[] for _ in sentences]
+        if joint:
+            asked = [candidate_subjects(*pair, candidates) for pair in zip(sentences, given, strict=True)]
+        rows, subject_rows, object_rows = self._rows(examples, given, asked, joint)
+        queries = queries_of(asked)
+        lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)
+        asked_lengths = lengths[queries.sentence]
+        n_words = int(lengths.max()) if sentences else 0
         entities = self.entity_labels([sentence.entities for sentence in sentences])
+        subjects = _labels((i, start, end, 0) for i, s in enumerate(sentences) for start, end in gold_subjects(s))
+        objects = self._object_labels(sentences, asked)
+        pairs, place = sampled_pairs(lengths, n_words, (entities, subjects), negatives)
+        query_pairs, query_place = sampled_pairs(asked_lengths, n_words, (objects,), negatives)
         return CascadeBatch(
             rows=self.pieces.batch(rows),
-            lengths=torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long),
-            entities=entities,
+            lengths=lengths,
+            pairs=pairs,
+            entities=span_targets(entities, lengths, n_words, len(self.entity_index), place),
             subject_rows=torch.tensor(subject_rows, dtype=torch.long),
             object_rows=torch.tensor(object_rows, dtype=torch.long),
-            given=entities,
-            subjects=_labels((i, start, end, 0) for i, s in enumerate(sentences) for start, end in gold_subjects(s)),
-            queries=queries_of(asked),
-            objects=self._object_labels(sentences, asked),
+            given=self.entity_labels(given),
+            subjects=span_targets(subjects, lengths, n_words, 1, place),
+            queries=queries,
+            query_pairs=query_pairs,
+            objects=span_targets(objects, asked_lengths, n_words, len(self.relation_index), query_place),
             n_sentences=len(sentences),
         )
+
+    def _given(self, sentence: Sentence, corruption: float) -> Sequence[Span]:
+        """The entities that the later turns are told of."""
+        if corruption == 0:
+            return sentence.entities
+        return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption)
+
+    def _rows(
+        self,
+        examples: Sequence[Example],
+        given: Sequence[Sequence[Span]],
+        asked: Sequence[Sequence[tuple[int, int]]],
+        joint: bool,
+    ) -> tuple[list[Row], list[int], list[int]]:
+        """All rows of a batch, those of turn 1 first, and which of them turns 2 and 3 read."""
+        plain = [self.plain(example) for example in examples]
+        rows = list(plain)
+        subject_rows = list(range(len(plain)))
+        if joint and self.fusion.entities == "markers":
+            subject_rows = list(range(len(plain), 2 * len(plain)))
+            rows += [self.with_entities(*pair) for pair in zip(plain, given, strict=True)]
+        if self.fusion.subject != "markers":
+            return rows, subject_rows, subject_rows
+        object_rows = []
+        for row, entities, subjects in zip(plain, given, asked, strict=True):
+            for subject in subjects:
+                object_rows.append(len(rows))
+                rows.append(self.with_subject(row, entities, subject))
+        return rows, subject_rows, object_rows
 
     def entity_labels(self, entities: Sequence[Sequence[Span]]) -> SpanLabels:
         """Entities of each sentence of a batch as tensors."""
@@ -108,11 +147,29 @@ def gold_subjects(sentence: Sentence) -> list[tuple[int, int]]:
     return sorted({(triple.head.start, triple.head.end) for triple in sentence.triples})
 
 
-def candidate_subjects(sentence: Sentence, candidates: str) -> list[tuple[int, int]]:
+def candidate_subjects(sentence: Sentence, given: Sequence[Span], candidates: str) -> list[tuple[int, int]]:
     """The spans whose objects are asked for in training, each once."""
     if candidates == "subjects":
         return gold_subjects(sentence)
-    return sorted({(entity.start, entity.end) for entity in sentence.entities})
+    return sorted({(entity.start, entity.end) for entity in given})
+
+
+def sampled_pairs(
+    lengths: Tensor, n_words: int, wanted: Sequence[SpanLabels], share: float
+) -> tuple[Pairs, Tensor | None]:
+    """Pairs of words to learn from: all that are wanted, and a share of the others.
+
+    Shapes:
+        lengths: (n_rows,)
+        returns: the pairs, and the place of each pair of ``pairs_within`` among them, None where all are
+    """
+    pairs = pairs_within(lengths, n_words)
+    if share == 1:
+        return pairs, None
+    keep = torch.rand(len(pairs)) < share
+    for labels in wanted:
+        keep[pair_positions(labels, lengths)] = True
+    return Pairs(pairs.row[keep], pairs.start[keep], pairs.last[keep]), keep.cumsum(0) - 1
 
 
 def queries_of(subjects: Sequence[Sequence[tuple[int, int]]]) -> Queries:

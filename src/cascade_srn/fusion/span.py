@@ -29,29 +29,41 @@ class SubjectSpan(nn.Module):
 
     def forward(self, words: Tensor, queries: Queries) -> Tensor:
         """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, width)."""
-        query, word = queries.with_words(words.shape[1])
-        return self.at(words, queries, query, word).view(len(queries), words.shape[1], self.output_width)
+        own = self.word(words).index_select(0, queries.sentence)
+        word = torch.arange(words.shape[1], device=words.device)
+        near = self._near(word - queries.start[:, None], word - queries.last[:, None])
+        return self._join(own, self.subject(subject_means(words, queries))[:, None], near)
 
     def at(self, words: Tensor, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
         """The same for chosen words of chosen queries. Shapes: query, word (n_pairs,); returns (n_pairs, width)."""
         n_words = words.shape[1]
         own = self.word(words).flatten(0, 1).index_select(0, queries.sentence[query] * n_words + word)
-        subject = self.subject(self._subjects(words, queries)).index_select(0, query)
+        subject = self.subject(subject_means(words, queries)).index_select(0, query)
+        return self._join(own, subject, self._near(word - queries.start[query], word - queries.last[query]))
+
+    def _join(self, own: Tensor, subject: Tensor, near: Tensor) -> Tensor:
         word_sum, word_product = own.chunk(2, dim=-1)
         subject_sum, subject_product = subject.chunk(2, dim=-1)
-        near = self.distance.index_select(0, self._distances(queries, query, word))
         joined = word_sum + subject_sum + word_product * subject_product + near
         return nn.functional.gelu(self.norm(joined))
 
-    def _subjects(self, words: Tensor, queries: Queries) -> Tensor:
-        """The mean of each subject's words. Shape: (n_queries, input_width)."""
-        query, word = queries.with_subjects()
-        inside = words[queries.sentence[query], word]
-        total = words.new_zeros(len(queries), words.shape[2]).index_add(0, query, inside)
-        return total / (queries.last - queries.start + 1)[:, None]
+    def _near(self, from_start: Tensor, from_last: Tensor) -> Tensor:
+        """Rows of the distance table, for a word's signed distances to the subject's first and last words."""
+        distance = from_start.clamp(-self.max_distance, 0) + from_last.clamp(0, self.max_distance)
+        rows = self.distance.index_select(0, (distance + self.max_distance).flatten())
+        near: Tensor = rows.unflatten(0, distance.shape)
+        return near
 
-    def _distances(self, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
-        """Rows of the distance table. Shape: (n_pairs,)."""
-        before = (word - queries.start[query]).clamp(max=0)
-        after = (word - queries.last[query]).clamp(min=0)
-        return (before + after).clamp(-self.max_distance, self.max_distance) + self.max_distance
+
+def subject_means(words: Tensor, queries: Queries) -> Tensor:
+    """The mean of each subject's words, from running sums, so that no number of words has to be known.
+
+    Shapes:
+        words: (n_sentences, n_words, width)
+        returns: (n_queries, width)
+    """
+    n_words = words.shape[1]
+    sums = nn.functional.pad(words.cumsum(1), (0, 0, 1, 0)).flatten(0, 1)
+    first = queries.sentence * (n_words + 1) + queries.start
+    size = queries.last - queries.start + 1
+    return (sums.index_select(0, first + size) - sums.index_select(0, first)) / size[:, None]

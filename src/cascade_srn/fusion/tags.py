@@ -27,18 +27,6 @@ class Queries:
         """The same queries on a device."""
         return Queries(self.sentence.to(device), self.start.to(device), self.last.to(device))
 
-    def with_words(self, n_words: int) -> tuple[Tensor, Tensor]:
-        """Every query with every word: positions of both, by query. Shapes: (n_queries × n_words,) each."""
-        query = torch.arange(len(self), device=self.start.device).repeat_interleave(n_words)
-        return query, torch.arange(n_words, device=self.start.device).repeat(len(self))
-
-    def with_subjects(self) -> tuple[Tensor, Tensor]:
-        """Every query with the words of its subject: positions of both. Shapes: (n_subject_words,) each."""
-        size = self.last - self.start + 1
-        query = torch.arange(len(self), device=self.start.device).repeat_interleave(size)
-        within = torch.arange(query.shape[0], device=query.device) - (size.cumsum(0) - size)[query]
-        return query, self.start[query] + within
-
 
 class EntityTags(nn.Module):
     """An entity-type embedding per word: the table T^e, whose last row stands for "no entity".
@@ -64,9 +52,10 @@ class EntityTags(nn.Module):
         # +1 where an entity starts and −1 past its end: the running sum counts the entities over each word.
         n_sentences, n_words = shape
         steps = self.table.new_zeros(n_sentences, n_words + 1, self.n_types)
+        first = (sentence * (n_words + 1) + start) * self.n_types + label
+        past = first + (last + 1 - start) * self.n_types
         ones = torch.ones_like(start, dtype=steps.dtype)
-        steps.index_put_((sentence, start, label), ones, accumulate=True)
-        steps.index_put_((sentence, last + 1, label), -ones, accumulate=True)
+        steps.view(-1).index_add_(0, first, ones).index_add_(0, past, ones, alpha=-1)
         covered = steps.cumsum(1)[:, :n_words]
         # Two entities of one type over the same word still make one tag of that type.
         types = (covered > 0.5).to(self.table.dtype)
@@ -89,10 +78,15 @@ class SubjectTag(nn.Module):
 
     def forward(self, words: Tensor, queries: Queries) -> Tensor:
         """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, output_width)."""
-        query, word = queries.with_words(words.shape[1])
-        return self.at(words, queries, query, word).view(len(queries), words.shape[1], self.output_width)
+        word = torch.arange(words.shape[1], device=words.device)
+        inside = (word >= queries.start[:, None]) & (word <= queries.last[:, None])
+        return torch.cat((words.index_select(0, queries.sentence), self._tags(inside)), dim=-1)
 
     def at(self, words: Tensor, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
         """The same for chosen words of chosen queries. Shapes: query, word (n_pairs,); returns (n_pairs, width)."""
         inside = (word >= queries.start[query]) & (word <= queries.last[query])
-        return torch.cat((words[queries.sentence[query], word], self.table[inside.long()]), dim=-1)
+        return torch.cat((words[queries.sentence[query], word], self._tags(inside)), dim=-1)
+
+    def _tags(self, inside: Tensor) -> Tensor:
+        tags: Tensor = self.table.index_select(0, inside.flatten().long()).unflatten(0, inside.shape)
+        return tags

@@ -1,6 +1,16 @@
 """Span extraction: a start classifier, an end classifier and a start–end matcher, one class for the three turns."""
 
-from cascade_srn.heads.loss import SpanLabels, span_loss
+from cascade_srn.heads.loss import SpanLabels, SpanTargets, pair_positions, span_loss, span_targets
 from cascade_srn.heads.span_extraction import Pairs, SpanExtractor, SpanLogits, pairs_within
 
-__all__ = ["Pairs", "SpanExtractor", "SpanLabels", "SpanLogits", "pairs_within", "span_loss"]
+__all__ = [
+    "Pairs",
+    "SpanExtractor",
+    "SpanLabels",
+    "SpanLogits",
+    "SpanTargets",
+    "pair_positions",
+    "pairs_within",
+    "span_loss",
+    "span_targets",
+]

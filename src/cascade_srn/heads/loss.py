@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import softplus
 
 from cascade_srn.config import LossWeights
-from cascade_srn.encoder.sequence import padding_mask
 from cascade_srn.heads.span_extraction import SpanLogits
 
 
 @dataclass(frozen=True)
 class SpanLabels:
-    """The gold spans of a batch of rows.
+    """Spans of a batch of rows.
 
     Shapes:
         row, start, last, label: (n_spans,); ``last`` is the index of the last word, not one past it
@@ -31,32 +30,66 @@ class SpanLabels:
         return SpanLabels(*(c.to(device) for c in (self.row, self.start, self.last, self.label)))
 
 
-def span_loss(
-    logits: SpanLogits, labels: SpanLabels, lengths: Tensor, weights: LossWeights, n_sentences: int
-) -> Tensor:
+@dataclass(frozen=True)
+class SpanTargets:
+    """What one turn is to find: which words start or end a span of a label, and which pairs of words are one.
+
+    Shapes:
+        start, end: distinct flat positions in (n_rows × n_words × n_labels)
+        match: distinct flat positions in (n_pairs × n_labels), for the pairs of the turn
+    """
+
+    start: Tensor
+    end: Tensor
+    match: Tensor
+
+
+def span_targets(
+    labels: SpanLabels, lengths: Tensor, n_words: int, n_labels: int, place: Tensor | None = None
+) -> SpanTargets:
+    """Gold spans as positions. Made before a batch goes to a GPU, which would wait for the distinct ones.
+
+    Shapes:
+        lengths: (n_rows,)
+        place: where each pair of ``pairs_within`` stands among those that are used; None: all are
+    """
+
+    def words(position: Tensor) -> Tensor:
+        found: Tensor = torch.unique((labels.row * n_words + position) * n_labels + labels.label)
+        return found
+
+    pairs = pair_positions(labels, lengths)
+    if place is not None:
+        pairs = place[pairs]
+    return SpanTargets(words(labels.start), words(labels.last), torch.unique(pairs * n_labels + labels.label))
+
+
+def span_loss(logits: SpanLogits, targets: SpanTargets, real: Tensor, weights: LossWeights, n_sentences: int) -> Tensor:
     """α · L_start + β · L_end + γ · L_match, each summed over words (pairs) and labels, per sentence.
 
     Dividing by the number of sentences (not rows: a sentence has as many object rows as candidate subjects)
     keeps the scale the same whatever the batch size.
 
     Shapes:
-        lengths: (n_rows,)
+        real: (n_rows, n_words, 1), 1 at words and 0 at padding
         returns: ()
     """
-    real = padding_mask(lengths, logits.start.shape[1])[:, :, None]
-    start = _boundary_loss(logits.start, labels.row, labels.start, labels.label, real)
-    end = _boundary_loss(logits.end, labels.row, labels.last, labels.label, real)
-    targets = torch.zeros_like(logits.match)
-    targets[pair_positions(labels, lengths), labels.label] = 1.0
-    match = binary_cross_entropy_with_logits(logits.match, targets, reduction="sum")
+    start = cross_entropy(logits.start, targets.start, real)
+    end = cross_entropy(logits.end, targets.end, real)
+    match = cross_entropy(logits.match, targets.match)
     return (weights.start * start + weights.end * end + weights.match * match) / max(n_sentences, 1)
 
 
-def _boundary_loss(logits: Tensor, row: Tensor, word: Tensor, label: Tensor, real: Tensor) -> Tensor:
-    targets = torch.zeros_like(logits)
-    targets[row, word, label] = 1.0
-    losses = binary_cross_entropy_with_logits(logits, targets, reduction="none")
-    return losses.masked_fill(~real, 0.0).sum()
+def cross_entropy(logits: Tensor, positions: Tensor, real: Tensor | None = None) -> Tensor:
+    """The summed binary cross-entropy where everything is "no" but the positions.
+
+    For a target y it is log(1 + eˣ) − y · x, so that no table of targets has to be made.
+
+    Shapes:
+        logits: (…, n_labels); positions: flat positions in it; real: as of :func:`span_loss`
+    """
+    each = softplus(logits) if real is None else softplus(logits) * real
+    return each.sum() - logits.flatten().index_select(0, positions).sum()
 
 
 def pair_positions(labels: SpanLabels, lengths: Tensor) -> Tensor:

@@ -41,13 +41,12 @@ class SpanLogits:
 
     Shapes:
         start, end: (n_rows, n_words, n_labels)
-        match: (n_pairs, n_labels), for the word pairs in ``pairs``
+        match: (n_pairs, n_labels)
     """
 
     start: Tensor
     end: Tensor
     match: Tensor
-    pairs: Pairs
 
 
 def pairs_within(lengths: Tensor, n_words: int) -> Pairs:
@@ -73,15 +72,14 @@ class SpanExtractor(nn.Module):
         for layer in (self.start, self.end):
             nn.init.constant_(layer.bias, _logit(BOUNDARY_PRIOR))
 
-    def forward(self, words: Tensor, lengths: Tensor) -> SpanLogits:
-        """Logits of all words and of all pairs of words.
+    def forward(self, words: Tensor, pairs: Pairs) -> SpanLogits:
+        """Logits of all words and of the pairs of words.
 
         Shapes:
-            words: (n_rows, n_words, width), lengths: (n_rows,)
+            words: (n_rows, n_words, width)
         """
-        pairs = pairs_within(lengths, words.shape[1])
         words = self.dropout(words)
-        return SpanLogits(self.start(words), self.end(words), self.matcher(words, pairs), pairs)
+        return SpanLogits(self.start(words), self.end(words), self.matcher(words, pairs))
 
     def boundaries(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """Start and end logits alone. Shapes: words (…, width); returns two of (…, n_labels)."""
