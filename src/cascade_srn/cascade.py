@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -77,12 +78,12 @@ class Cascade(nn.Module):
     def features(self, rows: RowBatch, *, half: bool = False) -> Tensor:
         """Features of the words of each row; markers have done their work by then and are left out.
 
-        With ``half`` the pretrained encoder, and nothing else, computes in bfloat16.
+        With ``half`` the pretrained encoder, and the sequence encoder's projection of it, compute in bfloat16.
 
         Shapes:
             returns: (n_rows, n_words, *feature*)
         """
-        items = self.sequence(self.dropout(self.encoder(rows, half=half)), rows.item_lengths)
+        items = self.sequence(self.dropout(self.encoder(rows, half=half)), rows.item_lengths, half=half)
         n_rows, n_items = items.shape[:2]
         first = torch.arange(n_rows, device=items.device)[:, None] * n_items
         picked = items.flatten(0, 1).index_select(0, (rows.word_items + first).flatten())
@@ -114,33 +115,55 @@ class Cascade(nn.Module):
             tags: (n_sentences, n_words, tag_width) or None
             returns: (n_queries, n_words, width)
         """
-        words = self.sequence.task(features, OBJECT)
         fusion = self.relation_turns.subject_fusion
         if fusion is None:
-            return words if tags is None else torch.cat((tags.index_select(0, queries.sentence), words), dim=-1)
-        if tags is not None:
-            words = torch.cat((tags, words), dim=-1)
-        fused: Tensor = fusion(words, queries)
+            return self._object_words(features, None if tags is None else tags.index_select(0, queries.sentence))
+        fused: Tensor = fusion(self._object_words(features, tags), queries)
         return fused
 
-    def object_words(
-        self, features: Tensor, tags: Tensor | None, queries: Queries, query: Tensor, word: Tensor
-    ) -> Tensor:
-        """ĥ_o of chosen words of chosen queries alone: what prediction needs, which looks at entities only.
+    def _object_words(self, features: Tensor, tags: Tensor | None) -> Tensor:
+        words = self.sequence.task(features, OBJECT)
+        return words if tags is None else torch.cat((tags, words), dim=-1)
+
+    def object_spans(
+        self, features: Tensor, tags: Tensor | None, queries: Queries, spans: Tensor
+    ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """ĥ_o at the edges of spans alone: what prediction needs, which looks at entities only.
 
         Shapes:
             features, tags: as of :meth:`object_inputs`
-            query, word: (n_pairs,)
-            returns: (n_pairs, width)
+            spans: (n_spans, 3), a span's sentence, first word and last word
+            returns: a function of chosen queries and spans, (n_pairs,) each, that gives the representations of the
+                spans' first and last words, (n_pairs, width) each
         """
-        words = self.sequence.task(features, OBJECT)
+        row, first, last = spans.unbind(1)
         fusion = self.relation_turns.subject_fusion
+
+        def words(row: Tensor, sentence: Tensor, word: Tensor) -> Tensor:
+            return self._object_words(words_at(features, row, word), _tags_at(tags, sentence, word))
+
         if fusion is None:
-            own = words[query, word]
-            return own if tags is None else torch.cat((tags[queries.sentence[query], word], own), dim=-1)
-        if tags is not None:
-            words = torch.cat((tags, words), dim=-1)
-        return fusion.at(words, queries, query, word)
+
+            def marked(query: Tensor, span: Tensor) -> tuple[Tensor, Tensor]:
+                sentence = queries.sentence[query]
+                return words(query, sentence, first[span]), words(query, sentence, last[span])
+
+            return marked
+        query, word = queries.words_inside()
+        inside = words(queries.sentence[query], queries.sentence[query], word)
+        sums = inside.new_zeros(len(queries), inside.shape[1]).index_add(0, query, inside)
+        subjects = fusion.subjects(sums / (queries.last - queries.start + 1)[:, None])
+        own = {edge: fusion.words(words(row, row, edge)) for edge in (first, last)}
+
+        def fused(query: Tensor, span: Tensor) -> tuple[Tensor, Tensor]:
+            def at(edge: Tensor) -> Tensor:
+                word = edge[span]
+                distances = word - queries.start[query], word - queries.last[query]
+                return fusion.join(own[edge].index_select(0, span), subjects.index_select(0, query), *distances)
+
+            return at(first), at(last)
+
+        return fused
 
     @property
     def relation_turns(self) -> RelationTurns:
@@ -170,3 +193,12 @@ class Cascade(nn.Module):
     def forward(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
         """Same as :meth:`loss`: the call that wrappers for several devices go through."""
         return self.loss(batch, weights)
+
+
+def words_at(features: Tensor, row: Tensor, word: Tensor) -> Tensor:
+    """Chosen words of a batch. Shapes: features (n_rows, n_words, …); row, word (n,); returns (n, …)."""
+    return features.flatten(0, 1).index_select(0, row * features.shape[1] + word)
+
+
+def _tags_at(tags: Tensor | None, sentence: Tensor, word: Tensor) -> Tensor | None:
+    return None if tags is None else words_at(tags, sentence, word)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.encoder.sequence import padding_mask
+from cascade_srn.heads import SpanLabels
 from cascade_srn.types import Span
 
 
@@ -29,6 +30,13 @@ def boundary_candidates(start: Tensor, end: Tensor, lengths: Tensor, threshold: 
     forward = first[which_start] <= last[which_end]
     which_start, which_end = which_start[forward], which_end[forward]
     return start_row[which_start], first[which_start], last[which_end], start_label[which_start]
+
+
+def distinct_spans(found: SpanLabels, n_words: int) -> Tensor:
+    """Spans without their labels, each once, in order. Shape: (n_spans, 3), row, first word and last word."""
+    numbers = torch.unique((found.row * n_words + found.start) * n_words + found.last)
+    of_row = numbers % n_words**2
+    return torch.stack((numbers // n_words**2, of_row // n_words, of_row % n_words), dim=1)
 
 
 def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:

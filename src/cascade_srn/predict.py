@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cascade_srn.cascade import Cascade
+from cascade_srn.cascade import Cascade, words_at
 from cascade_srn.config import Thresholds, require_choice, require_range
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
-from cascade_srn.decode import boundary_candidates, entity_at, spans_of_queries
+from cascade_srn.decode import boundary_candidates, distinct_spans, entity_at, spans_of_queries
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
@@ -155,11 +155,15 @@ class Predictor:
             features = self.cascade.features(batch, half=self.half)
         tags = self.cascade.tags(found, (features.shape[0], features.shape[1]))
         # The distinct words of the entities, by sentence: the only spans that turns 2 and 3 need to look at.
-        spans = torch.unique(torch.stack((found.row, found.start, found.last), dim=1), dim=0)
+        spans = distinct_spans(found, features.shape[1])
         head = self.cascade.relation_turns.subject_head
-        words = self.cascade.subject_inputs(features, tags)
-        row, first, last = spans.unbind(1)
-        position, _, certainty = self._passing(head, words[row, first], words[row, last], self.thresholds.subject)
+        row, *edges = spans.unbind(1)
+        shown = [None if tags is None else words_at(tags, row, edge) for edge in edges]
+        first, last = (
+            self.cascade.subject_inputs(words_at(features, row, edge), tag)
+            for edge, tag in zip(edges, shown, strict=True)
+        )
+        position, _, certainty = self._passing(head, first, last, self.thresholds.subject)
         subjects = spans[position]
         objects = self._turn3(rows, features, entities, tags, spans, subjects)
         return self._triples(entities, spans, subjects, certainty, objects)
@@ -192,11 +196,10 @@ class Predictor:
             queries = Queries(*subjects[group].unbind(1))
             shown = None if tags is None else tags[:, : asked.shape[1]]
             all_pairs = torch.stack(spans_of_queries(spans[:, 0], queries.sentence, len(rows)))
+            object_words = self.cascade.object_spans(asked, shown, queries, spans)
             for pairs in all_pairs.split(_PAIRS_AT_ONCE, dim=1):
                 query, span = pairs
-                first, last = (
-                    self.cascade.object_words(asked, shown, queries, query, spans[span, edge]) for edge in (1, 2)
-                )
+                first, last = object_words(query, span)
                 position, label, score = self._passing(head, first, last, self.thresholds.object)
                 parts.append(_Objects(group[query[position]], span[position], label, score))
         if not parts:

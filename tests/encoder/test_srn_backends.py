@@ -42,3 +42,13 @@ def test_states_keep_the_weights_precision_under_autocast(backend: str) -> None:
         found = cell(inputs, LENGTHS)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, cell(inputs, LENGTHS), rtol=0.1, atol=0.05)
+
+
+@pytest.mark.parametrize("backend", ["plain", "fused"])
+def test_half_precision_is_for_the_projection_alone(backend: str) -> None:
+    network = SelectionRecurrentNetwork(5, 8, n_tasks=3, bidirectional=True, backend=backend)
+    inputs = torch.randn(3, 6, 5)
+    found, exact = network(inputs, LENGTHS, half=True), network(inputs, LENGTHS)
+    assert found.dtype == torch.float32
+    assert not torch.equal(found, exact)
+    torch.testing.assert_close(found, exact, rtol=0.05, atol=0.02)

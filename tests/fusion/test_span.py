@@ -59,13 +59,6 @@ def test_distances_are_signed_counted_from_the_nearer_edge_and_clipped(fusion):
         assert fusion._near(word - start, word - last)[:, 0].tolist() == expected
 
 
-def test_chosen_words_are_as_they_are_among_all(fusion):
-    words = torch.randn(3, 7, INPUT)
-    queries = queries_of([(2, 0, 0), (0, 2, 4), (1, 0, 6)])
-    query, word = torch.tensor([1, 0, 2, 1]), torch.tensor([6, 0, 3, 2])
-    torch.testing.assert_close(fusion.at(words, queries, query, word), fusion(words, queries)[query, word])
-
-
 def test_padding_does_not_reach_the_words(fusion):
     words = torch.randn(2, 6, INPUT)
     queries = queries_of([(0, 1, 2), (1, 3, 3)])

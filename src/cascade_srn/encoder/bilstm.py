@@ -17,7 +17,7 @@ class BiLSTM(SequenceEncoder):
         self.lstm = nn.LSTM(input_width, hidden_width, batch_first=True, bidirectional=True)
         self.task_width = 2 * hidden_width
 
-    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
         """See :class:`SequenceEncoder`; a feature is (2 * hidden_width,)."""
         if inputs.shape[0] == 0 or inputs.shape[1] == 0:
             return inputs.new_zeros(*inputs.shape[:2], self.task_width)

@@ -18,8 +18,10 @@ class SequenceEncoder(nn.Module, ABC):
     task_width: int
 
     @abstractmethod
-    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
         """Encode a batch of sequences, padded at the end.
+
+        With ``half``, what is computed for all items at once may be computed in bfloat16; states never are.
 
         Shapes:
             inputs: (batch, length, input_width)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from cascade_srn.config import SRN_BACKENDS, require_choice
 from cascade_srn.encoder.selection import task_sets
-from cascade_srn.encoder.sequence import SequenceEncoder, padding_mask, reverse_sequences
-from cascade_srn.encoder.srn_backends import choose_backend, run_scan
+from cascade_srn.encoder.sequence import SequenceEncoder, reverse_sequences
+from cascade_srn.encoder.srn_backends import choose_backend, run_cell
 
 
 class SelectionRecurrentCell(nn.Module):
@@ -45,8 +46,10 @@ class SelectionRecurrentCell(nn.Module):
         with torch.no_grad():
             self.input_projection.bias[: self.hidden_width] = 1.0
 
-    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
         """Token representations of every task set: tanh of its memory (paper, eq. 10).
+
+        With ``half`` the words' projection is made in bfloat16; states are not.
 
         Shapes:
             inputs: (batch, length, input_width), padded at the end
@@ -54,14 +57,14 @@ class SelectionRecurrentCell(nn.Module):
             returns: (batch, length, n_sets, hidden_width), zero at padding
         """
         backend = choose_backend(self.backend, inputs, self.hidden_width, self.n_tasks)
-        if backend != "triton" or torch.is_grad_enabled():
-            # Whatever stands at padding (even NaN) is cut off before it meets a weight, or a weight's gradient.
-            inputs = torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], inputs, 0.0)
-        projected = self.input_projection(inputs)
-        # States stay in the weights' precision whatever autocast makes of the projection before them.
-        with torch.autocast(projected.device.type, enabled=False):
-            weights = self.recurrent_weight, self.cell_weight, self.cell_bias
-            return run_scan(backend, projected, *weights, self.n_tasks, lengths)
+        weights = self.recurrent_weight, self.cell_weight, self.cell_bias
+
+        def project(words: Tensor) -> Tensor:
+            with torch.autocast(words.device.type, dtype=torch.bfloat16) if half else nullcontext():
+                projected: Tensor = self.input_projection(words)
+            return projected
+
+        return run_cell(backend, inputs, lengths, project, weights, self.n_tasks)
 
 
 class SelectionRecurrentNetwork(SequenceEncoder):
@@ -93,11 +96,11 @@ class SelectionRecurrentNetwork(SequenceEncoder):
         self.register_buffer("members", torch.tensor(members), persistent=False)
         self.task_width = len(members[0]) * hidden_width * (2 if bidirectional else 1)
 
-    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
         """See :class:`SequenceEncoder`; a feature is (n_sets, hidden_width), twice that wide if bidirectional."""
-        features: Tensor = self.forward_cell(inputs, lengths)
+        features: Tensor = self.forward_cell(inputs, lengths, half=half)
         if self.backward_cell is not None:
-            backward = self.backward_cell(reverse_sequences(inputs, lengths), lengths)
+            backward = self.backward_cell(reverse_sequences(inputs, lengths), lengths, half=half)
             features = torch.cat((features, reverse_sequences(backward, lengths)), dim=-1)
         return features
 

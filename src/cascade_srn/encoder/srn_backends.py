@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
+from cascade_srn.encoder.packing import Packing
 from cascade_srn.encoder.sequence import padding_mask
 from cascade_srn.encoder.srn_plain import srn_scan
 from cascade_srn.encoder.srn_scan import fused_srn_scan
@@ -25,34 +28,41 @@ def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> s
     return "plain" if backend == "plain" else "fused"
 
 
-def run_scan(
+def run_cell(
     backend: str,
-    projected: Tensor,
-    recurrent_weight: Tensor,
-    cell_weight: Tensor,
-    cell_bias: Tensor,
-    n_tasks: int,
+    inputs: Tensor,
     lengths: Tensor,
+    project: Callable[[Tensor], Tensor],
+    weights: tuple[Tensor, Tensor, Tensor],
+    n_tasks: int,
 ) -> Tensor:
     """The features of all task sets: tanh of the memories (paper, eq. 10), zero at padding.
 
+    ``project`` makes the gates' inputs of a word's vector; ``weights`` are those of the recurrence, in whose
+    precision states are kept whatever autocast makes of the projection.
+
     Shapes:
-        projected, weights: as of :func:`cascade_srn.encoder.srn_plain.srn_scan`; at padding, "triton" reads
-            nothing, and the others want something finite
-        lengths: (batch,)
+        inputs: (batch, length, input_width), lengths: (batch,)
+        weights: as of :func:`cascade_srn.encoder.srn_plain.srn_scan`
         returns: (batch, length, n_sets, hidden)
     """
-    weights = recurrent_weight, cell_weight, cell_bias
-    if backend == "triton":
-        from cascade_srn.encoder import srn_kernels
+    if backend == "fused":
+        packing = Packing(lengths, inputs.shape[1])
+        projected = project(packing.pack(inputs))
+        with torch.autocast(inputs.device.type, enabled=False):
+            memories = fused_srn_scan(projected.to(weights[0].dtype), *weights, n_tasks, packing.counts)
+            return packing.unpack(memories.tanh())
+    if backend != "triton" or torch.is_grad_enabled():
+        # Whatever stands at padding (even NaN) is cut off before it meets a weight, or a weight's gradient.
+        inputs = torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], inputs, 0.0)
+    projected = project(inputs)
+    with torch.autocast(inputs.device.type, enabled=False):
+        if backend == "triton":
+            from cascade_srn.encoder import srn_kernels
 
-        return srn_kernels.triton_srn_scan(projected, *weights, n_tasks, lengths)
-    # The others keep their states in the type of the projection.
-    projected = projected.to(recurrent_weight.dtype)
-    scan = srn_scan if backend == "plain" else fused_srn_scan
-    memories = scan(projected, *weights, n_tasks)
-    # At padding memories are finite: a product is enough, and one pass.
-    return memories.tanh() * padding_mask(lengths, projected.shape[1])[:, :, None, None]
+            return srn_kernels.triton_srn_scan(projected, *weights, n_tasks, lengths)
+        memories = srn_scan(projected.to(weights[0].dtype), *weights, n_tasks)
+        return memories.tanh() * padding_mask(lengths, inputs.shape[1])[:, :, None, None]
 
 
 @cache

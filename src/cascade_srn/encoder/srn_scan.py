@@ -11,6 +11,7 @@ once, for all time steps together, at the end.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,10 +20,20 @@ from torch import Tensor
 from cascade_srn.encoder.selection import task_sets
 
 
+def monomials(n_tasks: int) -> list[tuple[int, ...]]:
+    """The sets of tasks in the order of the scan: those without the last task, it alone, and the first ones with it.
+
+    So all monomials that a task adds to those of the tasks before it are one product of two blocks.
+    """
+    sets: list[tuple[int, ...]] = []
+    for task in range(n_tasks):
+        sets += [(task,), *((*members, task) for members in sets)]
+    return sets
+
+
 def monomials_to_gates(n_tasks: int, like: Tensor) -> Tensor:
     """The matrix that turns monomials into gates (and into memories): (n_sets, n_sets), rows are gates."""
-    sets = task_sets(n_tasks)
-    rows = [[_share(gate, monomial) for monomial in sets] for gate in sets]
+    rows = [[_share(gate, monomial) for monomial in monomials(n_tasks)] for gate in task_sets(n_tasks)]
     return torch.tensor(rows, dtype=like.dtype, device=like.device)
 
 
@@ -33,126 +44,145 @@ def _share(gate: tuple[int, ...], monomial: tuple[int, ...]) -> float:
     return float((-1) ** (len(monomial) - 1)) if gate[0] in monomial else 0.0
 
 
-def factors(n_tasks: int) -> list[tuple[int, int, int]]:
-    """How each monomial of two or more tasks is made: (itself, the monomial without its last task, that task)."""
-    sets = task_sets(n_tasks)
-    at = {members: i for i, members in enumerate(sets)}
-    return [(at[s], at[s[:-1]], s[-1]) for s in sets if len(s) > 1]
-
-
 def fused_srn_scan(
-    projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int
+    projected: Tensor,
+    recurrent_weight: Tensor,
+    cell_weight: Tensor,
+    cell_bias: Tensor,
+    n_tasks: int,
+    counts: list[int],
 ) -> Tensor:
-    """Same as :func:`cascade_srn.encoder.srn_plain.srn_scan`, in fewer operations.
+    """Same as :func:`cascade_srn.encoder.srn_plain.srn_scan` on packed sequences, in fewer operations.
 
     Shapes:
-        projected: (batch, length, (3 + 2 * n_tasks) * hidden)
+        projected: (n_real, (3 + 2 * n_tasks) * hidden), overwritten; ``counts`` as of
+            :class:`~cascade_srn.encoder.packing.Packing`
         recurrent_weight: (hidden, (3 + 2 * n_tasks) * hidden)
         cell_weight: (n_sets * hidden, hidden), cell_bias: (hidden,)
-        returns: (batch, length, n_sets, hidden)
+        returns: (n_real, n_sets, hidden)
     """
     hidden = recurrent_weight.shape[0]
     n_sets = len(task_sets(n_tasks))
     to_gates = monomials_to_gates(n_tasks, recurrent_weight)
     # memories = to_gates · selected, and c = cell_weight · memories: one weight for both.
     combined = torch.einsum("gm,ghk->mhk", to_gates, cell_weight.view(n_sets, hidden, hidden)).flatten(0, 1)
-    selected: Tensor = _Scan.apply(projected, recurrent_weight, combined, cell_bias, n_tasks)
-    return torch.einsum("gm,tbmh->btgh", to_gates, selected)
+    selected: Tensor = _Scan.apply(projected, recurrent_weight, combined, cell_bias, n_tasks, counts)
+    return to_gates @ selected
+
+
+def _steps(counts: list[int]) -> Iterator[tuple[slice, slice]]:
+    """The rows of each step, and the rows of the same sequences in the step before (none in the first)."""
+    before = at = 0
+    for n in counts:
+        yield slice(at, at + n), slice(before, before + n if at else 0)
+        before, at = at, at + n
 
 
 class _Scan(torch.autograd.Function):
-    """Selected monomials of all time steps, time first."""
+    """Selected monomials of all time steps of packed sequences."""
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, recurrent: Tensor, combined: Tensor, bias: Tensor, n_tasks: int) -> Tensor:
-        batch, length, _ = projected.shape
+    def forward(
+        ctx: Any,
+        projected: Tensor,
+        recurrent: Tensor,
+        combined: Tensor,
+        bias: Tensor,
+        n_tasks: int,
+        counts: list[int],
+    ) -> Tensor:
+        n_real = projected.shape[0]
         hidden, n_sets = recurrent.shape[0], combined.shape[0] // recurrent.shape[0]
-        gates = projected.transpose(0, 1).contiguous()  # (length, batch, gates); filled in place
-        if gates.data_ptr() == projected.data_ptr():
-            gates = gates.clone()
-        cells = gates.new_zeros(length + 1, batch, hidden)
-        states = gates.new_zeros(length + 1, batch, hidden)
-        squashed = gates.new_empty(length, batch, hidden)  # tanh(c)
-        values = gates.new_empty(length, batch, 2, hidden)  # c̃ and ĉ
-        selected = gates.new_empty(length, batch, n_sets, hidden)
-        products = gates.new_empty(2, batch, n_sets, hidden)
-        steps = factors(n_tasks)
-        for t in range(length):
-            gate, value = gates[t], values[t]
-            gate.addmm_(states[t], recurrent)
+        gates = projected  # filled in place
+        cells, states = (gates.new_empty(n_real, hidden) for _ in range(2))
+        squashed = gates.new_empty(n_real, hidden)  # tanh(c)
+        values = gates.new_empty(n_real, 2, hidden)  # c̃ and ĉ
+        selected = gates.new_empty(n_real, n_sets, hidden)
+        products = gates.new_empty(2, counts[0] if counts else 0, n_sets, hidden)
+        for now, before in _steps(counts):
+            gate, value, chosen, cell = gates[now], values[now], selected[now], cells[now]
+            n = gate.shape[0]
+            if now.start:
+                gate.addmm_(states[before], recurrent)
             gate[:, : 2 * hidden].sigmoid_()
             gate[:, 3 * hidden :].sigmoid_()
             torch.tanh(gate[:, 2 * hidden : 3 * hidden], out=value[:, 1])
-            torch.mul(gate[:, :hidden], cells[t], out=value[:, 0])
-            masters = gate[:, 3 * hidden :].view(batch, 2, n_tasks, hidden).transpose(0, 1)
-            _monomials(masters, steps, products)
-            torch.mul(products[0], value[:, 0, None], out=selected[t])
-            selected[t].addcmul_(products[1], value[:, 1, None])
-            torch.addmm(bias, selected[t].flatten(1), combined, out=cells[t + 1])
-            torch.tanh(cells[t + 1], out=squashed[t])
-            torch.mul(gate[:, hidden : 2 * hidden], squashed[t], out=states[t + 1])
-        ctx.n_tasks = n_tasks
-        ctx.save_for_backward(gates, cells, states, squashed, values, selected, recurrent, combined)
+            if now.start:
+                torch.mul(gate[:, :hidden], cells[before], out=value[:, 0])
+            else:
+                value[:, 0] = 0
+            masters = gate[:, 3 * hidden :].view(n, 2, n_tasks, hidden).transpose(0, 1)
+            history, candidate = _monomials(masters, products[:, :n])
+            torch.mul(history, value[:, 0, None], out=chosen)
+            chosen.addcmul_(candidate, value[:, 1, None])
+            torch.addmm(bias, chosen.flatten(1), combined, out=cell)
+            torch.tanh(cell, out=squashed[now])
+            torch.mul(gate[:, hidden : 2 * hidden], squashed[now], out=states[now])
+        ctx.n_tasks, ctx.counts = n_tasks, counts
+        ctx.save_for_backward(gates, states, squashed, values, selected, recurrent, combined)
         return selected
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        gates, cells, states, squashed, values, selected, recurrent, combined = ctx.saved_tensors
+        gates, states, squashed, values, selected, recurrent, combined = ctx.saved_tensors
         d_selected = grads[0].contiguous().clone()
-        length, batch, n_sets, hidden = selected.shape
+        n_real, n_sets, hidden = selected.shape
         n_tasks: int = ctx.n_tasks
+        steps = list(_steps(ctx.counts))
         # Everything that does not wait for the step after it is made for all steps at once.
-        forget, output = gates[..., :hidden], gates[..., hidden : 2 * hidden]
-        masters = gates[..., 3 * hidden :].view(length, batch, 2, n_tasks, hidden)
-        products = _monomials(masters, factors(n_tasks))
+        forget, output = gates[:, :hidden], gates[:, hidden : 2 * hidden]
+        masters = gates[:, 3 * hidden :].view(n_real, 2, n_tasks, hidden)
+        products = _monomials(masters, masters.new_empty(n_real, 2, n_sets, hidden))
         through_tanh = output * (1 - squashed * squashed)
         slope = masters * (1 - masters)
-        d_gates = torch.empty_like(gates)
-        d_masters = d_gates[..., 3 * hidden :].view(length, batch, 2, n_tasks, hidden)
-        slope_forget = forget * (1 - forget) * cells[:-1]
+        # c̃ is the forget gate times the cell before, and its slope the gate's own times the same.
+        slope_forget = values[:, 0] * (1 - forget)
         slope_output = output * (1 - output) * squashed
-        slope_candidate = 1 - values[:, :, 1].square()
+        slope_candidate = 1 - values[:, 1].square()
+        d_gates = torch.empty_like(gates)
+        d_masters = d_gates[:, 3 * hidden :].view(n_real, 2, n_tasks, hidden)
         d_cells = torch.empty_like(squashed)
-        d_state = gates.new_zeros(batch, hidden)
-        d_cell = gates.new_zeros(batch, hidden)
+        d_state, d_cell = (gates.new_zeros(ctx.counts[0] if steps else 0, hidden) for _ in range(2))
         recurrent_t, combined_t = recurrent.t().contiguous(), combined.t().contiguous()
         supersets = _supersets(n_tasks)
-        for t in range(length - 1, -1, -1):
-            d_cell.addcmul_(d_state, through_tanh[t])
-            d_cells[t] = d_cell
-            torch.mul(d_state, slope_output[t], out=d_gates[t, :, hidden : 2 * hidden])
-            d_chosen = (
-                d_selected[t].view(batch, n_sets * hidden).addmm_(d_cell, combined_t).view(batch, 1, n_sets, hidden)
-            )
-            d_value = (d_chosen * products[t]).sum(2)
-            d_product = d_chosen * values[t][:, :, None]
+        for now, _ in reversed(steps):
+            n = now.stop - now.start
+            # Sequences that end here have got nothing from later steps: their part of both is zero.
+            cell, state = d_cell[:n], d_state[:n]
+            cell.addcmul_(state, through_tanh[now])
+            d_cells[now] = cell
+            torch.mul(state, slope_output[now], out=d_gates[now, hidden : 2 * hidden])
+            d_chosen = d_selected[now].view(n, n_sets * hidden).addmm_(cell, combined_t).view(n, 1, n_sets, hidden)
+            product = products[now]
+            d_value = (d_chosen * product).sum(2)
+            d_product = d_chosen * values[now][:, :, None]
             for task, (alone, others) in enumerate(supersets):
-                d_master = d_master_of(d_product, products[t], alone, others)
-                torch.mul(d_master, slope[t, :, :, task], out=d_masters[t, :, :, task])
-            torch.mul(d_value[:, 0], slope_forget[t], out=d_gates[t, :, :hidden])
-            torch.mul(d_value[:, 1], slope_candidate[t], out=d_gates[t, :, 2 * hidden : 3 * hidden])
-            d_cell = d_value[:, 0] * forget[t]
-            d_state = d_gates[t] @ recurrent_t
-        flat = d_gates.flatten(0, 1)
-        d_recurrent = states[:-1].reshape(length * batch, hidden).t() @ flat
-        d_combined = selected.view(length * batch, n_sets * hidden).t() @ d_cells.view(length * batch, hidden)
-        return d_gates.transpose(0, 1), d_recurrent, d_combined, d_cells.sum((0, 1)), None
+                d_master = d_master_of(d_product, product, alone, others)
+                torch.mul(d_master, slope[now, :, task], out=d_masters[now, :, task])
+            torch.mul(d_value[:, 0], slope_forget[now], out=d_gates[now, :hidden])
+            torch.mul(d_value[:, 1], slope_candidate[now], out=d_gates[now, 2 * hidden : 3 * hidden])
+            torch.mul(d_value[:, 0], forget[now], out=cell)
+            torch.mm(d_gates[now], recurrent_t, out=state)
+        # The state before the first step is zero.
+        earlier = torch.cat([states[:0], *(states[before] for _, before in steps)])
+        d_recurrent = earlier.t() @ d_gates[n_real - earlier.shape[0] :]
+        d_combined = selected.view(n_real, n_sets * hidden).t() @ d_cells
+        return d_gates, d_recurrent, d_combined, d_cells.sum(0), None, None
 
 
-def _monomials(masters: Tensor, steps: list[tuple[int, int, int]], out: Tensor | None = None) -> Tensor:
-    """Products of master gates. Shapes: masters (…, n_tasks, hidden); returns (…, n_sets, hidden)."""
-    n_tasks = masters.shape[-2]
-    if out is None:
-        out = masters.new_empty(*masters.shape[:-2], 2**n_tasks - 1, masters.shape[-1])
-    out[..., :n_tasks, :] = masters
-    for product, shorter, task in steps:
-        torch.mul(out[..., shorter, :], masters[..., task, :], out=out[..., product, :])
+def _monomials(masters: Tensor, out: Tensor) -> Tensor:
+    """Products of master gates. Shapes: masters (…, n_tasks, hidden); out and returned (…, n_sets, hidden)."""
+    for task in range(masters.shape[-2]):
+        before, gate = 2**task - 1, masters[..., task : task + 1, :]
+        out[..., before : before + 1, :] = gate
+        if before:
+            torch.mul(out[..., :before, :], gate, out=out[..., before + 1 : 2 * before + 1, :])
     return out
 
 
 def _supersets(n_tasks: int) -> list[tuple[int, list[tuple[int, int]]]]:
     """For each task: its own monomial, and (monomial with it, that monomial without it) for the others."""
-    sets = task_sets(n_tasks)
+    sets = monomials(n_tasks)
     at = {members: i for i, members in enumerate(sets)}
     found = []
     for task in range(n_tasks):

@@ -29,26 +29,32 @@ class SubjectSpan(nn.Module):
 
     def forward(self, words: Tensor, queries: Queries) -> Tensor:
         """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, width)."""
-        own = self.word(words).index_select(0, queries.sentence)
-        word = torch.arange(words.shape[1], device=words.device)
-        near = self._near(word - queries.start[:, None], word - queries.last[:, None])
-        return self._join(own, self.subject(subject_means(words, queries))[:, None], near)
+        own = self.words(words).index_select(0, queries.sentence)
+        subjects = self.subjects(subject_means(words, queries))
+        return self.join(own, subjects[:, None], *queries.distances(words.shape[1]))
 
-    def at(self, words: Tensor, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
-        """The same for chosen words of chosen queries. Shapes: query, word (n_pairs,); returns (n_pairs, width)."""
-        n_words = words.shape[1]
-        own = self.word(words).flatten(0, 1).index_select(0, queries.sentence[query] * n_words + word)
-        subject = self.subject(subject_means(words, queries)).index_select(0, query)
-        return self._join(own, subject, self._near(word - queries.start[query], word - queries.last[query]))
+    def words(self, words: Tensor) -> Tensor:
+        """What a word brings along. Shapes: (…, input_width) to (…, 2 × width)."""
+        brought: Tensor = self.word(words)
+        return brought
 
-    def _join(self, own: Tensor, subject: Tensor, near: Tensor) -> Tensor:
+    def subjects(self, means: Tensor) -> Tensor:
+        """What each subject brings along. Shapes: (n_queries, input_width) to (n_queries, 2 × width)."""
+        brought: Tensor = self.subject(means)
+        return brought
+
+    def join(self, own: Tensor, subject: Tensor, from_start: Tensor, from_last: Tensor) -> Tensor:
+        """A word and a subject, with the word's signed distances to the subject's first and last words.
+
+        Shapes: own, subject (…, 2 × width); from_start, from_last (…); returns (…, width)
+        """
         word_sum, word_product = own.chunk(2, dim=-1)
         subject_sum, subject_product = subject.chunk(2, dim=-1)
-        joined = word_sum + subject_sum + word_product * subject_product + near
+        joined = word_sum + subject_sum + word_product * subject_product + self._near(from_start, from_last)
         return nn.functional.gelu(self.norm(joined))
 
     def _near(self, from_start: Tensor, from_last: Tensor) -> Tensor:
-        """Rows of the distance table, for a word's signed distances to the subject's first and last words."""
+        """Rows of the distance table; a distance is counted from the subject's nearer edge, and 0 inside."""
         distance = from_start.clamp(-self.max_distance, 0) + from_last.clamp(0, self.max_distance)
         rows = self.distance.index_select(0, (distance + self.max_distance).flatten())
         near: Tensor = rows.unflatten(0, distance.shape)
@@ -56,7 +62,7 @@ class SubjectSpan(nn.Module):
 
 
 def subject_means(words: Tensor, queries: Queries) -> Tensor:
-    """The mean of each subject's words, from running sums, so that no number of words has to be known.
+    """The mean of each subject's words, from running sums: a GPU need not wait for the number of them.
 
     Shapes:
         words: (n_sentences, n_words, width)

@@ -27,6 +27,18 @@ class Queries:
         """The same queries on a device."""
         return Queries(self.sentence.to(device), self.start.to(device), self.last.to(device))
 
+    def words_inside(self) -> tuple[Tensor, Tensor]:
+        """Every query with the words of its subject: positions of both. Shapes: (n_subject_words,) each."""
+        size = self.last - self.start + 1
+        query = torch.arange(len(self), device=self.start.device).repeat_interleave(size)
+        within = torch.arange(query.shape[0], device=query.device) - (size.cumsum(0) - size)[query]
+        return query, self.start[query] + within
+
+    def distances(self, n_words: int) -> tuple[Tensor, Tensor]:
+        """Of every word to each subject's first and last words, signed. Shapes: (n_queries, n_words) both."""
+        word = torch.arange(n_words, device=self.start.device)
+        return word - self.start[:, None], word - self.last[:, None]
+
 
 class EntityTags(nn.Module):
     """An entity-type embedding per word: the table T^e, whose last row stands for "no entity".
@@ -78,15 +90,22 @@ class SubjectTag(nn.Module):
 
     def forward(self, words: Tensor, queries: Queries) -> Tensor:
         """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, output_width)."""
-        word = torch.arange(words.shape[1], device=words.device)
-        inside = (word >= queries.start[:, None]) & (word <= queries.last[:, None])
-        return torch.cat((words.index_select(0, queries.sentence), self._tags(inside)), dim=-1)
+        own = self.words(words).index_select(0, queries.sentence)
+        return self.join(own, own, *queries.distances(words.shape[1]))
 
-    def at(self, words: Tensor, queries: Queries, query: Tensor, word: Tensor) -> Tensor:
-        """The same for chosen words of chosen queries. Shapes: query, word (n_pairs,); returns (n_pairs, width)."""
-        inside = (word >= queries.start[query]) & (word <= queries.last[query])
-        return torch.cat((words[queries.sentence[query], word], self._tags(inside)), dim=-1)
+    def words(self, words: Tensor) -> Tensor:
+        """What a word brings along: itself."""
+        return words
 
-    def _tags(self, inside: Tensor) -> Tensor:
-        tags: Tensor = self.table.index_select(0, inside.flatten().long()).unflatten(0, inside.shape)
-        return tags
+    def subjects(self, means: Tensor) -> Tensor:
+        """What each subject brings along: nothing that is used, but its place."""
+        return means
+
+    def join(self, own: Tensor, subject: Tensor, from_start: Tensor, from_last: Tensor) -> Tensor:
+        """A word and the tag that says whether it is within the subject, whatever that is.
+
+        Shapes: own (…, input_width); from_start, from_last (…); returns (…, output_width)
+        """
+        inside = (from_start >= 0) & (from_last <= 0)
+        tags = self.table.index_select(0, inside.flatten().long()).unflatten(0, inside.shape)
+        return torch.cat((own, tags), dim=-1)
