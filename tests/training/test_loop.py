@@ -1,3 +1,6 @@
+import json
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
@@ -5,12 +8,11 @@ from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 from cascade_srn.config import ModelSettings
 from cascade_srn.data.examples import examples_of
 from cascade_srn.encoder.fresh import create_encoder
-from cascade_srn.errors import ConfigError, DataError, SchemaError
+from cascade_srn.errors import CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training import TrainingSettings, train
-from cascade_srn.training.loop import evaluate
-from cascade_srn.training.optimiser import make_optimiser
+from cascade_srn.training.loop import Loop, evaluate
 from cascade_srn.types import Document
 
 
@@ -92,6 +94,17 @@ class TestRefusals:
             ({"candidates": "subject"}, "Did you mean 'subjects'?"),
             ({"precision": "fp16"}, "precision is 'fp16', not one of float32, tf32, bf16"),
             ({"max_gradient_norm": 0}, "max_gradient_norm is 0.0; give a number above 0"),
+            ({"accumulation": 0}, "accumulation is 0; give a number at least 1"),
+            ({"evaluate_steps": 0}, "evaluate_steps is 0; give a number at least 1"),
+            ({"patience": 0}, "patience is 0; give a number at least 1"),
+            ({"save_steps": -1}, "save_steps is -1; give a number at least 0"),
+            ({"layer_decay": 0}, "layer_decay is 0.0; give a number above 0 and at most 1 (1: off)"),
+            ({"layer_decay": 1.1}, "layer_decay is 1.1; give a number above 0"),
+            ({"ema": 1}, "ema is 1.0; give a decay between 0 and 1, such as 0.999, or null for none"),
+            ({"schedule": "step"}, "schedule is 'step', not one of linear, cosine, constant"),
+            ({"optimiser": "adamax"}, "optimiser is 'adamax', not one of adamw, adam"),
+            ({"trackers": 3}, "trackers is 3; give a list of names"),
+            ({"trackers": ["a", 3]}, "trackers is ['a', 3]; give a list of names"),
         ],
     )
     def test_settings(self, values, message):
@@ -99,20 +112,119 @@ class TestRefusals:
             TrainingSettings.from_dict(values)
         assert message in str(caught.value)
 
+    @pytest.mark.parametrize(("given", "kept"), [("wandb", ("wandb",)), (None, ()), (["a", "b"], ("a", "b"))])
+    def test_trackers_by_name(self, given, kept):
+        assert TrainingSettings.from_dict({"trackers": given, "epochs": 2}) == TrainingSettings(epochs=2, trackers=kept)
 
-def test_optimiser_groups_and_schedule(model):
-    optimiser, schedule = make_optimiser(
-        model.cascade, learning_rate=1.0, encoder_learning_rate=0.1, weight_decay=0.5, warmup=0.2, n_steps=10
-    )
-    assert sum(len(group["params"]) for group in optimiser.param_groups) == len(list(model.cascade.parameters()))
-    pretrained = {id(p) for p in model.cascade.encoder.parameters()}
-    rates = []
-    for group in optimiser.param_groups:
-        for p in group["params"]:
-            assert group["initial_lr"] == (0.1 if id(p) in pretrained else 1.0)
-            assert group["weight_decay"] == (0.5 if p.ndim > 1 else 0.0)
-    for _ in range(10):
-        rates.append(optimiser.param_groups[-1]["lr"])
-        optimiser.step()
-        schedule.step()
-    assert rates == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
+
+class TestEvaluation:
+    def test_every_so_many_steps_as_well(self, model):
+        settings = TrainingSettings(epochs=2, evaluate_every=None, evaluate_steps=2, log_steps=1, **FAST)
+        progress = list(train(model, DOCUMENTS, DOCUMENTS, settings))
+        # Three steps an epoch: evaluations at 2, 4 and 6, and an epoch's end at 3.
+        assert [(p.step, p.dev is not None, p.epoch_done) for p in progress] == [
+            (2, True, False),
+            (3, False, True),
+            (4, True, False),
+            (6, True, True),
+        ]
+        assert [p.finished for p in progress] == [False, False, False, True]
+        assert all(p.steps == 6 for p in progress)
+
+    def test_the_last_step_is_evaluated_whatever_was_asked(self, model):
+        settings = TrainingSettings(epochs=2, evaluate_every=None, **FAST)
+        progress = list(train(model, DOCUMENTS, DOCUMENTS, settings))
+        assert [p.dev is not None for p in progress] == [False, True]
+
+    def test_patience_ends_training_early(self, model):
+        # A model that does not learn is never better than at its first evaluation.
+        settings = TrainingSettings(epochs=9, patience=3, learning_rate=0.0, encoder_learning_rate=0.0)
+        progress = list(train(model, DOCUMENTS, DOCUMENTS, settings))
+        assert [p.best for p in progress] == [True, False, False, False]
+        assert [p.finished for p in progress] == [False, False, False, True]
+
+    def test_patience_counts_from_the_last_best(self, model):
+        progress = list(train(model, DOCUMENTS, DOCUMENTS, TrainingSettings(epochs=40, patience=6, **FAST)))
+        last_best = max(i for i, p in enumerate(progress) if p.best)
+        assert len(progress) in (40, last_best + 7)
+
+
+class TestAveraging:
+    def test_what_is_evaluated_and_kept_are_the_averages(self, model):
+        start = _weights(model)
+        settings = TrainingSettings(epochs=3, ema=0.5, **FAST)
+        loop = Loop(model, examples_of(DOCUMENTS), examples_of(DOCUMENTS), settings)
+        for progress in loop:
+            own = _weights(model)
+            with loop.evaluated_weights():
+                averaged = _weights(model)
+                assert evaluate(model, examples_of(DOCUMENTS)) == progress.dev
+            assert any(not torch.equal(own[name], averaged[name]) for name in own)
+        model.cascade.load_state_dict(start)
+        list(train(model, DOCUMENTS, settings=settings))
+        assert all(torch.equal(averaged[name], value) for name, value in model.cascade.state_dict().items())
+
+    def test_averaging_does_not_disturb_training(self, model):
+        start, results = _weights(model), []
+        for ema in (None, 0.9):
+            model.cascade.load_state_dict(start)
+            loop = Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=2, ema=ema, **FAST))
+            list(loop)
+            results.append(_weights(model))
+        assert all(torch.equal(results[0][name], results[1][name]) for name in start)
+
+
+class TestProgress:
+    def test_the_loss_of_an_epoch_is_the_mean_over_its_sentences(self, model):
+        still = TrainingSettings(epochs=1, batch_size=5, log_steps=1, learning_rate=0.0, encoder_learning_rate=0.0)
+        quiet = replace(model, settings=replace(model.settings, dropout=0.0))
+        for module in model.cascade.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        told = list(Loop(quiet, examples_of(DOCUMENTS), [], still))
+        batch = model.collator.training_batch(examples_of(DOCUMENTS))
+        whole = model.cascade(batch, model.settings.loss_weights)
+        assert told[-1].loss == pytest.approx(whole.total.item(), rel=1e-4)
+        sizes = [5, 5, 2]
+        for part in ("entity", "subject", "object", "total"):
+            mean = sum(n * p.parts[part] for n, p in zip(sizes, told, strict=True)) / 12
+            assert mean == pytest.approx(getattr(whole, part).item(), rel=1e-4)
+
+    def test_what_a_line_of_the_log_says(self, model):
+        settings = TrainingSettings(epochs=1, log_steps=2, **FAST)
+        first, last = Loop(model, examples_of(DOCUMENTS), examples_of(DOCUMENTS), settings)
+        always = {"step", "epoch", "loss", "seconds", "words_per_second", "learning_rate_encoder", "learning_rate_rest"}
+        assert first.to_dict().keys() == always | {"loss_entity", "loss_subject", "loss_object"}
+        assert last.to_dict().keys() - first.to_dict().keys() == {"epoch_loss", "best", "dev"}
+        assert last.to_dict()["dev"].keys() == {"symmetric", "ner", "re_boundaries", "re_strict"}
+        assert 0 < first.seconds < last.seconds
+        assert first.seconds_left > 0
+        assert last.seconds_left == 0
+        json.dumps(last.to_dict())
+
+    def test_every_step_is_told_where_asked(self, model):
+        told = []
+        list(Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=2, **FAST), on_step=told.append))
+        assert told == [1, 2, 3, 4, 5, 6]
+
+
+class TestTrouble:
+    def test_a_loss_that_is_no_number(self, model):
+        with torch.no_grad():
+            model.cascade.entity_head.start.weight.fill_(float("nan"))
+        with pytest.raises(CascadeError, match="the loss is no longer a number at step 3; lower learning_rate"):
+            list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=2, **FAST)))
+
+    def test_a_device_that_is_full(self, model, monkeypatch):
+        def full(*arguments):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        monkeypatch.setattr(type(model.cascade), "forward", full)
+        with pytest.raises(CascadeError, match="ran out of memory on a batch of 4 sentences .* raise accumulation"):
+            list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=2, **FAST)))
+
+
+@pytest.mark.parametrize("options", [{"optimiser": "adam"}, {"schedule": "cosine"}, {"layer_decay": 0.8}])
+def test_learns_with_other_settings(model, options):
+    progress = list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=12, **FAST, **options)))
+    assert progress[-1].loss < 0.6 * progress[0].loss

@@ -12,7 +12,9 @@ import typer
 
 from cascade_srn.cli.benchmark import app as benchmark
 from cascade_srn.cli.convert import convert
+from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.failures import OneSentence
+from cascade_srn.cli.train import train
 from cascade_srn.version import __version__
 
 app = typer.Typer(
@@ -41,6 +43,8 @@ def _options(
 
 
 app.command()(convert)
+app.command()(evaluate)
+app.command()(train)
 app.add_typer(benchmark, name="benchmark")
 
 

@@ -12,7 +12,7 @@ from cascade_srn.errors import CascadeError
 USAGE, INTERRUPTED = 2, 130
 
 # Which extra brings an optional dependency.
-EXTRAS = {"matplotlib": "report", "jinja2": "report", "fastapi": "serve", "uvicorn": "serve"}
+EXTRAS = {"matplotlib": "report", "jinja2": "report", "fastapi": "serve", "uvicorn": "serve", "tensorboard": "train"}
 
 
 class OneSentence(TyperGroup):

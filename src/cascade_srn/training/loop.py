@@ -1,174 +1,225 @@
-"""The training loop: a generator that yields progress, so that the caller decides what to show and when to stop."""
+"""The training loop: steps, evaluations, and what there is to tell of them."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from accelerate import Accelerator
+from accelerate.utils import gather_object
 
-from cascade_srn.config import Settings, require_choice, require_range
-from cascade_srn.data.collate import CANDIDATES
-from cascade_srn.data.examples import Example, examples_of
-from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.data.examples import Example
+from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model import Model
-from cascade_srn.schema import Schema
-from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.types import Document
+from cascade_srn.training.averaging import AveragedWeights
+from cascade_srn.training.optimiser import Schedule, make_optimiser
+from cascade_srn.training.progress import Progress, reached
+from cascade_srn.training.settings import TrainingSettings
+from cascade_srn.training.start import make_accelerator, seed_everything
+from cascade_srn.training.step import LOSS_PARTS, Step, matrix_products
 
-PRECISIONS = ("float32", "tf32", "bf16")
+
+@dataclass
+class Standing:
+    """Where a loop stands: all that changes from step to step but for tensors and random numbers."""
+
+    step: int = 0
+    epoch: int = 0
+    # The sentences in this epoch's order, and how many of them have been seen.
+    order: list[int] = field(default_factory=list)
+    seen: int = 0
+    # Losses summed over those, by part.
+    sums: list[float] = field(default_factory=lambda: [0.0] * len(LOSS_PARTS))
+    best: float = -1.0
+    # Evaluations since the best one.
+    stale: int = 0
+    seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class TrainingSettings(Settings):
-    """How a model is trained.
+class Loop:
+    """Iterate over it to train; between two iterations it can be saved (:mod:`cascade_srn.training.checkpoint`).
 
-    The pretrained encoder learns at ``encoder_learning_rate``, everything else at ``learning_rate``; both rise
-    over the first ``warmup`` share of the steps and then fall to zero. ``candidates`` says whose objects the
-    object turn learns: those of all gold "entities", or of gold "subjects" only (the paper's ablation).
-    ``precision`` "tf32" rounds the factors of matrix products on a GPU, and is the fastest for small batches there;
-    "bf16" computes in half precision, and is for large models and batches.
+    Under ``accelerate launch`` each process takes its share of every batch; all of them stand at the same step
+    with the same weights, and yield the same progress.
     """
 
-    epochs: int = 30
-    batch_size: int = 8
-    learning_rate: float = 5e-4
-    encoder_learning_rate: float = 3e-5
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    max_gradient_norm: float = 5.0
-    candidates: str = "entities"
-    precision: str = "float32"
-    evaluate_every: int = 1
-    seed: int = 0
+    def __init__(
+        self,
+        model: Model,
+        examples: Sequence[Example],
+        dev: Sequence[Example],
+        settings: TrainingSettings,
+        *,
+        accelerator: Accelerator | None = None,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        self.model, self.examples, self.dev, self.settings = model, examples, dev, settings
+        self.accelerator = make_accelerator() if accelerator is None else accelerator
+        self.on_step = on_step
+        self.standing = Standing()
+        self.n_steps = settings.epochs * math.ceil(len(examples) / settings.batch_size)
+        self.shuffling = random.Random(settings.seed)
+        network = model.cascade
+        if self.accelerator.num_processes > 1:
+            network.to(self.accelerator.device)
+            network = self.accelerator.prepare_model(network)
+        self.optimiser, self.schedule = _optimiser(model, settings, self.n_steps)
+        self.averaged = None if settings.ema is None else AveragedWeights(model.cascade, settings.ema)
+        self.take_step = Step(
+            model,
+            self.optimiser,
+            self.schedule,
+            settings,
+            network=network,
+            n_processes=self.accelerator.num_processes,
+            process=self.accelerator.process_index,
+            averaged=self.averaged,
+        )
 
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "evaluate_every"):
-            require_range(name, getattr(self, name), 1)
-        for name in ("learning_rate", "encoder_learning_rate", "weight_decay"):
-            require_range(name, getattr(self, name), 0)
-        require_range("warmup", self.warmup, 0, 1)
-        require_choice("candidates", self.candidates, CANDIDATES)
-        require_choice("precision", self.precision, PRECISIONS)
-        if self.max_gradient_norm <= 0:
-            raise ConfigError(f"max_gradient_norm is {self.max_gradient_norm!r}; give a number above 0")
+    def __iter__(self) -> Iterator[Progress]:
+        if self.standing.step == 0:
+            # Each process drops out something else; alone, it is the seed itself that counts.
+            seed_everything(self.settings.seed + self.accelerator.process_index)
+        while not self._finished:
+            started = time.perf_counter()
+            n_sentences, n_words = self._steps_until_due()
+            # Reading the losses waits for the device, so the time is that of the steps.
+            losses = self._losses(n_sentences)
+            words_per_second = n_words / (time.perf_counter() - started)
+            dev, best = self._evaluated() if self._evaluation_due else (None, False)
+            self.model.cascade.eval()
+            self.standing.seconds += time.perf_counter() - started
+            yield self._progress(losses, words_per_second, dev, best)
 
+    def _steps_until_due(self) -> tuple[int, int]:
+        """Take steps until there is something to tell; the sentences and words that went by."""
+        standing, settings = self.standing, self.settings
+        n_sentences = n_words = 0
+        self.model.cascade.train()
+        with matrix_products(settings.precision):
+            while True:
+                if standing.seen == len(standing.order):
+                    self._begin_epoch()
+                chosen = standing.order[standing.seen : standing.seen + settings.batch_size]
+                batch = [self.examples[i] for i in chosen]
+                self._take_step(batch)
+                standing.seen += len(batch)
+                standing.step += 1
+                n_sentences += len(batch)
+                n_words += sum(len(example.sentence) for example in batch)
+                self.on_step(standing.step)
+                if self._due:
+                    return n_sentences, n_words
 
-@dataclass(frozen=True)
-class Progress:
-    """Where training stands at the end of an epoch. ``dev`` is there where the epoch was evaluated."""
+    def _take_step(self, batch: Sequence[Example]) -> None:
+        try:
+            self.take_step(batch)
+        except torch.OutOfMemoryError as error:
+            longest = max(len(example.sentence) for example in batch)
+            raise CascadeError(
+                f"the device ran out of memory on a batch of {len(batch)} sentences of up to {longest} words; raise "
+                "accumulation, which takes a batch in parts, or lower batch_size"
+            ) from error
 
-    epoch: int
-    epochs: int
-    loss: float
-    dev: Scores | None = None
-    best: bool = False
+    def _begin_epoch(self) -> None:
+        self.standing.epoch += 1
+        self.standing.order = list(range(len(self.examples)))
+        self.shuffling.shuffle(self.standing.order)
+        self.standing.seen = 0
+        self.standing.sums = [0.0] * len(LOSS_PARTS)
 
+    @property
+    def _epoch_done(self) -> bool:
+        return self.standing.seen == len(self.standing.order)
 
-def train(
-    model: Model,
-    documents: Iterable[Document],
-    dev: Iterable[Document] = (),
-    settings: TrainingSettings | None = None,
-) -> Iterator[Progress]:
-    """Train a model in place, yielding after every epoch.
+    @property
+    def _finished(self) -> bool:
+        patience = self.settings.patience
+        worn_out = patience is not None and self.standing.stale >= patience
+        return worn_out or self.standing.step == self.n_steps
 
-    With ``dev`` the weights that did best there, by the sum of NER and strict RE F1 end to end (the paper's
-    choice), are the ones the model is left with; without, the last ones.
-    """
-    settings = TrainingSettings() if settings is None else settings
-    context = model.settings.encoder.context_words
-    examples = [e for e in examples_of(documents, context) if len(e.sentence)]
-    dev_examples = examples_of(dev, context)
-    _check(model.schema, examples, "training")
-    _check(model.schema, dev_examples, "development")
-    if not examples:
-        raise DataError("the training documents hold no sentence with words; give annotated sentences to learn from")
-    return _epochs(model, examples, dev_examples, settings)
+    @property
+    def _due(self) -> bool:
+        logged = _every(self.settings.log_steps, self.standing.step)
+        return logged or self._epoch_done or self._evaluation_due or self._save_due
 
+    @property
+    def _evaluation_due(self) -> bool:
+        standing, settings = self.standing, self.settings
+        at_end = self._epoch_done and (_every(settings.evaluate_every, standing.epoch) or standing.step == self.n_steps)
+        return bool(self.dev) and (at_end or _every(settings.evaluate_steps, standing.step))
 
-def _epochs(
-    model: Model, examples: list[Example], dev: list[Example], settings: TrainingSettings
-) -> Iterator[Progress]:
-    torch.manual_seed(settings.seed)
-    shuffling = random.Random(settings.seed)
-    n_steps = settings.epochs * math.ceil(len(examples) / settings.batch_size)
-    optimiser, schedule = make_optimiser(
-        model.cascade,
-        learning_rate=settings.learning_rate,
-        encoder_learning_rate=settings.encoder_learning_rate,
-        weight_decay=settings.weight_decay,
-        warmup=settings.warmup,
-        n_steps=n_steps,
-    )
-    best_score, best_weights = -1.0, None
-    for epoch in range(1, settings.epochs + 1):
-        order = list(examples)
-        shuffling.shuffle(order)
-        loss = train_epoch(model, order, optimiser, schedule, settings)
-        scores, is_best = None, False
-        if dev and (epoch % settings.evaluate_every == 0 or epoch == settings.epochs):
-            scores = evaluate(model, dev)
-            reached = scores.ner.counts.f1 + scores.re_strict.counts.f1
-            is_best = reached > best_score
-            if is_best:
-                best_score, best_weights = reached, _copied(model)
-        if epoch == settings.epochs and best_weights is not None:
-            model.cascade.load_state_dict(best_weights)
-        model.cascade.eval()
-        yield Progress(epoch, settings.epochs, loss, scores, is_best)
+    @property
+    def _save_due(self) -> bool:
+        standing, settings = self.standing, self.settings
+        at_end = self._epoch_done and _every(settings.save_every, standing.epoch)
+        return at_end or _every(settings.save_steps, standing.step)
 
+    def _losses(self, n_sentences: int) -> dict[str, float]:
+        """The mean loss of the last sentences, of all processes, by part and in total."""
+        totals = self.take_step.take_totals()
+        if self.accelerator.num_processes > 1:
+            totals = self.accelerator.reduce(totals, reduction="sum")
+        recent = totals.tolist()
+        if not all(math.isfinite(value) for value in recent):
+            raise CascadeError(
+                f"the loss is no longer a number at step {self.standing.step}; lower learning_rate and "
+                "encoder_learning_rate, or train with precision float32"
+            )
+        self.standing.sums = [before + now for before, now in zip(self.standing.sums, recent, strict=True)]
+        means = {name: value / n_sentences for name, value in zip(LOSS_PARTS, recent, strict=True)}
+        return {**means, "total": sum(means.values())}
 
-def train_epoch(
-    model: Model,
-    examples: Sequence[Example],
-    optimiser: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
-    settings: TrainingSettings,
-    done: Callable[[str], None] = lambda part: None,
-) -> float:
-    """One pass over the examples; the mean loss of a sentence.
+    def _evaluated(self) -> tuple[Scores, bool]:
+        """Scores on the development documents, and whether they are the best so far."""
+        standing = self.standing
+        scores = self.evaluate(self.dev)
+        best = reached(scores) > standing.best
+        standing.best = max(standing.best, reached(scores))
+        standing.stale = 0 if best else standing.stale + 1
+        return scores, best
 
-    ``done`` is told the end of each part of a step: collating, forward, backward, optimiser.
-    """
-    cascade = model.cascade.train()
-    device = next(cascade.parameters()).device
-    total = torch.zeros((), device=device)
-    with _matrix_products(settings.precision):
-        for at in range(0, len(examples), settings.batch_size):
-            members = examples[at : at + settings.batch_size]
-            batch = model.collator.training_batch(
-                members, candidates=settings.candidates, joint=cascade.relations is not None
-            ).to(device)
-            done("collating")
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=settings.precision == "bf16"):
-                loss = cascade(batch, model.settings.loss_weights).total
-            done("forward")
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            done("backward")
-            torch.nn.utils.clip_grad_norm_(cascade.parameters(), settings.max_gradient_norm)
-            optimiser.step()
-            schedule.step()
-            total += loss.detach() * len(members)
-            done("optimiser")
-    return float(total) / len(examples)
+    def _progress(self, losses: dict[str, float], words_per_second: float, dev: Scores | None, best: bool) -> Progress:
+        standing = self.standing
+        return Progress(
+            epoch=standing.epoch,
+            epochs=self.settings.epochs,
+            loss=sum(standing.sums) / standing.seen,
+            dev=dev,
+            best=best,
+            step=standing.step,
+            steps=self.n_steps,
+            epoch_done=self._epoch_done,
+            finished=self._finished,
+            save=self._save_due,
+            parts=losses,
+            rates=self.schedule.last_rates,
+            seconds=standing.seconds,
+            words_per_second=words_per_second,
+        )
 
+    def evaluated_weights(self) -> AbstractContextManager[None]:
+        """The model with the weights that are evaluated and saved: the averaged ones, where there are any."""
+        return nullcontext() if self.averaged is None else self.averaged.in_place()
 
-@contextmanager
-def _matrix_products(precision: str) -> Iterator[None]:
-    """Factors of float32 matrix products rounded to tf32 on a GPU, where asked for, and as before afterwards."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    def evaluate(self, examples: Sequence[Example]) -> Scores:
+        """Scores end to end on sentences with gold annotation, each process predicting its share of them."""
+        with self.evaluated_weights():
+            n, process = self.accelerator.num_processes, self.accelerator.process_index
+            if n == 1:
+                return evaluate(self.model, examples)
+            self.model.cascade.eval()
+            own = range(process, len(examples), n)
+            predicted = self.model.predictor().predict([examples[i] for i in own])
+            everywhere = dict(gather_object(list(zip(own, predicted, strict=True))))
+            gold = [example.sentence for example in examples]
+            return score(gold, [everywhere[i] for i in range(len(gold))], schema=self.model.schema)
 
 
 def evaluate(model: Model, examples: Sequence[Example]) -> Scores:
@@ -178,11 +229,36 @@ def evaluate(model: Model, examples: Sequence[Example]) -> Scores:
     return score([e.sentence for e in examples], predicted, schema=model.schema)
 
 
-def _copied(model: Model) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in model.cascade.state_dict().items()}
+def train_epoch(
+    model: Model,
+    examples: Sequence[Example],
+    optimiser: torch.optim.Optimizer,
+    schedule: Schedule,
+    settings: TrainingSettings,
+    done: Callable[[str], None] = lambda part: None,
+) -> float:
+    """One pass over the examples in their order; the mean loss of a sentence. For ``done`` see :class:`Step`."""
+    model.cascade.train()
+    take_step = Step(model, optimiser, schedule, settings, done=done)
+    with matrix_products(settings.precision):
+        for at in range(0, len(examples), settings.batch_size):
+            take_step(examples[at : at + settings.batch_size])
+    return float(take_step.take_totals().sum()) / len(examples)
 
 
-def _check(schema: Schema, examples: Sequence[Example], which: str) -> None:
-    for number, example in enumerate(examples):
-        start = " ".join(example.sentence.words[:6])
-        schema.check(example.sentence, f"sentence {number} of the {which} documents ({start!r} …)")
+def _optimiser(model: Model, settings: TrainingSettings, n_steps: int) -> tuple[torch.optim.Optimizer, Schedule]:
+    return make_optimiser(
+        model.cascade,
+        learning_rate=settings.learning_rate,
+        encoder_learning_rate=settings.encoder_learning_rate,
+        weight_decay=settings.weight_decay,
+        warmup=settings.warmup,
+        n_steps=n_steps,
+        layer_decay=settings.layer_decay,
+        optimiser=settings.optimiser,
+        schedule=settings.schedule,
+    )
+
+
+def _every(interval: int | None, number: int) -> bool:
+    return bool(interval) and number % interval == 0  # type: ignore[operator]

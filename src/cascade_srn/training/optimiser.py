@@ -1,11 +1,52 @@
-"""Optimiser and schedule: two learning rates, warm-up, linear decay."""
+"""Optimiser and schedule: a rate for what is pretrained and one for what is not, warm-up, decay."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import torch
-from torch.optim.lr_scheduler import LambdaLR
+from torch.nn import Parameter
 
 from cascade_srn.cascade import Cascade
+from cascade_srn.config import require_choice
+from cascade_srn.training.settings import OPTIMISERS, SCHEDULES
+
+# Where transformers' encoders keep their layers: encoder.layer.3.…, layers.3.…, encoder.albert_layer_groups.0.…
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|block)\.(\d+)\.")
+
+
+class Schedule:
+    """Learning rates over the steps: rising to those of the optimiser's groups, then falling.
+
+    The rates depend on the number of steps taken and on nothing else, so that :meth:`go_to` resumes exactly.
+    """
+
+    def __init__(self, optimiser: torch.optim.Optimizer, share: Callable[[int], float]) -> None:
+        self._groups: list[dict[str, Any]] = optimiser.param_groups
+        self._share = share
+        for group in self._groups:
+            group.setdefault("initial_lr", group["lr"])
+        self.go_to(0)
+
+    def step(self) -> None:
+        """Set the rates for the next step."""
+        self.go_to(self.n_steps + 1)
+
+    def go_to(self, n_steps: int) -> None:
+        """Set the rates as they are after that many steps."""
+        self.n_steps = n_steps
+        share = self._share(n_steps)
+        for group in self._groups:
+            group["lr"] = group["initial_lr"] * share
+
+    @property
+    def last_rates(self) -> dict[str, float]:
+        """The rates that the last step was taken at: of the encoder's top layer, and of what is not pretrained."""
+        share = self._share(max(0, self.n_steps - 1))
+        return {group["name"]: group["initial_lr"] * share for group in self._groups if "name" in group}
 
 
 def make_optimiser(
@@ -16,26 +57,69 @@ def make_optimiser(
     weight_decay: float,
     warmup: float,
     n_steps: int,
-) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """AdamW with a small learning rate for what is pretrained and a larger one for what is not.
+    layer_decay: float = 1.0,
+    optimiser: str = "adamw",
+    schedule: str = "linear",
+) -> tuple[torch.optim.Optimizer, Schedule]:
+    """AdamW or Adam with a small learning rate for what is pretrained and a larger one for what is not.
 
     Biases, norms and embedding-like tables (one-dimensional parameters) are not decayed.
     """
+    require_choice("optimiser", optimiser, OPTIMISERS)
     pretrained = {id(p) for p in cascade.encoder.parameters()}
-    groups = []
-    for of_encoder, rate in ((True, encoder_learning_rate), (False, learning_rate)):
-        members = [p for p in cascade.parameters() if (id(p) in pretrained) == of_encoder]
-        groups += [
-            {"params": [p for p in members if p.ndim > 1], "lr": rate, "weight_decay": weight_decay},
-            {"params": [p for p in members if p.ndim <= 1], "lr": rate, "weight_decay": 0.0},
-        ]
+    groups: list[dict[str, Any]] = []
+    for members, decay in _encoder_layers(cascade, layer_decay):
+        groups += _decayed_and_not(members, encoder_learning_rate * decay, weight_decay)
+    groups[0]["name"] = "encoder"
+    groups += _decayed_and_not(
+        [p for p in cascade.parameters() if id(p) not in pretrained], learning_rate, weight_decay
+    )
+    groups[-1]["name"] = "rest"
     on_gpu = next(cascade.parameters()).is_cuda
-    optimiser = torch.optim.AdamW(groups, fused=on_gpu or None)
+    made = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[optimiser](groups, fused=on_gpu or None)
+    return made, Schedule(made, schedule_shape(schedule, warmup=warmup, n_steps=n_steps))
+
+
+def schedule_shape(name: str, *, warmup: float, n_steps: int) -> Callable[[int], float]:
+    """The share of the full rate that a step is taken at, by its number from 0 on."""
+    require_choice("schedule", name, SCHEDULES)
     n_warmup = max(1, round(warmup * n_steps))
 
     def share(step: int) -> float:
         if step < n_warmup:
             return (step + 1) / n_warmup
-        return max(0.0, (n_steps - step) / max(1, n_steps - n_warmup))
+        left = max(0.0, (n_steps - step) / max(1, n_steps - n_warmup))
+        if name == "cosine":
+            return (1 - math.cos(math.pi * left)) / 2
+        return left if name == "linear" else 1.0
 
-    return optimiser, LambdaLR(optimiser, share)
+    return share
+
+
+def _encoder_layers(cascade: Cascade, layer_decay: float) -> Iterator[tuple[list[Parameter], float]]:
+    """The encoder's parameters with the factor of their rate: the top layer first, embeddings last.
+
+    Without decay they are one group: every group costs the optimiser a launch or two on a GPU.
+    """
+    if layer_decay == 1.0:
+        yield list(cascade.encoder.parameters()), 1.0
+        return
+    depths: dict[int, list[Parameter]] = {}
+    for name, parameter in cascade.encoder.model.named_parameters():
+        found = _LAYER.search(name)
+        # What stands in no layer is below the first one if it makes embeddings, and above the last one if not.
+        depth = int(found[1]) + 1 if found else 0 if "embed" in name else -1
+        depths.setdefault(depth, []).append(parameter)
+    # Where layers share their weights there is one above the embeddings all the same.
+    top = max(1, *depths)
+    depths.setdefault(top, []).extend(depths.pop(-1, []))
+    for depth in sorted(depths, reverse=True):
+        yield depths[depth], layer_decay ** (top - depth)
+
+
+def _decayed_and_not(members: list[Parameter], rate: float, weight_decay: float) -> list[dict[str, Any]]:
+    groups = [
+        {"params": [p for p in members if p.ndim > 1], "lr": rate, "weight_decay": weight_decay},
+        {"params": [p for p in members if p.ndim <= 1], "lr": rate, "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]

@@ -1,0 +1,90 @@
+"""``cascade-srn train``: from a recipe to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cascade_srn.training.recipe import Recipe
+    from cascade_srn.training.summary import Summary
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML file, such as recipes/scierc.yaml.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as training.epochs=5.", show_default=False),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the output folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the output folder.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Train with the seeds 0 to N-1, and end with mean and deviation.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
+    ] = "auto",
+) -> None:
+    """Train a model by a recipe, and score it.
+
+    Everything goes to the recipe's output folder: the model in best/, the scores in summary.json, the log, the
+    curves, and the state that --resume goes on from. docs/training.md explains recipes.
+    """
+    from cascade_srn.training.display import console_for, scores_table
+    from cascade_srn.training.recipe import load_recipe
+    from cascade_srn.training.start import end_processes, make_accelerator
+
+    chosen = load_recipe(recipe, overrides or [])
+    processes = make_accelerator(device)
+    console = console_for(is_main=processes.is_main_process)
+    if seeds is None:
+        summaries: Sequence[Summary] = [_run(chosen, console, resume=resume, overwrite=overwrite, device=device)]
+        where = f"{chosen.output}/best"
+    else:
+        summaries = _run_seeds(chosen, seeds, console, resume=resume, overwrite=overwrite, device=device)
+        where = f"{chosen.output}/seed-N/best"
+    console.print(scores_table(summaries))
+    console.print(f"The model is in {where}", highlight=False)
+    end_processes()
+
+
+def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, device: str) -> Summary:
+    """One run, shown; its summary."""
+    from cascade_srn.training.display import display
+    from cascade_srn.training.run import Run
+    from cascade_srn.training.run_folder import RunFolder
+
+    folder = RunFolder(recipe.output)
+    if resume and folder.is_finished:
+        folder.check(recipe, resume=True, overwrite=overwrite)
+        console.print(f"The run in {recipe.output} is finished; there is nothing to resume.", highlight=False)
+        return folder.read_summary()
+    run = Run(recipe, resume=resume, overwrite=overwrite, device=device)
+    if run.resumed_at is None:
+        console.print(str(run.preflight), highlight=False, markup=False)
+    else:
+        console.print(f"Resuming after step {run.resumed_at} of {run.loop.n_steps}.", highlight=False)
+    with display(console) as shown:
+        run.loop.on_step = shown.step
+        for progress in run:
+            shown.progress(progress)
+    return folder.read_summary()
+
+
+def _run_seeds(
+    recipe: Recipe, n_seeds: int, console: Console, *, resume: bool, overwrite: bool, device: str
+) -> Sequence[Summary]:
+    """A run for each seed, those that are finished left out when resuming; the summaries of all."""
+    from cascade_srn.training.seeds import Seeds
+    from cascade_srn.training.start import make_accelerator
+
+    series = Seeds(recipe, n_seeds, processes=make_accelerator(device), resume=resume, overwrite=overwrite)
+    for each in series.to_run():
+        console.print(f"Seed {each.training.seed}:", highlight=False)
+        _run(each, console, resume=resume, overwrite=overwrite, device=device)
+    return series.finish()

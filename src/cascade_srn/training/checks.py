@@ -1,0 +1,183 @@
+"""What can be wrong with annotated sentences, one function for each; :mod:`preflight` puts them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from cascade_srn.encoder.windows import window_owners, window_starts
+from cascade_srn.model import Model
+from cascade_srn.schema import Schema
+from cascade_srn.training.corpus import Split
+from cascade_srn.types import Document, Sentence, Span
+
+
+@dataclass(frozen=True)
+class Place:
+    """A sentence and where it stands."""
+
+    document: str
+    number: int
+    sentence: Sentence
+
+    def __str__(self) -> str:
+        words = self.sentence.words
+        text = " ".join(words[:8]) + (" …" if len(words) > 8 else "")
+        named = f"document {self.document!r}, " if self.document else ""
+        return f"{named}sentence {self.number} ({text!r})"
+
+    def of(self, span: Span) -> str:
+        """An entity in this sentence."""
+        return f"{span.label} {' '.join(self.sentence.words[span.start : span.end])!r} in {self}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kind of problem, what will happen, and every place it occurs at, as messages show it."""
+
+    problem: str
+    consequence: str
+    where: Sequence[object]
+
+
+def places(documents: Iterable[Document]) -> Iterator[Place]:
+    """The sentences of documents."""
+    for document in documents:
+        for number, sentence in enumerate(document.sentences):
+            yield Place(document.id, number, sentence)
+
+
+def skipped(split: Split) -> Iterator[Found]:
+    """What the reader left out as malformed, a relation between things that are no entities for one."""
+    for kind, count in split.report.skipped.items():
+        examples = [*split.report.examples[kind], *[""] * count][:count]
+        yield Found(f"malformed {kind}", "left out, in training and in the scores", examples)
+
+
+def without_words(found: Sequence[Place], *, learning: bool) -> Found:
+    """Sentences of nothing."""
+    consequence = "they are not learned from" if learning else "there is nothing to find in them"
+    return Found("sentence without words", consequence, [place for place in found if not len(place.sentence)])
+
+
+def crossing(found: Sequence[Place]) -> Found:
+    """Entities that share words without one being inside the other."""
+    where = []
+    for place in found:
+        for a, b in combinations(sorted(place.sentence.entities), 2):
+            if a.start < b.start < a.end < b.end:
+                where.append(f"{place.of(a)} and {b.label} {' '.join(place.sentence.words[b.start : b.end])!r}")
+    return Found("pair of entities that cross", "both are learned and scored as they are", where)
+
+
+def told_apart_by_type(found: Sequence[Place]) -> Found:
+    """Relations that differ only in which of several entities on the same words they are of."""
+    where = []
+    for place in found:
+        by_words: dict[tuple[object, ...], set[object]] = {}
+        for t in place.sentence.triples:
+            words = (t.label, t.head.start, t.head.end, t.tail.start, t.tail.end)
+            by_words.setdefault(words, set()).add((t.head.label, t.tail.label))
+        where += [f"{words[0]} in {place}" for words, types in by_words.items() for _ in range(len(types) - 1)]
+    consequence = "the model tells arguments by their words, so that at most one of them can be found"
+    return Found("relation that differs from another only in its arguments' types", consequence, where)
+
+
+def vanishing(model: Model, found: Sequence[Place]) -> Iterator[Found]:
+    """Words, and entities of nothing but such words, that the encoder cannot tell from others."""
+    gone, unknown = _unreadable(model, {word for place in found for word in place.sentence.words})
+    as_one = "the encoder sees the same stand-in for all of them"
+    for problem, words in (("word that the tokenizer drops", gone), ("word that the tokenizer does not know", unknown)):
+        where = [f"{word!r} in {place}" for place in found for word in place.sentence.words if word in words]
+        yield Found(problem, as_one, where)
+    unreadable = gone | unknown
+    where = [
+        place.of(span)
+        for place in found
+        for span in place.sentence.entities
+        if unreadable.issuperset(place.sentence.words[span.start : span.end])
+    ]
+    consequence = "only the words around it can tell the model what it is"
+    yield Found("entity of nothing but words that the tokenizer drops or does not know", consequence, where)
+
+
+def _unreadable(model: Model, words: set[str]) -> tuple[set[str], set[str]]:
+    """Which words become no piece at all, and which one piece that stands for anything."""
+    special = set(model.tokenizer.all_special_ids)
+    ordered = sorted(words)
+    row = model.collator.pieces.row(ordered)
+    ends = np.cumsum(row.sizes)
+    stand_ins = [
+        word
+        for word, end, size in zip(ordered, ends.tolist(), row.sizes.tolist(), strict=True)
+        if special.issuperset(row.pieces[end - size : end].tolist())
+    ]
+    gone = {word for word in stand_ins if not model.tokenizer(word, add_special_tokens=False)["input_ids"]}
+    return gone, set(stand_ins) - gone
+
+
+def windowed(model: Model, found: Sequence[Place]) -> Iterator[Found]:
+    """Sentences past the encoder's limit, and entities that no single window shows whole."""
+    pieces = model.collator.pieces
+    long, divided = [], []
+    for place in found:
+        row = pieces.row(place.sentence.words)
+        n_pieces = len(row.pieces)
+        if n_pieces <= pieces.room:
+            continue
+        long.append(place)
+        owners = window_owners(n_pieces, window_starts(n_pieces, pieces.room, pieces.overlap), pieces.room)
+        ends = np.cumsum(row.sizes)
+        for span in place.sentence.entities:
+            first, last = ends[span.start] - row.sizes[span.start], ends[span.end - 1] - 1
+            if owners[first] != owners[last]:
+                divided.append(place.of(span))
+    size = f"the encoder's window of {pieces.room} pieces"
+    yield Found(f"sentence longer than {size}", "read in overlapping windows; nothing is cut", long)
+    yield Found(
+        "entity read from more than one window", "its ends are seen from different windows, which may cost it", divided
+    )
+
+
+def never_learned(schema: Schema, train: Sequence[Place]) -> Iterator[Found]:
+    """Labels that are to be learned and never occur."""
+    entities, relations = _labels(train)
+    for kind, known, seen in (
+        ("entity", schema.entity_types, entities),
+        ("relation", schema.relation_types, relations),
+    ):
+        missing = [repr(label) for label in known if label not in seen]
+        yield Found(f"{kind} type without an example", "the model learns never to predict it", missing)
+
+
+def unseen_labels(train: Sequence[Place], found: Sequence[Place]) -> Iterator[Found]:
+    """Annotations with a label that training never shows."""
+    for kind, seen, here in zip(("entity", "relation"), _labels(train), _labels(found), strict=True):
+        where = [f"type {label!r}" for label, count in here.items() if label not in seen for _ in range(count)]
+        yield Found(f"{kind} of a type that train lacks", "it counts in the scores, as one that is missed", where)
+
+
+def seen_in_training(train: Sequence[Place], found: Sequence[Place]) -> Found:
+    """Sentences that are in the training documents as well, word for word."""
+    learned = {place.sentence.words for place in train}
+    where = [place for place in found if len(place.sentence) and place.sentence.words in learned]
+    return Found("sentence that is in train as well", "it is scored all the same, which flatters the scores", where)
+
+
+def without_neighbours(documents: Sequence[Document]) -> Found:
+    """Documents of one sentence, where context was asked for."""
+    where = [f"document {d.id!r}" for d in documents if sum(bool(len(s)) for s in d.sentences) == 1]
+    return Found("document of a single sentence", "context_words finds no words around it to show the encoder", where)
+
+
+def _labels(found: Iterable[Place]) -> tuple[Counter[str], Counter[str]]:
+    entities: Counter[str] = Counter()
+    relations: Counter[str] = Counter()
+    for place in found:
+        entities.update(entity.label for entity in place.sentence.entities)
+        relations.update(triple.label for triple in place.sentence.triples)
+    return entities, relations

@@ -1,0 +1,164 @@
+"""A whole training run: from a recipe to a folder with the model, its scores, and all that led to them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cascade_srn.data.examples import examples_of
+from cascade_srn.errors import DataError
+from cascade_srn.evaluation.scores import Scores
+from cascade_srn.model import Model
+from cascade_srn.training.checkpoint import load_state, save_state
+from cascade_srn.training.corpus import read_corpus
+from cascade_srn.training.curves import can_draw, draw_curves
+from cascade_srn.training.environment import command_line, environment, shareable
+from cascade_srn.training.examples import training_examples
+from cascade_srn.training.loop import Loop, evaluate
+from cascade_srn.training.preflight import preflight
+from cascade_srn.training.progress import Progress
+from cascade_srn.training.recipe import Recipe
+from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, SUMMARY, RunFolder
+from cascade_srn.training.start import create_model, find_device, make_accelerator
+from cascade_srn.training.trackers import check_trackers, flat, start_trackers, tracker_options
+from cascade_srn.types import Document
+
+# Weights are float32, and so are Adam's two moments and the averages.
+_N_MOMENTS = 2
+
+
+class Run:
+    """One run of a recipe. Iterate over it to train; then its folder holds everything, ``summary.json`` last.
+
+    Raises what is wrong with the recipe, the data or the folder before the first step is taken. Under ``accelerate
+    launch`` every process makes the same run, and the main one writes.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+        device: str = "auto",
+        command: str | None = None,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        self.recipe = recipe
+        self.folder = RunFolder(recipe.output)
+        self.command = command_line() if command is None else command
+        check_trackers(recipe.training.trackers)
+        self.accelerator = make_accelerator(device, **tracker_options(recipe.training.trackers, self.folder.path))
+        self.is_main = self.accelerator.is_main_process
+        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        if self.is_main:
+            self.folder.check(recipe, resume=resume, overwrite=overwrite)
+        self.corpus = read_corpus(recipe.data)
+        self.model = create_model(recipe, self.corpus, accelerator=self.accelerator, folder=self.folder.path)
+        self.model.cascade.to(self.device)
+        self.preflight = preflight(self.model, self.corpus)
+        examples, dev = training_examples(self.model, self.corpus.train, self.corpus.dev)
+        self.loop = Loop(self.model, examples, dev, recipe.training, accelerator=self.accelerator, on_step=on_step)
+        if self.is_main:
+            self._check_space()
+            if not overwrite:
+                self._check_data()
+            self.folder.begin(recipe, overwrite=overwrite)
+        self.accelerator.wait_for_everyone()
+        state = load_state(self.loop, self.folder.last)
+        self.resumed_at = None if state is None else self.loop.standing.step
+        if self.is_main:
+            self._describe()
+            self.folder.cut_log(0 if state is None else state["log_bytes"])
+
+    def __iter__(self) -> Iterator[Progress]:
+        start_trackers(self.accelerator, from_step=self.loop.standing.step)
+        for progress in self.loop:
+            self._keep(progress)
+            yield progress
+        self._finish()
+
+    def _check_data(self) -> None:
+        """Resuming is going on with the same data."""
+        before = self.folder.read_json(DATA)
+        for name, split in self.corpus.splits.items():
+            if before is not None and before[name]["sha256"] != split.sha256:
+                raise DataError(
+                    f"data.{name}, {split.path!r}, has changed since the run was started; resume with the data it was "
+                    "started with, or start over with --overwrite"
+                )
+
+    def _describe(self) -> None:
+        """What is known before the first step."""
+        self.folder.write_json(DATA, self.corpus.to_dict())
+        self.folder.write_json(PREFLIGHT, self.preflight.to_dict())
+        self.folder.write_json(ENVIRONMENT, environment(self.device, n_processes=self.accelerator.num_processes))
+
+    def _check_space(self) -> None:
+        training = self.recipe.training
+        n_bytes = sum(p.numel() * p.element_size() for p in self.model.cascade.parameters())
+        copies = 1 + _N_MOMENTS + (training.ema is not None)
+        saves = bool(training.save_every or training.save_steps)
+        self.folder.check_space(n_model_bytes=n_bytes, n_state_bytes=saves * copies * n_bytes)
+
+    def _keep(self, progress: Progress) -> None:
+        """Write what a moment of training calls for: a line of the log, the best model, the state."""
+        values = progress.to_dict()
+        self.accelerator.log(flat(values), step=progress.step)
+        log_bytes = 0
+        if self.is_main:
+            log_bytes = self.folder.log(values)
+            # Without development documents the last weights are the best there are.
+            if progress.best or (progress.finished and not self.loop.dev):
+                with self.folder.writing(), self.loop.evaluated_weights():
+                    self.model.save(self.folder.best)
+        if progress.save:
+            with self.folder.writing():
+                save_state(self.loop, self.folder.last, log_bytes=log_bytes)
+
+    def _finish(self) -> None:
+        """Score the best weights and write how it all went."""
+        self.accelerator.wait_for_everyone()
+        if self.is_main:
+            best = Model.load(self.folder.best)
+            best.cascade.to(self.device)
+            scores = {
+                split: _scores(best, documents).to_dict()
+                for split, documents in (("dev", self.corpus.dev), ("test", self.corpus.test))
+                if documents
+            }
+            log = self.folder.read_log()
+            self._draw(log)
+            standing = self.loop.standing
+            summary = {
+                "command": self.command,
+                "recipe": self.recipe.to_dict(),
+                "seed": self.recipe.training.seed,
+                **scores,
+                "steps": standing.step,
+                "epochs": standing.epoch,
+                "best_step": next((line["step"] for line in reversed(log) if line.get("best")), standing.step),
+                "seconds": round(standing.seconds, 1),
+                "environment": self.folder.read_json(ENVIRONMENT),
+                "data": self.folder.read_json(DATA),
+            }
+            self.folder.write_json(SUMMARY, shareable(summary))
+        for tracker in self.accelerator.trackers:
+            tracker.finish()
+        self.accelerator.wait_for_everyone()
+
+    def _draw(self, log: list[dict[str, Any]]) -> None:
+        if can_draw():
+            with self.folder.writing():
+                draw_curves(log, self.folder.path / CURVES)
+        else:
+            warnings.warn(
+                f"{CURVES} is not drawn, because matplotlib is not installed; install it by pip install "
+                "'cascade-srn[report]'",
+                stacklevel=2,
+            )
+
+
+def _scores(model: Model, documents: list[Document]) -> Scores:
+    return evaluate(model, examples_of(documents, model.settings.encoder.context_words))

@@ -1,0 +1,196 @@
+"""The folder of a training run: what is in it, and how it is written without ever being half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from cascade_srn.data.formats.files import replacing
+from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.training.recipe import Recipe, load_recipe
+
+RECIPE, ENVIRONMENT, DATA, PREFLIGHT = "recipe.yaml", "environment.json", "data.json", "preflight.json"
+LOG, CURVES, SUMMARY = "log.jsonl", "curves.png", "summary.json"
+BEST, LAST, TRACKERS = "best", "last", "tensorboard"
+
+# Log, curves and trackers' files, in bytes: little beside the weights.
+_SMALL_FILES = 64 << 20
+
+
+class RunFolder:
+    """The folder of one run, known by its ``recipe.yaml``, which is written first.
+
+    Files are replaced as a whole, and the log only grows, so that a process that is killed leaves nothing that
+    cannot be read. What it was writing at that moment is cleared away when the run is resumed.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def best(self) -> Path:
+        """The model with the best weights."""
+        return self.path / BEST
+
+    @property
+    def last(self) -> Path:
+        """The state to resume from."""
+        return self.path / LAST
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / RECIPE).is_file()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its end."""
+        return (self.path / SUMMARY).is_file()
+
+    def check(self, recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> None:
+        """Refuse in one sentence a folder that the run must not or cannot go to; nothing in it is changed."""
+        shown = str(self.path)
+        if resume and overwrite:
+            raise ConfigError("--resume and --overwrite were both given; choose whether to go on or to start over")
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigError(f"output is {shown!r}, which is a file; give the name of a folder to write to")
+        others = [member.name for member in self._contents() if not _is_temporary(member.name)]
+        if others and not self.is_run:
+            raise ConfigError(
+                f"output is {shown!r}, which holds something else than a run ({others[0]!r}, for one); give an empty "
+                "or a new folder"
+            )
+        if self.is_run and resume:
+            self._refuse_other(recipe)
+        elif self.is_run and not overwrite:
+            raise ConfigError(
+                f"there is a run in {shown!r} already; go on with it by --resume, replace it by --overwrite, or give "
+                "another folder by output=…"
+            )
+        with self.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.path, prefix=".", suffix=".tmp"):
+                pass
+
+    def begin(self, recipe: Recipe, *, overwrite: bool = False) -> None:
+        """Make a folder that passed :meth:`check` ready to be written to."""
+        with self.writing():
+            if overwrite:
+                self._clear()
+            self._recover()
+            self.write_text(RECIPE, recipe.to_yaml())
+
+    def _refuse_other(self, recipe: Recipe) -> None:
+        """Resuming is going on with the same recipe."""
+        before = load_recipe(self.path / RECIPE)
+        for key, old, new in differences(before.to_dict(), recipe.to_dict()):
+            if key != "output":
+                raise ConfigError(
+                    f"the run in {str(self.path)!r} was started with {key}={old!r}, and is to be resumed with "
+                    f"{key}={new!r}; resume it with the recipe it was started with, or give another output"
+                )
+
+    def _contents(self) -> list[Path]:
+        return sorted(self.path.iterdir()) if self.path.is_dir() else []
+
+    def _clear(self) -> None:
+        # The recipe last: until then the folder is still known as a run.
+        for member in sorted(self._contents(), key=lambda path: path.name == RECIPE):
+            shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
+
+    def _recover(self) -> None:
+        """After a kill: put back a model folder that was about to be replaced, and remove what is half written."""
+        if not self.best.exists():
+            for old in self.path.glob(f".{BEST}-old-*"):
+                if (old / "config.json").is_file():
+                    os.replace(old, self.best)
+                    break
+        unfinished = [*self._contents(), *(self.last.iterdir() if self.last.is_dir() else ())]
+        for member in unfinished:
+            if _is_temporary(member.name):
+                shutil.rmtree(member) if member.is_dir() else member.unlink()
+
+    def check_space(self, *, n_model_bytes: int, n_state_bytes: int) -> None:
+        """Refuse a run that the disk cannot hold; old and new stand side by side while they are replaced."""
+        needed = 2 * (n_model_bytes + n_state_bytes) + _SMALL_FILES
+        there = sum(f.stat().st_size for part in (self.best, self.last) for f in part.rglob("*") if f.is_file())
+        free = shutil.disk_usage(self.path).free
+        if free + there < needed:
+            raise CascadeError(
+                f"the run needs up to {_size(needed - there)} in {str(self.path)!r}, where {_size(free)} are free; "
+                "make room, give another output, or do without states to resume from by training.save_every=0"
+            )
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file, which appears or is replaced as a whole."""
+        with self.writing(), replacing(self.path / name) as handle:
+            handle.write(text.encode())
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write plain values."""
+        self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def read_json(self, name: str) -> Any:
+        """Read what :meth:`write_json` wrote; None where it did not."""
+        path = self.path / name
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+    def read_summary(self) -> dict[str, Any]:
+        """How the run that is finished here ended."""
+        return dict(self.read_json(SUMMARY))
+
+    def log(self, values: dict[str, Any]) -> int:
+        """Add a line to the log; its size afterwards."""
+        with self.writing(), (self.path / LOG).open("ab") as handle:
+            handle.write(json.dumps(values).encode() + b"\n")
+            return handle.tell()
+
+    def read_log(self) -> list[dict[str, Any]]:
+        """All lines of the log."""
+        path = self.path / LOG
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+    def cut_log(self, n_bytes: int) -> None:
+        """Forget what was logged after a state was saved: it is about to happen again."""
+        path = self.path / LOG
+        if path.is_file() and path.stat().st_size > n_bytes:
+            os.truncate(path, n_bytes)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """What goes wrong while writing, in one sentence."""
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise CascadeError(
+                f"the run folder {str(self.path)!r} cannot be written ({reason}); mend that and go on with --resume, "
+                "or give another output"
+            ) from error
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The dotted keys at which nested settings differ, with both values."""
+    for key in {**old, **new}:
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from differences(before, after, f"{prefix}{key}.")
+        elif before != after:
+            yield f"{prefix}{key}", before, after
+
+
+def _is_temporary(name: str) -> bool:
+    """Folders that were to become the best model, and files that were to become others."""
+    return name.startswith(f".{BEST}-") or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:.0f} MiB"

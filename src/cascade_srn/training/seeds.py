@@ -1,0 +1,77 @@
+"""One recipe with several seeds: each a run of its own, and the table over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+
+from cascade_srn.config import require_range
+from cascade_srn.errors import ConfigError
+from cascade_srn.training.environment import command_line, shareable
+from cascade_srn.training.recipe import Recipe
+from cascade_srn.training.run_folder import RunFolder
+from cascade_srn.training.summary import SPLITS, TASKS, spreads
+
+SEEDS = "seeds.json"
+
+
+class Seeds:
+    """The runs of a recipe with the seeds 0, 1 … in the folders ``seed-0``, ``seed-1`` … of its output.
+
+    Refuses before the first run what would be refused at the last one. When ``resume`` is asked for, runs that
+    are finished are left out.
+    """
+
+    def __init__(
+        self, recipe: Recipe, n_seeds: int, *, processes: Accelerator, resume: bool = False, overwrite: bool = False
+    ) -> None:
+        require_range("--seeds", n_seeds, 1)
+        self.recipe, self.resume, self.processes = recipe, resume, processes
+        self.recipes = [_with_seed(recipe, seed) for seed in range(n_seeds)]
+        if processes.is_main_process:
+            if RunFolder(recipe.output).is_run:
+                raise ConfigError(
+                    f"output is {recipe.output!r}, which holds a run of one seed; give another folder for several by "
+                    "output=…"
+                )
+            for each in self.recipes:
+                RunFolder(each.output).check(each, resume=resume, overwrite=overwrite)
+        processes.wait_for_everyone()
+
+    def to_run(self) -> Iterator[Recipe]:
+        """The recipes that are to be run, one after the other."""
+        for each in self.recipes:
+            if not (self.resume and RunFolder(each.output).is_finished):
+                yield each
+
+    def finish(self, command: str | None = None) -> list[dict[str, Any]]:
+        """Write ``seeds.json`` when all runs are finished; their summaries."""
+        summaries = [RunFolder(each.output).read_summary() for each in self.recipes]
+        values = {
+            "command": command_line() if command is None else command,
+            "recipe": self.recipe.to_dict(),
+            "seeds": [summary["seed"] for summary in summaries],
+            **spreads(summaries),
+            "runs": [_headline(summary) for summary in summaries],
+        }
+        if self.processes.is_main_process:
+            RunFolder(self.recipe.output).write_json(SEEDS, shareable(values))
+        return summaries
+
+
+def _with_seed(recipe: Recipe, seed: int) -> Recipe:
+    training = replace(recipe.training, seed=seed)
+    return replace(recipe, training=training, output=str(Path(recipe.output) / f"seed-{seed}"))
+
+
+def _headline(summary: dict[str, Any]) -> dict[str, Any]:
+    """The seed of a run, how long it took, and its micro F1 by split and task."""
+    found = {"seed": summary["seed"], "seconds": summary["seconds"], "best_step": summary["best_step"]}
+    for split in SPLITS:
+        if split in summary:
+            found[split] = {task: summary[split][task]["micro"]["f1"] for task in TASKS}
+    return found

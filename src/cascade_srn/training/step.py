@@ -1,0 +1,120 @@
+"""One step of training: a batch through the model, in this process and its neighbours, and the weights moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cascade_srn.cascade import CascadeLoss
+from cascade_srn.data.examples import Example
+from cascade_srn.model import Model
+from cascade_srn.training.averaging import AveragedWeights
+from cascade_srn.training.optimiser import Schedule
+from cascade_srn.training.settings import TrainingSettings
+
+# The parts of the loss, in the order of the totals.
+LOSS_PARTS = tuple(field.name for field in fields(CascadeLoss))
+
+
+def _nothing(part: str) -> None:
+    pass
+
+
+class Step:
+    """Takes steps, and adds up the losses without ever waiting for the device.
+
+    A batch is shared out among the processes, and in each among the parts it is accumulated from. The loss being a
+    mean over sentences, each part counts by its number of sentences: the gradient is that of the whole batch,
+    however it was divided. ``network`` is the model's cascade or what accelerate wrapped it in, which takes the
+    mean of the gradients over the processes.
+
+    ``done`` is told the end of each part of a step: collating, forward, backward, optimiser.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        optimiser: torch.optim.Optimizer,
+        schedule: Schedule,
+        settings: TrainingSettings,
+        *,
+        network: nn.Module | None = None,
+        n_processes: int = 1,
+        process: int = 0,
+        averaged: AveragedWeights | None = None,
+        done: Callable[[str], None] = _nothing,
+    ) -> None:
+        self.model = model
+        self.optimiser = optimiser
+        self.schedule = schedule
+        self.settings = settings
+        self.network: Any = model.cascade if network is None else network
+        self.n_processes, self.process = n_processes, process
+        self.averaged = averaged
+        self.done = done
+        self.parameters = list(model.cascade.parameters())
+        self.device = self.parameters[0].device
+        self.totals = torch.zeros(len(LOSS_PARTS), device=self.device)
+
+    def __call__(self, batch: Sequence[Example]) -> None:
+        """Take a step on these sentences, which are those of all processes together."""
+        self.optimiser.zero_grad(set_to_none=True)
+        n_parts = min(self.settings.accumulation, -(-len(batch) // self.n_processes))
+        for part in range(n_parts):
+            own = batch[part * self.n_processes + self.process :: n_parts * self.n_processes]
+            with nullcontext() if part == n_parts - 1 else self._without_exchange():
+                self._add_gradients(own, batch)
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
+        self.optimiser.step()
+        self.schedule.step()
+        if self.averaged is not None:
+            self.averaged.update()
+        self.done("optimiser")
+
+    def _add_gradients(self, own: Sequence[Example], batch: Sequence[Example]) -> None:
+        """The gradients of this process's sentences, as their share of the batch's."""
+        # Where there is nothing to do, the exchange of gradients still expects a contribution: one of zeros.
+        members = own or batch[:1]
+        cascade, half = self.model.cascade, self.settings.precision == "bf16"
+        tensors = self.model.collator.training_batch(
+            members,
+            candidates=self.settings.candidates,
+            joint=cascade.relations is not None,
+            corruption=self.settings.corruption,
+            negatives=self.settings.negatives,
+        ).to(self.device)
+        self.done("collating")
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
+            loss: CascadeLoss = self.network(tensors, self.model.settings.loss_weights)
+        self.done("forward")
+        share = len(own) * self.n_processes / len(batch)
+        (loss.total if share == 1 else loss.total * share).backward()
+        self.done("backward")
+        parts = torch.stack([getattr(loss, name) for name in LOSS_PARTS])
+        self.totals.add_(parts.detach(), alpha=len(own))
+
+    def _without_exchange(self) -> Any:
+        """While gradients are still being accumulated, they stay in their process."""
+        return self.network.no_sync() if self.n_processes > 1 else nullcontext()
+
+    def take_totals(self) -> Tensor:
+        """The losses summed over this process's sentences since the last call. Shape: (n_parts,)."""
+        totals = self.totals
+        self.totals = torch.zeros_like(totals)
+        return totals
+
+
+@contextmanager
+def matrix_products(precision: str) -> Iterator[None]:
+    """Factors of float32 matrix products rounded to tf32 on a GPU, where asked for, and as before afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,165 @@
+"""``cascade-srn evaluate``."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
+from tests.twelve_sentences import DOCUMENTS as OTHERS
+
+from cascade_srn import write_documents
+from cascade_srn.cli import main
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["evaluate", *map(str, arguments), "--device", "cpu"])
+    return stopped.value.code or 0
+
+
+def shown(capsys, *arguments):
+    assert run(*arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from cascade_srn.cli import main\n"
+        "try: main(['evaluate', '--help'])\n"
+        "except SystemExit as stopped: assert not stopped.code\n"
+        "print([n for n in ('torch', 'transformers', 'numpy', 'matplotlib') if n in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--gold-entities" in told
+    assert told.splitlines()[-1] == "[]"
+
+
+def test_one_model(capsys):
+    text = shown(capsys, saved_model(), corpus())
+    assert text.startswith("…/seed-0-0/best on ")
+    for protocol in ("ner, micro", "ner, macro", "re_boundaries, directed, micro", "re_strict, directed, micro"):
+        assert sum(line.startswith(protocol) for line in text.splitlines()) == 1
+    assert "speed of this one run" in text
+    assert "encoder in float32, batches of 4,096 words" in text
+
+
+def test_all_policies_by_label(capsys):
+    text = shown(capsys, saved_model(), corpus(), "--symmetric", "all", "--per-label")
+    for policy in ("directed", "canonical", "doubled"):
+        assert f"re_strict, {policy}, label compare" in text
+
+
+def test_several_models_and_then_the_data(capsys):
+    text = shown(capsys, saved_model(), saved_model(1), saved_model(2), corpus())
+    assert text.startswith("3 models (mean ± standard deviation) on ")
+    assert "…/seed-2-0/best" in text
+    assert "bootstrap" not in text
+
+
+def test_two_models_are_compared(capsys):
+    text = shown(capsys, saved_model(), saved_model(1), corpus(), "--resamples", "200", "--seed", "5")
+    assert "…/seed-0-0/best minus …/seed-1-0/best: paired bootstrap, 200 resamples of 5 documents, seed 5" in text
+    assert "  re_strict, directed, micro F1: " in text
+    assert "95 % interval" in text
+
+
+def test_against(capsys):
+    both = ("--against", saved_model(1), "--against", saved_model(2), "--resample", "sentences", "--resamples", "100")
+    text = shown(capsys, saved_model(), corpus(), *both)
+    assert "against 2 models (mean ± standard deviation)" in text
+    assert "resamples of 6 sentences and of the models of a side" in text
+
+
+def test_gold_entities(capsys):
+    text = shown(capsys, saved_model(), corpus(), "--gold-entities")
+    assert ", with gold entities\n" in text
+    assert "re_strict, directed, micro, with gold entities" in text
+    assert "ner" not in text.replace("corpus", "")
+
+
+def test_json(tmp_path, capsys):
+    path = tmp_path / "new" / "scores.json"
+    shown(capsys, saved_model(), corpus(), "--json", path, "--batch-words", "16", "--precision", "bf16")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert record["models"][0]["scores"]["directed"]["ner"]["micro"]["n_gold"] == 13
+    assert record["environment"]["precision"] == "bf16"
+    assert record["environment"]["command"]
+    assert str(tmp_path) not in path.read_text(encoding="utf-8")
+
+
+def test_report(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    assert run(saved_model(), corpus(), "--report", tmp_path / "r", "--train", corpus()) == 0
+    assert f"report in {tmp_path / 'r'}" in capsys.readouterr().err
+    analysis = json.loads((tmp_path / "r" / "analysis.json").read_text(encoding="utf-8"))
+    assert analysis["about"]["training data"]
+    assert [b["name"] for b in analysis["breakdowns"]][-1] == "entity_text"
+    assert len(analysis["sentences"]) == 6
+    scores = json.loads((tmp_path / "r" / "scores.json").read_text(encoding="utf-8"))
+    assert scores["models"][0]["scores"]["directed"] == analysis["scores"]
+    assert [path.suffix for path in (tmp_path / "r").iterdir() if path.suffix == ".html"] == [".html"]
+
+
+def test_the_format_of_the_data(tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "data.json", format="spert")
+    text = shown(capsys, saved_model(), tmp_path / "data.json", "--format", "spert")
+    assert "6 documents, 6 sentences, 32 words, 13 entities, 7 relations" in text
+
+
+def _failure(capsys, *arguments):
+    assert run(*arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("Error: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+def test_labels_that_the_model_does_not_know(tmp_path, capsys):
+    write_documents(OTHERS, tmp_path / "other.jsonl")
+    told = _failure(capsys, saved_model(), tmp_path / "other.jsonl")
+    assert "other.jsonl has labels that the model '…/seed-0-0/best' was not trained on: the entity types [" in told
+    assert "; and the relation types [" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--symmetric", "doubl"], "symmetric is 'doubl', not one of directed, canonical, doubled, all. Did you mean"),
+        (["--precision", "half"], "precision is 'half', not one of auto, float32, bf16"),
+        (["--resample", "words"], "resample is 'words', not one of documents, sentences"),
+        (["--resamples", "1"], "n_resamples is 1; give a number at least 100"),
+        (["--format", "conll"], "there is no format 'conll'"),
+        (["--train", "no.jsonl"], "no.jsonl does not exist"),
+        (["--json", "."], ". is a folder, but the scores go to a file"),
+        (["--gold-entities", "--batch-words", "0"], "batch_words is 0"),
+    ],
+)
+def test_unknown_values(options, message, capsys):
+    assert message in _failure(capsys, saved_model(), corpus(), *options)
+
+
+def test_the_data_alone(capsys):
+    assert "was given; give MODEL DATA: one or more models, and last the data" in _failure(capsys, corpus())
+
+
+def test_a_missing_model(capsys):
+    assert "there is no model folder './nothing'" in _failure(capsys, "./nothing", corpus())
+
+
+def test_the_same_model_twice(capsys):
+    assert "is given twice, but would count as two" in _failure(capsys, saved_model(), saved_model(), corpus())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(tmp_path, capsys):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    assert "Permission denied" in _failure(capsys, saved_model(), corpus(), "--json", tmp_path / "closed" / "a.json")
+
+
+def test_a_folder_where_a_file_is(tmp_path, capsys):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert "file" in _failure(capsys, saved_model(), corpus(), "--json", tmp_path / "file" / "a.json")

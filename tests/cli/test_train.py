@@ -1,0 +1,118 @@
+"""``cascade-srn train``."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.training.runs import write_recipe
+
+from cascade_srn.cli import main
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code or 0
+
+
+def _failure(capsys, *arguments):
+    assert run(*arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("Error: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    return write_recipe(tmp_path, training={"epochs": 3})
+
+
+def test_from_a_recipe_to_a_model(recipe, tmp_path, capsys):
+    assert run("train", recipe, "training.epochs=2", f"data.test={tmp_path / 'dev.jsonl'}", "--device", "cpu") == 0
+    told = capsys.readouterr().out.splitlines()
+    # What was found in the data, a line for each evaluation and each epoch, the table, and where the model is.
+    assert told[0] == "preflight:"
+    assert "6 x sentence that is in train as well" in told[1]
+    assert [line.split("  ")[1] for line in told if line.startswith("epoch")] == ["step 3/6", "step 6/6"]
+    assert sum("RE strict, directed, micro" in line for line in told) == 2
+    assert told[-1] == f"The model is in {tmp_path / 'run'}/best"
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["recipe"]["training"]["epochs"] == 2
+    shown = next(line for line in told if "NER, micro" in line)
+    assert f"{100 * summary['dev']['ner']['micro']['f1']:.1f}" in shown
+
+
+def test_a_finished_run_says_so(recipe, capsys):
+    run("train", recipe, "--device", "cpu")
+    told = capsys.readouterr().out
+    assert run("train", recipe, "--device", "cpu", "--resume") == 0
+    again = capsys.readouterr().out
+    assert "is finished; there is nothing to resume." in again
+    assert told[told.index("┏") :] == again[again.index("┏") :]
+    assert "there is a run in" in _failure(capsys, "train", recipe, "--device", "cpu")
+    both = _failure(capsys, "train", recipe, "--device", "cpu", "--resume", "--overwrite")
+    assert "--resume and --overwrite were both given" in both
+    changed = _failure(capsys, "train", recipe, "training.epochs=4", "--resume")
+    assert "was started with training.epochs=3, and is to be resumed with training.epochs=4" in changed
+    assert run("train", recipe, "--device", "cpu", "--overwrite") == 0
+
+
+def test_seeds(recipe, tmp_path, capsys):
+    assert run("train", recipe, "--seeds", 2, "--device", "cpu") == 0
+    told = capsys.readouterr().out
+    assert [line for line in told.splitlines() if line.startswith("Seed")] == ["Seed 0:", "Seed 1:"]
+    assert "mean ± standard deviation over 2 seeds" in told
+    assert told.splitlines()[-1] == f"The model is in {tmp_path / 'run'}/seed-N/best"
+    assert (tmp_path / "run" / "seeds.json").is_file()
+    # As if the second one had been killed after its last state.
+    (tmp_path / "run" / "seed-1" / "summary.json").unlink()
+    before = (tmp_path / "run" / "seed-0" / "summary.json").stat().st_mtime_ns
+    assert run("train", recipe, "--seeds", 2, "--device", "cpu", "--resume") == 0
+    told = capsys.readouterr().out
+    assert [line for line in told.splitlines() if line.startswith("Seed")] == ["Seed 1:"]
+    assert "Resuming after step 8 of 9." in told
+    assert (tmp_path / "run" / "seed-0" / "summary.json").stat().st_mtime_ns == before
+    assert "already; go on with it by --resume" in _failure(capsys, "train", recipe, "--seeds", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["training.epoch=3"], "Did you mean 'training.epochs'?"),
+        (["epochs"], "is not of the form key=value"),
+        (["data.dev=no.jsonl"], "data.dev is 'no.jsonl', which does not exist"),
+        (["training.trackers=[wandbb]"], "Did you mean 'wandb'?"),
+        (["--device", "tpu9"], "there is no device 'tpu9'"),
+        (["--seeds", "0"], "--seeds is 0; give a number at least 1"),
+    ],
+)
+def test_failures_are_one_sentence(recipe, capsys, arguments, message):
+    assert message in _failure(capsys, "train", recipe, *arguments)
+
+
+def test_no_recipe(tmp_path, capsys):
+    assert "there is no recipe" in _failure(capsys, "train", tmp_path / "x.yaml")
+
+
+def test_help_imports_no_torch():
+    code = """
+import sys
+from cascade_srn.cli import main
+try:
+    main(["train", "--help"])
+except SystemExit as stopped:
+    assert not stopped.code
+print([n for n in ("torch", "transformers", "numpy", "accelerate") if n in sys.modules])
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "RECIPE" in shown.stdout
+    assert shown.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("module", ["cascade_srn", "cascade_srn.cli"])
+def test_as_a_module(module):
+    shown = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("cascade-srn ")

@@ -1,0 +1,95 @@
+"""Small recipes, and runs in processes of their own that are killed on the way."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.twelve_sentences import DOCUMENTS
+
+from cascade_srn.cli import main
+from cascade_srn.data import write_documents
+from cascade_srn.training.recipe import Recipe, load_recipe
+
+# Everything that is random is in it (dropout, mistakes in what turns 2 and 3 are told), and an average of weights.
+# States and evaluations fall within epochs, and there are several best weights on the way.
+TRAINING = {
+    "epochs": 10,
+    "batch_size": 5,
+    "learning_rate": 0.04,
+    "encoder_learning_rate": 0.013,
+    "schedule": "constant",
+    "ema": 0.7,
+    "corruption": 0.1,
+    "evaluate_every": None,
+    "evaluate_steps": 3,
+    "save_every": None,
+    "save_steps": 4,
+    "log_steps": 1,
+    "trackers": [],
+}
+LOW = {"entity": 0.1, "subject": 0.1, "object": 0.1}
+
+
+def write_recipe(folder: Path, **changes: Any) -> Path:
+    """A recipe over the twelve sentences with a fresh encoder; ``changes`` replace settings of its sections."""
+    write_documents(DOCUMENTS, folder / "train.jsonl")
+    write_documents(DOCUMENTS[:6], folder / "dev.jsonl")
+    values: dict[str, Any] = {
+        "model": {"encoder": {"name": "fresh"}, "hidden_width": 16, "matcher_width": 16, "thresholds": LOW},
+        "fresh": {"width": 32, "n_layers": 1, "n_heads": 2, "vocabulary": 200},
+        "data": {"train": str(folder / "train.jsonl"), "dev": str(folder / "dev.jsonl"), "symmetric": ["married-to"]},
+        "training": dict(TRAINING),
+        "output": str(folder / "run"),
+    }
+    for section, change in changes.items():
+        values[section] = {**values[section], **change} if isinstance(change, dict) else change
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def small_recipe(folder: Path, **changes: Any) -> Recipe:
+    """The same, read."""
+    return load_recipe(write_recipe(folder, **changes))
+
+
+def in_process(arguments: Sequence[object], *, kill_at: int | None = None) -> int:
+    """Run a command in a process of its own; its exit code, negative where it was killed.
+
+    With ``kill_at`` it is killed by SIGKILL as it is about to do something for the n-th time to a file in a folder
+    whose name begins with "run". Processes start from one that has imported everything already.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["cascade_srn.training.run", "cascade_srn.training.display"])
+    process = context.Process(target=_command, args=([str(argument) for argument in arguments], kill_at))
+    process.start()
+    process.join()
+    return int(process.exitcode or 0)
+
+
+FILE_EVENTS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree")
+
+
+def _command(arguments: list[str], kill_at: int | None) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    count = 0
+
+    def heard(event: str, details: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event in FILE_EVENTS and details and f"{os.sep}run" in str(details[0]):
+            count += 1
+            if count == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    if kill_at is not None:
+        sys.addaudithook(heard)
+    main(arguments)

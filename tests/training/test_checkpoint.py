@@ -1,0 +1,112 @@
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.small_models import SCHEMA, examples, small_model
+
+from cascade_srn.errors import ModelError
+from cascade_srn.training import TrainingSettings
+from cascade_srn.training.checkpoint import load_state, save_state
+from cascade_srn.training.loop import Loop
+
+EXAMPLES = [example for example in examples() if len(example.sentence)]
+SETTINGS = TrainingSettings(epochs=4, batch_size=4, log_steps=1, ema=0.9, learning_rate=0.01, corruption=0.3)
+
+
+def _loop(settings=SETTINGS):
+    return Loop(small_model(dropout=0.3, schema=SCHEMA), EXAMPLES, EXAMPLES, settings)
+
+
+def _after(loop, n_events):
+    progress = iter(loop)
+    for _ in range(n_events):
+        next(progress)
+    return loop, progress
+
+
+def _disturb():
+    """Somebody else's random numbers between a kill and a resumption."""
+    random.seed(99)
+    torch.manual_seed(99)
+    np.random.seed(99)
+
+
+@pytest.mark.parametrize("n_events", [1, 2, 3, 8])
+def test_a_loop_goes_on_as_if_nothing_had_been(n_events, tmp_path):
+    whole = _loop()
+    expected = [p.to_dict() for p in whole]
+    loop, _ = _after(_loop(), n_events)
+    save_state(loop, tmp_path, log_bytes=17)
+    _disturb()
+    again = _loop()
+    assert load_state(again, tmp_path)["log_bytes"] == 17
+    assert again.standing.step == n_events
+    told = [p.to_dict() for p in again]
+    for ours, theirs in zip(told, expected[n_events:], strict=True):
+        for key in ("seconds", "words_per_second"):
+            ours.pop(key), theirs.pop(key)
+        assert ours == theirs
+    for name, value in whole.model.cascade.state_dict().items():
+        assert torch.equal(again.model.cascade.state_dict()[name], value), name
+    for name, value in whole.averaged.state().items():
+        assert torch.equal(again.averaged.state()[name], value), name
+
+
+def test_only_the_last_state_stays(tmp_path):
+    loop, progress = _after(_loop(), 1)
+    for step in (1, 2, 3):
+        save_state(loop, tmp_path)
+        assert sorted(path.name for path in tmp_path.iterdir()) == [f"state-{step}.safetensors", "state.json"]
+        next(progress)
+
+
+def test_there_is_no_pickle_in_it(tmp_path):
+    loop, _ = _after(_loop(), 1)
+    save_state(loop, tmp_path)
+    assert load_file(tmp_path / "state-1.safetensors")
+    assert json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["standing"]["order"]
+
+
+def test_no_state(tmp_path):
+    assert load_state(_loop(), tmp_path) is None
+    assert load_state(_loop(), tmp_path / "nowhere") is None
+
+
+class TestRefusals:
+    @pytest.fixture
+    def saved(self, tmp_path):
+        loop, _ = _after(_loop(), 1)
+        save_state(loop, tmp_path)
+        return tmp_path
+
+    def _changed(self, saved, **changes):
+        path = saved / "state.json"
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+    def test_another_version(self, saved):
+        self._changed(saved, format_version=9)
+        with pytest.raises(ModelError, match="has format version 9, and this release reads 1"):
+            load_state(_loop(), saved)
+
+    def test_a_missing_file(self, saved):
+        (saved / "state-1.safetensors").unlink()
+        with pytest.raises(ModelError, match=r"the state in .* cannot be read \(FileNotFoundError.*--overwrite"):
+            load_state(_loop(), saved)
+
+    def test_a_broken_file(self, saved):
+        (saved / "state-1.safetensors").write_bytes(b"no")
+        with pytest.raises(ModelError, match=r"cannot be read \(SafetensorError"):
+            load_state(_loop(), saved)
+
+    def test_broken_json(self, saved):
+        (saved / "state.json").write_text("{", encoding="utf-8")
+        with pytest.raises(ModelError, match=r"cannot be read \(JSONDecodeError"):
+            load_state(_loop(), saved)
+
+    def test_another_model(self, saved):
+        other = Loop(small_model(hidden_width=7), EXAMPLES, [], SETTINGS)
+        with pytest.raises(ModelError, match=r"cannot be read \(RuntimeError"):
+            load_state(other, saved)

@@ -1,0 +1,88 @@
+import hashlib
+
+import pytest
+from tests.twelve_sentences import DOCUMENTS
+
+from cascade_srn.data import write_documents
+from cascade_srn.data.formats import write_schema
+from cascade_srn.errors import DataError, SchemaError
+from cascade_srn.schema import Schema
+from cascade_srn.training.corpus import checksum, read_corpus
+from cascade_srn.training.recipe import DataSettings
+from cascade_srn.types import Document, Sentence, Span
+
+
+@pytest.fixture
+def settings(tmp_path):
+    write_documents(DOCUMENTS, tmp_path / "train.jsonl")
+    write_documents(DOCUMENTS[:3], tmp_path / "dev.jsonl")
+    return DataSettings(str(tmp_path / "train.jsonl"), str(tmp_path / "dev.jsonl"), symmetric=("married-to",))
+
+
+def test_documents_are_read_and_counted(settings, tmp_path):
+    corpus = read_corpus(settings)
+    assert corpus.train == list(DOCUMENTS)
+    assert corpus.dev == list(DOCUMENTS[:3])
+    assert corpus.test == []
+    told = corpus.to_dict()
+    assert told["schema"]["symmetric"] == ["married-to"]
+    assert told["dev"] == {
+        "path": settings.dev,
+        "sha256": hashlib.sha256((tmp_path / "dev.jsonl").read_bytes()).hexdigest(),
+        "documents": 3,
+        "sentences": 3,
+        "words": 29,
+        "entities": 9,
+        "relations": 6,
+        "skipped": {},
+        "noted": {},
+    }
+
+
+def test_a_label_that_only_dev_has_is_part_of_the_schema(settings, tmp_path):
+    odd = Document.from_sentences([Sentence.from_words(["Baltic"], [Span(0, 1, "Sea")])])
+    write_documents([odd], tmp_path / "dev.jsonl")
+    assert "Sea" in read_corpus(settings).schema.entity_types
+
+
+def test_a_schema_file_has_the_say(settings, tmp_path):
+    schema = Schema(("Place", "Person", "Organization"), ("married-to", "leads", "located-in"))
+    write_schema(schema, tmp_path / "schema.json")
+    chosen = DataSettings(settings.train, schema=str(tmp_path / "schema.json"))
+    assert read_corpus(chosen).schema == schema
+
+
+def test_malformed_records_can_be_skipped(settings, tmp_path):
+    with (tmp_path / "train.jsonl").open("a", encoding="utf-8") as handle:
+        handle.write("{}\n")
+    with pytest.raises(DataError, match="line 13"):
+        read_corpus(settings)
+    corpus = read_corpus(DataSettings(settings.train, skip_malformed=True))
+    assert sum(corpus.to_dict()["train"]["skipped"].values()) == 1
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_missing_file_is_named_with_its_key(settings, split):
+    values = {**settings.to_dict(), split: "no/such.json"}
+    with pytest.raises(DataError, match=f"data.{split} is 'no/such.json', which does not exist; .* data.{split}=…"):
+        read_corpus(DataSettings.from_dict(values))
+
+
+def test_a_missing_schema():
+    with pytest.raises(DataError, match="data.schema is 's.json', which does not exist"):
+        read_corpus(DataSettings(__file__, schema="s.json"))
+
+
+def test_a_symmetric_relation_that_does_not_occur(settings):
+    with pytest.raises(SchemaError, match="'marries' is declared symmetric but is no relation type"):
+        read_corpus(DataSettings(settings.train, symmetric=("marries",)))
+
+
+def test_the_checksum_of_a_folder_is_that_of_all_its_files(tmp_path):
+    folder = tmp_path / "brat"
+    write_documents(DOCUMENTS[:2], folder, format="brat")
+    before = checksum(folder)
+    assert checksum(folder) == before
+    changed = next(folder.glob("*.ann"))
+    changed.write_text(changed.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert checksum(folder) != before

@@ -1,0 +1,48 @@
+"""docs/training.md: every setting with its default, and its example as it stands."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cascade_srn.training import TrainingSettings
+from cascade_srn.training.recipe import DataSettings, FreshEncoderSettings
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+
+
+def _section(name):
+    return TEXT.partition(f"\n### {name}\n")[2].partition("\n#")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("data", DataSettings), ("training", TrainingSettings), ("fresh", FreshEncoderSettings)]
+)
+def test_every_setting_and_its_default(name, settings):
+    rows = re.findall(r"^\| `(\w+)` \| (?:`(.*?)`)? ?\|", _section(name), flags=re.MULTILINE)
+    assert [key for key, _ in rows] == [field.name for field in dataclasses.fields(settings)]
+    for (key, shown), field in zip(rows, dataclasses.fields(settings), strict=True):
+        if field.default is dataclasses.MISSING:
+            assert shown == "", key
+        else:
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            read = yaml.safe_load(shown)
+            assert (float(read) if isinstance(default, float) else read) == default, key
+
+
+def test_the_example_in_python(tmp_path, monkeypatch, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    exec(code.replace("training.epochs=3", "training.epochs=1"), {})
+    assert capsys.readouterr().out.startswith("preflight:")
+    assert (tmp_path / "runs" / "from-python" / "best" / "model.safetensors").is_file()
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert (ROOT / "docs" / target).exists(), target

@@ -1,0 +1,168 @@
+"""Every kind of problem in the data, made by hand, found and counted."""
+
+import json
+
+import pytest
+from tests.small_models import small_encoder
+
+from cascade_srn.config import ModelSettings
+from cascade_srn.data import write_documents
+from cascade_srn.errors import SchemaError
+from cascade_srn.model import Model
+from cascade_srn.schema import Schema
+from cascade_srn.training.corpus import read_corpus
+from cascade_srn.training.preflight import Preflight, preflight
+from cascade_srn.training.recipe import DataSettings
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+
+def _sentence(text, entities=(), triples=()):
+    spans = [Span(*entity) for entity in entities]
+    return Sentence.from_words(text.split(), spans, [Triple(spans[a], label, spans[b]) for a, label, b in triples])
+
+
+GOOD = _sentence("a parser needs data", [(1, 2, "Thing"), (3, 4, "Thing")], [(0, "needs", 1)])
+OTHER = _sentence("systems need a parser", [(0, 1, "Thing")])
+
+
+def _found(tmp_path, train, dev=(), *, encoder=(), **data):
+    """The findings for documents, each a list of sentences."""
+    paths = {}
+    for split, documents in (("train", train), ("dev", dev)):
+        if documents:
+            paths[split] = str(tmp_path / f"{split}.jsonl")
+            whole = [Document.from_sentences(sentences, id=f"{split}-{i}") for i, sentences in enumerate(documents)]
+            write_documents(whole, paths[split])
+    corpus = read_corpus(DataSettings.from_dict({**paths, **data}))
+    settings = ModelSettings.from_dict(
+        {"encoder": {"name": small_encoder(), **dict(encoder)}, "hidden_width": 4, "matcher_width": 4}
+    )
+    return preflight(Model.create(settings, corpus.schema), corpus)
+
+
+def _counts(report):
+    return {(finding.split, finding.problem): finding.count for finding in report.findings}
+
+
+def test_nothing_to_report(tmp_path):
+    report = _found(tmp_path, [[GOOD]], [[OTHER]])
+    assert report == Preflight()
+    assert str(report) == "preflight: nothing to report"
+    assert report.to_dict() == {"findings": []}
+
+
+def test_sentences_without_words(tmp_path):
+    empty = _sentence("")
+    report = _found(tmp_path, [[GOOD, empty], [empty]], [[OTHER, empty]])
+    assert _counts(report) == {("train", "sentence without words"): 2, ("dev", "sentence without words"): 1}
+    assert [finding.consequence for finding in report.findings] == [
+        "they are not learned from",
+        "there is nothing to find in them",
+    ]
+
+
+def test_entities_that_cross(tmp_path):
+    crossing = _sentence("neural speech systems need data", [(0, 2, "Thing"), (1, 3, "Thing"), (1, 2, "Task")])
+    report = _found(tmp_path, [[GOOD, crossing]])
+    assert _counts(report) == {("train", "pair of entities that cross"): 1}
+    assert str(report) == (
+        "preflight:\n"
+        "  train: 1 x pair of entities that cross; both are learned and scored as they are (first: Thing 'neural "
+        "speech' in document 'train-0', sentence 1 ('neural speech systems need data') and Thing 'speech systems')"
+    )
+
+
+def test_relations_that_only_types_tell_apart(tmp_path):
+    twice = _sentence(
+        "a parser needs data",
+        [(1, 2, "Thing"), (1, 2, "Task"), (3, 4, "Thing")],
+        [(0, "needs", 2), (1, "needs", 2), (1, "needs", 0)],
+    )
+    report = _found(tmp_path, [[GOOD], [twice]])
+    problem = "relation that differs from another only in its arguments' types"
+    assert _counts(report) == {("train", problem): 1}
+    assert "at most one of them can be found" in str(report)
+
+
+def test_words_that_the_tokenizer_drops_or_does_not_know(tmp_path):
+    # The vocabulary has Latin letters only; a zero-width space is dropped by the normaliser.
+    odd = Sentence.from_words(
+        ["a", "parser", "\u200b", "学", "data", "学"], [Span(1, 4, "Thing"), Span(2, 4, "Thing"), Span(5, 6, "Task")]
+    )
+    report = _found(tmp_path, [[GOOD, odd]])
+    assert _counts(report) == {
+        ("train", "word that the tokenizer drops"): 1,
+        ("train", "word that the tokenizer does not know"): 2,
+        ("train", "entity of nothing but words that the tokenizer drops or does not know"): 2,
+    }
+
+
+def test_sentences_past_the_limit_and_entities_across_windows(tmp_path):
+    words = ["parser", "needs", "data"] * 10
+    long = Sentence.from_words(words, [Span(0, 30, "Thing"), Span(3, 4, "Thing")])
+    report = _found(tmp_path, [[GOOD, long]], encoder={"max_pieces": 16})
+    problems = [problem for _, problem in _counts(report)]
+    assert problems == [
+        "sentence longer than the encoder's window of 14 pieces",
+        "entity read from more than one window",
+    ]
+    assert set(_counts(report).values()) == {1}
+    assert "nothing is cut" in report.findings[0].consequence
+    assert not _found(tmp_path, [[GOOD, long]]).findings
+
+
+def test_labels_that_train_lacks(tmp_path):
+    odd = _sentence("accuracy measures data", [(0, 1, "Metric"), (2, 3, "Thing")], [(0, "measures", 1)])
+    report = _found(tmp_path, [[GOOD]], [[odd, odd]])
+    assert _counts(report) == {
+        ("train", "entity type without an example"): 1,
+        ("train", "relation type without an example"): 1,
+        ("dev", "entity of a type that train lacks"): 2,
+        ("dev", "relation of a type that train lacks"): 2,
+    }
+    assert "type 'Metric'" in str(report)
+    assert "it counts in the scores, as one that is missed" in str(report)
+
+
+def test_sentences_of_train_in_dev(tmp_path):
+    report = _found(tmp_path, [[GOOD], [OTHER]], [[OTHER.annotated((), ())], [_sentence("data")]])
+    assert _counts(report) == {("dev", "sentence that is in train as well"): 1}
+    assert "sentence 0 ('systems need a parser')" in str(report)
+
+
+def test_documents_without_neighbours_where_context_is_asked_for(tmp_path):
+    documents = [[GOOD], [OTHER, GOOD]]
+    assert not _found(tmp_path, documents).findings
+    report = _found(tmp_path, documents, encoder={"context_words": 5})
+    assert _counts(report) == {("train", "document of a single sentence"): 1}
+    assert "first: document 'train-0'" in str(report)
+
+
+def test_what_the_reader_skipped(tmp_path):
+    record = {
+        "id": "bad",
+        "text": "a parser",
+        "words": [[[0, 1], [2, 8]]],
+        "entities": [{"start": 2, "end": 8, "label": "Thing"}],
+        "relations": [{"head": 0, "label": "needs", "tail": 7}],
+    }
+    (tmp_path / "bad.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    report = _found(tmp_path, [[GOOD]], dev=(), test=str(tmp_path / "bad.jsonl"), skip_malformed=True)
+    ((split, problem), count) = next(iter(_counts(report).items()))
+    assert (split, count) == ("test", 1)
+    assert problem.startswith("malformed relation")
+    assert "left out, in training and in the scores" in str(report)
+
+
+def test_a_label_outside_the_schema_file_cannot_be_trained(tmp_path):
+    (tmp_path / "schema.json").write_text(json.dumps(Schema(("Thing",)).to_dict()), encoding="utf-8")
+    with pytest.raises(SchemaError, match="data.train, document 'train-0', sentence 0 .* relation of type 'needs'"):
+        _found(tmp_path, [[GOOD]], schema=str(tmp_path / "schema.json"))
+
+
+def test_few_examples_are_listed_and_all_are_counted(tmp_path):
+    report = _found(tmp_path, [[GOOD], *[[_sentence("")] for _ in range(7)]])
+    (finding,) = report.to_dict()["findings"]
+    assert finding["count"] == 7
+    assert len(finding["examples"]) == 3
+    json.dumps(report.to_dict())

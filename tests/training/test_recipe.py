@@ -1,0 +1,173 @@
+import pytest
+import yaml
+
+from cascade_srn.config import FusionSettings
+from cascade_srn.errors import ConfigError
+from cascade_srn.training import TrainingSettings
+from cascade_srn.training.recipe import FreshEncoderSettings, Recipe, load_recipe
+
+RECIPE = """
+model:
+  encoder: {name: some/encoder}
+  fusion: swift
+data: {train: train.json, dev: dev.json, symmetric: [COMPARE]}
+training: {epochs: 3, learning_rate: 1e-5}
+output: runs/x
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "recipe.yaml"
+    file.write_text(RECIPE, encoding="utf-8")
+    return file
+
+
+def test_a_file_becomes_settings(path):
+    recipe = load_recipe(path)
+    assert recipe.model.encoder.name == "some/encoder"
+    assert recipe.model.fusion == FusionSettings("tags", "span")
+    assert recipe.data.splits == {"train": "train.json", "dev": "dev.json"}
+    assert recipe.data.symmetric == ("COMPARE",)
+    assert recipe.training == TrainingSettings(epochs=3, learning_rate=1e-5)
+    assert recipe.output == "runs/x"
+
+
+def test_what_is_written_is_read_as_the_same(path, tmp_path):
+    recipe = load_recipe(path, ["training.ema=0.99", "data.test=test.json", "training.trackers=[]"])
+    again = tmp_path / "again.yaml"
+    again.write_text(recipe.to_yaml(), encoding="utf-8")
+    assert load_recipe(again) == recipe
+    assert yaml.safe_load(recipe.to_yaml())["training"]["batch_size"] == 8
+
+
+class TestOverrides:
+    @pytest.mark.parametrize(
+        ("override", "value"),
+        [
+            ("training.epochs=5", 5),
+            ("training.learning_rate=1e-5", 1e-5),
+            ("training.learning_rate=2E-4", 2e-4),
+            ("training.learning_rate=1", 1.0),
+            ("training.ema=null", None),
+            ("training.ema=.999", 0.999),
+            ("training.trackers=[wandb, tensorboard]", ("wandb", "tensorboard")),
+            ("training.trackers=wandb", ("wandb",)),
+            ("model.encoder.name=/some where/else", "/some where/else"),
+            ("model.encoder.context_words=100", 100),
+            ("model.joint=false", False),
+            ("data.train=a=b.json", "a=b.json"),
+            ("data.test=null", None),
+            ("output=runs/1e5x", "runs/1e5x"),
+        ],
+    )
+    def test_values_are_yaml(self, path, override, value):
+        found = load_recipe(path, [override])
+        for part in override.partition("=")[0].split("."):
+            found = getattr(found, part)
+        assert found == value
+        assert type(found) is type(value)
+
+    def test_the_last_one_counts(self, path):
+        assert load_recipe(path, ["training.epochs=5", "training.epochs=6"]).training.epochs == 6
+
+    def test_a_preset_and_a_width_beside_it(self, path):
+        recipe = load_recipe(path, ["model.fusion=early", "model.fusion.tag_width=7"])
+        assert recipe.model.fusion == FusionSettings("markers", "markers", tag_width=7)
+
+    def test_a_section_that_the_file_lacks(self, path):
+        recipe = load_recipe(path, ["model.encoder.name=fresh", "fresh.width=64", "model.thresholds.entity=0.3"])
+        assert recipe.fresh == FreshEncoderSettings(width=64)
+        assert recipe.model.thresholds.entity == 0.3
+
+    @pytest.mark.parametrize(
+        ("override", "message"),
+        [
+            ("training.epoch=5", "names 'training.epoch', which is no setting. Did you mean 'training.epochs'?"),
+            ("epochs=5", "names 'epochs', which is no setting. Did you mean 'training.epochs'?"),
+            ("trainig.epochs=5", "names 'trainig', which is no setting. Did you mean 'training'?"),
+            (
+                "model.encoder.nam=x",
+                "names 'model.encoder.nam', which is no setting. Did you mean 'model.encoder.name'?",
+            ),
+            ("model.fusion.presets=x", "Did you mean 'model.fusion.preset'?"),
+            ("model={encodr: {name: x}}", "names 'model.encodr', which is no setting. Did you mean 'model.encoder'?"),
+            ("training.epochs", "the override 'training.epochs' is not of the form key=value, as in training.epochs=5"),
+            ("=5", "is not of the form key=value"),
+            ("training..epochs=5", "is not of the form key=value"),
+            ("training.epochs=five", "training: epochs is 'five' (str); give a value of type int"),
+            ("training.epochs=[1", "the override 'training.epochs=[1' is not valid YAML at line 1"),
+            ("data.train.path=x", "goes into 'data.train', which the recipe gives as 'train.json'; override that as a"),
+            ("data.align=exactly", "data.align is 'exactly', not one of exact, expand. Did you mean 'exact'?"),
+            ("data.symmetric=[1]", "data: symmetric is [1]; give a list of names"),
+            ("data.schema=s.json", "data.schema and data.symmetric are both given"),
+            ("fresh.width=64", "shapes a fresh encoder, but model.encoder.name is 'some/encoder'; name it 'fresh'"),
+            ("model.encoder=x", "model: encoder is 'x'; give a mapping"),
+        ],
+    )
+    def test_refusals(self, path, override, message):
+        with pytest.raises(ConfigError) as caught:
+            load_recipe(path, [override])
+        assert message in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("override", "message"),
+        [
+            ("fresh.n_layers=0", "fresh.n_layers is 0; give a number at least 1"),
+            ("fresh.n_heads=5", "fresh.width is 128 and fresh.n_heads is 5; give a width that the heads divide"),
+            ("fresh.dropout=1", "fresh.dropout is 1.0; give a number from 0 to 0.99"),
+        ],
+    )
+    def test_shapes_of_fresh_encoders(self, path, override, message):
+        with pytest.raises(ConfigError) as caught:
+            load_recipe(path, ["model.encoder.name=fresh", override])
+        assert message in str(caught.value)
+
+
+class TestFiles:
+    def _refused(self, path, text):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            load_recipe(path)
+        return str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("epochs: 3", "epoch: 3", "has no setting 'training.epoch'. Did you mean 'training.epochs'?"),
+            ("output: runs/x", "", "lacks the setting 'output'; give it a value"),
+            ("epochs: 3", "epochs: 3, epochs: 4", "is not valid YAML at line 6, column 23 (the key 'epochs' is given"),
+            ("{epochs: 3", "{epochs: 3}}", "is not valid YAML at line"),
+            ("epochs: 3", "epochs: 2.5", "training: epochs is 2.5 (float); give a value of type int"),
+            ("fusion: swift", "fusion: swiftly", "there is no fusion preset 'swiftly'. Did you mean 'swift'?"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, path, old, new, message):
+        refusal = self._refused(path, RECIPE.replace(old, new))
+        assert message in refusal
+        assert "recipe" in refusal or "preset" in refusal
+
+    @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just text"])
+    def test_no_settings(self, path, text):
+        assert "not settings; give the sections model, data, training and output" in self._refused(path, text)
+
+    def test_no_file(self, tmp_path):
+        with pytest.raises(ConfigError, match="there is no recipe .*x.yaml'; give the path of a YAML file"):
+            load_recipe(tmp_path / "x.yaml")
+
+    def test_a_folder(self, tmp_path):
+        with pytest.raises(ConfigError, match="is a folder; give the path of a YAML file in it"):
+            load_recipe(tmp_path)
+
+    def test_not_utf8(self, path):
+        path.write_bytes(b"output: \xff")
+        with pytest.raises(ConfigError, match="is not UTF-8 text"):
+            load_recipe(path)
+
+
+def test_a_recipe_in_python():
+    recipe = Recipe.from_dict(
+        {"model": {"encoder": {"name": "x"}}, "data": {"train": "t"}, "output": "o", "fresh": None}
+    )
+    assert recipe.fresh is None
+    assert recipe.training == TrainingSettings()

@@ -1,0 +1,226 @@
+"""A whole run: what its folder holds, and what it refuses to begin with."""
+
+import json
+import shutil
+from collections import namedtuple
+
+import pytest
+import torch
+from tests.training.runs import small_recipe
+from tests.twelve_sentences import DOCUMENTS
+
+from cascade_srn import Extractor, read_documents
+from cascade_srn.data import write_documents
+from cascade_srn.data.examples import examples_of
+from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError, SchemaError
+from cascade_srn.evaluation.scores import score_documents
+from cascade_srn.model import Model
+from cascade_srn.training.corpus import checksum
+from cascade_srn.training.loop import evaluate
+from cascade_srn.training.recipe import load_recipe
+from cascade_srn.training.run import Run
+
+COMMAND = "cascade-srn train recipe.yaml"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run with a test split and TensorBoard."""
+    folder = tmp_path_factory.mktemp("finished")
+    write_documents(DOCUMENTS[3:], folder / "test.jsonl")
+    recipe = small_recipe(
+        folder, data={"test": str(folder / "test.jsonl")}, training={"trackers": ["tensorboard"], "log_steps": 2}
+    )
+    run = Run(recipe, device="cpu", command=COMMAND)
+    run.told = list(run)
+    return run
+
+
+def _json(run, name):
+    return json.loads((run.folder.path / name).read_text(encoding="utf-8"))
+
+
+class TestFolder:
+    def test_everything_is_there(self, finished):
+        assert sorted(path.name for path in finished.folder.path.iterdir()) == [
+            "best",
+            "curves.png",
+            "data.json",
+            "environment.json",
+            "last",
+            "log.jsonl",
+            "preflight.json",
+            "recipe.yaml",
+            "summary.json",
+            "tensorboard",
+        ]
+
+    def test_the_recipe_is_resolved(self, finished):
+        assert load_recipe(finished.folder.path / "recipe.yaml") == finished.recipe
+
+    def test_the_data_are_known_by_their_checksums(self, finished):
+        data = _json(finished, "data.json")
+        for split in ("train", "dev", "test"):
+            path = getattr(finished.recipe.data, split)
+            assert data[split]["path"] == path
+            assert data[split]["sha256"] == checksum(finished.folder.path.parent / f"{split}.jsonl")
+        assert (data["train"]["sentences"], data["train"]["entities"], data["train"]["relations"]) == (12, 26, 12)
+
+    def test_the_environment(self, finished):
+        environment = _json(finished, "environment.json")
+        assert environment["packages"]["torch"] == torch.__version__
+        assert environment["device"] == "cpu"
+        assert environment["threads"] == torch.get_num_threads()
+        assert environment["processes"] == 1
+
+    def test_the_log_has_a_line_for_all_there_was_to_tell(self, finished):
+        lines = finished.folder.read_log()
+        assert lines == [progress.to_dict() for progress in finished.told]
+        # Ten epochs of three steps: every second step, every third for an evaluation, and the ends of epochs.
+        assert [line["step"] for line in lines] == [n for n in range(1, 31) if n % 2 == 0 or n % 3 == 0]
+
+    def test_the_best_model_is_the_one_that_did_best_on_dev(self, finished):
+        best = max(
+            line["dev"]["ner"] + line["dev"]["re_strict"] for line in finished.folder.read_log() if "dev" in line
+        )
+        model = Model.load(finished.folder.best)
+        scores = evaluate(model, examples_of(finished.corpus.dev))
+        assert scores.ner.counts.f1 + scores.re_strict.counts.f1 == best > 0.5
+        assert model.settings.encoder.name == "fresh"
+        assert Extractor.from_pretrained(finished.folder.best).extract("Ada Berg leads Norlux.").text
+
+    def test_the_summary(self, finished):
+        summary = _json(finished, "summary.json")
+        assert summary["command"] == COMMAND
+        assert summary["seed"] == 0
+        extractor = Extractor.from_pretrained(finished.folder.best)
+        for split in ("dev", "test"):
+            documents = list(read_documents(getattr(finished.recipe.data, split)))
+            scores = score_documents(documents, extractor.predict(documents), schema=extractor.schema)
+            assert summary[split] == scores.to_dict()
+        best = [progress.step for progress in finished.told if progress.best]
+        assert summary["best_step"] == best[-1]
+        assert (summary["steps"], summary["epochs"]) == (30, 10)
+        assert summary["seconds"] == pytest.approx(finished.told[-1].seconds, abs=0.1)
+        assert summary["data"]["test"]["sentences"] == 9
+
+    def test_the_summary_names_no_folder_of_this_machine(self, finished):
+        text = (finished.folder.path / "summary.json").read_text(encoding="utf-8")
+        assert str(finished.folder.path.parent) not in text
+        assert json.loads(text)["recipe"]["data"]["train"] == "…/train.jsonl"
+
+    def test_curves_and_tensorboard(self, finished):
+        assert (finished.folder.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        events = EventAccumulator(str(finished.folder.path / "tensorboard" / "cascade-srn")).Reload()
+        lines = finished.folder.read_log()
+        assert [e.step for e in events.Scalars("loss")] == [line["step"] for line in lines]
+        shown = [e.value for e in events.Scalars("dev/ner")]
+        assert shown == pytest.approx([line["dev"]["ner"] for line in lines if "dev" in line])
+
+    def test_no_file_is_a_pickle(self, finished):
+        for path in finished.folder.path.rglob("*"):
+            if path.is_file():
+                assert path.suffix in {".json", ".jsonl", ".yaml", ".png", ".safetensors", ".md"} or (
+                    "tfevents" in path.name
+                )
+
+
+class TestOptions:
+    def test_without_dev_the_last_weights_are_kept(self, tmp_path):
+        run = Run(small_recipe(tmp_path, data={"dev": None}, training={"epochs": 2}), device="cpu", command="x")
+        list(run)
+        weights = Model.load(run.folder.best).cascade.state_dict()
+        for name, value in run.loop.averaged.state().items():
+            assert torch.equal(weights[name], value)
+        summary = _json(run, "summary.json")
+        assert "dev" not in summary
+        assert summary["best_step"] == summary["steps"] == 6
+
+    def test_without_states_there_is_nothing_to_resume_from(self, tmp_path):
+        recipe = small_recipe(tmp_path, training={"epochs": 2, "save_steps": 0})
+        list(Run(recipe, device="cpu", command="x"))
+        assert not (tmp_path / "run" / "last").exists()
+
+    def test_the_seed_decides_what_a_model_starts_from(self, tmp_path):
+        starts = []
+        for seed in (0, 0, 1):
+            recipe = small_recipe(tmp_path, training={"seed": seed})
+            run = Run(recipe, device="cpu", overwrite=True, command="x")
+            starts.append(run.model.cascade.state_dict())
+        assert all(torch.equal(value, starts[1][name]) for name, value in starts[0].items())
+        assert any(not torch.equal(value, starts[2][name]) for name, value in starts[0].items())
+
+    def test_without_matplotlib_there_are_no_curves(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("cascade_srn.training.run.can_draw", lambda: False)
+        run = Run(small_recipe(tmp_path, training={"epochs": 1}), device="cpu", command="x")
+        with pytest.warns(UserWarning, match=r"curves.png is not drawn, because matplotlib .* 'cascade-srn\[report\]'"):
+            list(run)
+        assert not (tmp_path / "run" / "curves.png").exists()
+        assert (tmp_path / "run" / "summary.json").is_file()
+
+    def test_early_stopping_is_an_end_like_any_other(self, tmp_path):
+        still = {"patience": 2, "learning_rate": 0.0, "encoder_learning_rate": 0.0}
+        run = Run(small_recipe(tmp_path, training=still), device="cpu", command="x")
+        assert [progress.finished for progress in run][-1]
+        assert _json(run, "summary.json")["steps"] == 9
+
+
+def _untouched(folder):
+    return not folder.exists() or not list(folder.iterdir())
+
+
+class TestRefusals:
+    def _refused(self, tmp_path, error, message, **changes):
+        options = changes.pop("options", {"device": "cpu"})
+        with pytest.raises(error, match=message):
+            Run(small_recipe(tmp_path, **changes), command="x", **options)
+        assert _untouched(tmp_path / "run")
+
+    def test_data_that_are_not_there(self, tmp_path):
+        self._refused(tmp_path, DataError, "data.test is 'no.json', which does not exist", data={"test": "no.json"})
+
+    def test_nothing_to_learn_from(self, tmp_path):
+        (tmp_path / "none.jsonl").write_text('{"id": "d", "text": "", "words": [[]]}\n', encoding="utf-8")
+        schema = {"entity_types": ["Person"]}
+        (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+        data = {
+            "train": str(tmp_path / "none.jsonl"),
+            "dev": None,
+            "symmetric": [],
+            "schema": str(tmp_path / "schema.json"),
+        }
+        self._refused(tmp_path, DataError, "data.train, .* holds no sentence with words", data=data)
+
+    def test_a_label_that_the_schema_lacks(self, tmp_path):
+        (tmp_path / "schema.json").write_text(json.dumps({"entity_types": ["Person", "Place"]}), encoding="utf-8")
+        data = {"symmetric": [], "schema": str(tmp_path / "schema.json")}
+        self._refused(tmp_path, SchemaError, "data.train, document '0', sentence 0 .* type 'Organization'", data=data)
+
+    def test_an_encoder_that_is_not_there(self, tmp_path):
+        model = {"encoder": {"name": "./nowhere"}}
+        self._refused(tmp_path, ModelError, "there is no tokenizer in './nowhere'", model=model, fresh=None)
+
+    def test_a_tracker_that_does_not_exist(self, tmp_path):
+        message = "training.trackers names 'tensorbord', which is no tracker. Did you mean 'tensorboard'?"
+        self._refused(tmp_path, ConfigError, message, training={"trackers": ["tensorbord"]})
+
+    def test_a_device_that_does_not_exist(self, tmp_path):
+        self._refused(tmp_path, ConfigError, "there is no device 'gpu'; give auto, cpu", options={"device": "gpu"})
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+    def test_a_gpu_where_there_is_none(self, tmp_path):
+        self._refused(tmp_path, ConfigError, "torch finds no GPU here; give cpu or auto", options={"device": "cuda"})
+
+    def test_a_disk_that_is_too_small(self, tmp_path, monkeypatch):
+        usage = namedtuple("usage", "total used free")
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
+        self._refused(tmp_path, CascadeError, "the run needs up to .* where 1 MiB are free")
+
+    def test_data_that_changed_since_the_run_was_begun(self, tmp_path):
+        recipe = small_recipe(tmp_path)
+        next(iter(Run(recipe, device="cpu", command="x")))
+        write_documents(DOCUMENTS[:5], tmp_path / "dev.jsonl")
+        with pytest.raises(DataError, match="data.dev, .* has changed since the run was started"):
+            Run(recipe, resume=True, device="cpu", command="x")

@@ -1,0 +1,189 @@
+import json
+import shutil
+from collections import namedtuple
+
+import pytest
+from safetensors import SafetensorError
+from tests.training.runs import small_recipe
+
+from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.training.run_folder import RunFolder, differences
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    return small_recipe(tmp_path)
+
+
+@pytest.fixture
+def folder(recipe):
+    return RunFolder(recipe.output)
+
+
+def _begun(folder, recipe):
+    folder.check(recipe)
+    folder.begin(recipe)
+    return folder
+
+
+class TestCheck:
+    def test_a_new_folder_and_an_empty_one(self, folder, recipe):
+        folder.check(recipe)
+        assert list(folder.path.iterdir()) == []
+        folder.check(recipe)
+        assert not folder.is_run
+
+    def test_a_run_is_not_written_over(self, folder, recipe):
+        _begun(folder, recipe)
+        with pytest.raises(
+            ConfigError, match="there is a run in .*run' already; go on with it by --resume, replace it by --overwrite"
+        ):
+            folder.check(recipe)
+        folder.check(recipe, resume=True)
+        folder.check(recipe, overwrite=True)
+
+    def test_something_else_is_never_touched(self, folder, recipe):
+        folder.path.mkdir()
+        (folder.path / "thesis.tex").write_text("", encoding="utf-8")
+        for options in ({}, {"resume": True}, {"overwrite": True}):
+            with pytest.raises(ConfigError, match=r"holds something else than a run \('thesis.tex', for one\)"):
+                folder.check(recipe, **options)
+
+    def test_a_file(self, folder, recipe):
+        folder.path.write_text("", encoding="utf-8")
+        with pytest.raises(ConfigError, match="which is a file; give the name of a folder"):
+            folder.check(recipe)
+
+    def test_below_a_file_nothing_can_be_written(self, recipe, tmp_path):
+        (tmp_path / "file").write_text("", encoding="utf-8")
+        with pytest.raises(CascadeError, match=r"the run folder .* cannot be written \(Not a directory\); mend that"):
+            RunFolder(tmp_path / "file" / "run").check(recipe)
+
+    def test_both_options(self, folder, recipe):
+        with pytest.raises(ConfigError, match="--resume and --overwrite were both given"):
+            folder.check(recipe, resume=True, overwrite=True)
+
+    @pytest.mark.parametrize(
+        ("change", "key"),
+        [
+            ({"training": {"epochs": 11}}, "training.epochs=10, and is to be resumed with training.epochs=11"),
+            ({"model": {"encoder": {"name": "fresh", "pooling": "max"}}}, "model.encoder.pooling='mean'"),
+            ({"fresh": {"width": 16}}, "fresh.width=32"),
+        ],
+    )
+    def test_another_recipe_cannot_be_resumed(self, folder, recipe, tmp_path, change, key):
+        _begun(folder, recipe)
+        other = small_recipe(tmp_path, **change)
+        with pytest.raises(ConfigError) as caught:
+            folder.check(other, resume=True)
+        assert f"was started with {key}" in str(caught.value)
+
+    def test_only_the_output_may_be_spelled_otherwise(self, folder, recipe, tmp_path, monkeypatch):
+        _begun(folder, recipe)
+        monkeypatch.chdir(tmp_path)
+        RunFolder("run").check(small_recipe(tmp_path, output="run"), resume=True)
+
+
+class TestBegin:
+    def test_overwriting_starts_from_nothing(self, folder, recipe):
+        _begun(folder, recipe)
+        folder.log({"step": 1})
+        folder.best.mkdir()
+        folder.begin(recipe, overwrite=True)
+        assert [path.name for path in folder.path.iterdir()] == ["recipe.yaml"]
+
+    def test_what_was_half_written_is_cleared_away(self, folder, recipe):
+        _begun(folder, recipe)
+        folder.log({"step": 1})
+        for name in (".best-abc", ".best-old-xyz", ".fresh-encoder.tmp"):
+            (folder.path / name).mkdir()
+        folder.last.mkdir()
+        for name in (".0123.tmp", "last/.state-3.safetensors.tmp"):
+            (folder.path / name).write_text("", encoding="utf-8")
+        folder.begin(recipe)
+        assert sorted(path.name for path in folder.path.iterdir()) == ["last", "log.jsonl", "recipe.yaml"]
+        assert list(folder.last.iterdir()) == []
+
+    def test_a_model_that_was_being_replaced_is_put_back(self, folder, recipe):
+        _begun(folder, recipe)
+        (folder.path / ".best-old-empty").mkdir()
+        old = folder.path / ".best-old-full"
+        old.mkdir()
+        (old / "config.json").write_text("{}", encoding="utf-8")
+        folder.begin(recipe)
+        assert [path.name for path in folder.best.iterdir()] == ["config.json"]
+        assert not list(folder.path.glob(".best*"))
+
+    def test_but_not_in_place_of_its_successor(self, folder, recipe):
+        _begun(folder, recipe)
+        for name, text in ((".best-old-full", "old"), ("best", "new")):
+            (folder.path / name).mkdir()
+            (folder.path / name / "config.json").write_text(text, encoding="utf-8")
+        folder.begin(recipe)
+        assert (folder.best / "config.json").read_text(encoding="utf-8") == "new"
+
+
+class TestSpace:
+    def _free(self, monkeypatch, n_bytes):
+        usage = namedtuple("usage", "total used free")
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, n_bytes))
+
+    def test_too_little(self, folder, recipe, monkeypatch):
+        _begun(folder, recipe)
+        self._free(monkeypatch, 1 << 30)
+        with pytest.raises(CascadeError) as caught:
+            folder.check_space(n_model_bytes=1 << 29, n_state_bytes=3 << 29)
+        assert "the run needs up to 4.1 GiB in " in str(caught.value)
+        assert "where 1.0 GiB are free; make room" in str(caught.value)
+
+    def test_enough(self, folder, recipe, monkeypatch):
+        _begun(folder, recipe)
+        self._free(monkeypatch, 5 << 30)
+        folder.check_space(n_model_bytes=1 << 29, n_state_bytes=3 << 29)
+
+    def test_what_is_there_already_is_not_needed_again(self, folder, recipe, monkeypatch):
+        _begun(folder, recipe)
+        folder.last.mkdir()
+        (folder.last / "state-1.safetensors").write_bytes(bytes(3 << 20))
+        self._free(monkeypatch, 64 << 20)
+        with pytest.raises(CascadeError, match="needs up to 65 MiB .* where 64 MiB are free"):
+            folder.check_space(n_model_bytes=1 << 20, n_state_bytes=1 << 20)
+        self._free(monkeypatch, 65 << 20)
+        folder.check_space(n_model_bytes=1 << 20, n_state_bytes=1 << 20)
+
+
+class TestFiles:
+    def test_the_log_grows_and_can_be_cut(self, folder, recipe):
+        _begun(folder, recipe)
+        assert folder.read_log() == []
+        sizes = [folder.log({"step": step}) for step in (1, 2, 3)]
+        assert [line["step"] for line in folder.read_log()] == [1, 2, 3]
+        with (folder.path / "log.jsonl").open("ab") as handle:
+            handle.write(b'{"step": 4')  # killed here
+        folder.cut_log(sizes[1])
+        assert [line["step"] for line in folder.read_log()] == [1, 2]
+        folder.cut_log(10_000)
+        assert [line["step"] for line in folder.read_log()] == [1, 2]
+
+    def test_json(self, folder, recipe):
+        _begun(folder, recipe)
+        assert folder.read_json("data.json") is None
+        folder.write_json("data.json", {"ä": 1})
+        assert folder.read_json("data.json") == {"ä": 1}
+        assert json.loads((folder.path / "data.json").read_text(encoding="utf-8")) == {"ä": 1}
+
+    @pytest.mark.parametrize(
+        "error", [OSError(28, "No space left on device"), SafetensorError("Error while serializing: No space left")]
+    )
+    def test_a_disk_that_is_full_after_all(self, folder, recipe, error):
+        _begun(folder, recipe)
+        with (
+            pytest.raises(CascadeError, match=r"cannot be written \(.*No space left.*\); mend that and go on with --r"),
+            folder.writing(),
+        ):
+            raise error
+
+
+def test_differences_name_the_whole_key():
+    old, new = {"a": {"b": 1, "c": 2}, "d": None}, {"a": {"b": 1, "c": 3}, "d": {"e": 1}}
+    assert list(differences(old, new)) == [("a.c", 2, 3), ("d", None, {"e": 1})]

@@ -1,0 +1,99 @@
+"""A step's gradients do not depend on how its batch is divided."""
+
+import pytest
+import torch
+from tests.small_models import SENTENCES, examples, small_model
+
+from cascade_srn.data.examples import Example
+from cascade_srn.training import TrainingSettings
+from cascade_srn.training.optimiser import make_optimiser
+from cascade_srn.training.step import LOSS_PARTS, Step
+
+BATCH = [example for example in examples() if len(example.sentence)]
+
+
+def _step(model, **options):
+    settings = TrainingSettings(**options.pop("settings", {}))
+    optimiser, schedule = make_optimiser(
+        model.cascade, learning_rate=0.0, encoder_learning_rate=0.0, weight_decay=0.0, warmup=0.0, n_steps=5
+    )
+    model.cascade.train()
+    return Step(model, optimiser, schedule, settings, **options)
+
+
+def _gradients(model):
+    return {name: p.grad.clone() for name, p in model.cascade.named_parameters() if p.grad is not None}
+
+
+# Clipping would hide a factor.
+UNCLIPPED = {"max_gradient_norm": 1e9}
+
+
+@pytest.mark.parametrize("fusion", ["swift", "early"])
+@pytest.mark.parametrize("accumulation", [2, 4, 100])
+def test_accumulation_gives_the_gradients_of_the_whole_batch(fusion, accumulation):
+    results, losses = [], []
+    for n in (1, accumulation):
+        model = small_model(fusion)
+        step = _step(model, settings={"accumulation": n, **UNCLIPPED})
+        step(BATCH)
+        results.append(_gradients(model))
+        losses.append(step.take_totals())
+    assert results[0].keys() == results[1].keys()
+    for name, gradient in results[0].items():
+        torch.testing.assert_close(gradient, results[1][name], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(*losses)
+
+
+@pytest.mark.parametrize("n_processes", [2, 3, 9])
+def test_the_mean_over_processes_is_the_gradient_of_the_whole_batch(n_processes):
+    model = small_model()
+    step = _step(model, settings=UNCLIPPED)
+    step(BATCH)
+    whole, total = _gradients(model), step.take_totals()
+    shares, losses = [], []
+    for process in range(n_processes):
+        model = small_model()
+        step = _step(model, settings=UNCLIPPED, n_processes=n_processes, process=process)
+        step(BATCH)
+        shares.append(_gradients(model))
+        losses.append(step.take_totals())
+    for name, gradient in whole.items():
+        mean = sum(share[name] for share in shares if name in share) / n_processes
+        torch.testing.assert_close(gradient, mean, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(total, sum(losses))
+
+
+def test_losses_add_up_by_part_until_they_are_taken():
+    model = small_model()
+    step = _step(model)
+    for part in (BATCH[:2], BATCH[2:]):
+        step(part)
+    weights = model.settings.loss_weights
+    expected = torch.zeros(len(LOSS_PARTS))
+    for part in (BATCH[:2], BATCH[2:]):
+        loss = model.cascade(model.collator.training_batch(part), weights)
+        expected += len(part) * torch.stack([getattr(loss, name) for name in LOSS_PARTS]).detach()
+    torch.testing.assert_close(step.take_totals(), expected)
+    assert step.take_totals().tolist() == [0.0] * len(LOSS_PARTS)
+
+
+def test_gradients_are_clipped():
+    model = small_model()
+    step = _step(model, settings={"max_gradient_norm": 0.01})
+    step(BATCH)
+    norm = torch.stack([g.norm() for g in _gradients(model).values()]).norm()
+    assert norm.item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_batch_without_entities_and_relations():
+    model = small_model("early")
+    _step(model)([Example(SENTENCES[2])])
+    assert all(torch.isfinite(gradient).all() for gradient in _gradients(model).values())
+
+
+def test_every_part_of_a_step_is_told():
+    told = []
+    step = _step(small_model(), settings={"accumulation": 2}, done=told.append)
+    step(BATCH)
+    assert told == ["collating", "forward", "backward"] * 2 + ["optimiser"]
