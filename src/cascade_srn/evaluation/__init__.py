@@ -1,5 +1,10 @@
-"""How good predictions are: scores, each under the name of its protocol."""
+"""How good predictions are: scores, each under the name of its protocol, and what is behind them.
 
+What needs more than the standard library is imported from its own module: comparing models from
+:mod:`~cascade_srn.evaluation.comparison` (numpy), running them from :mod:`~cascade_srn.evaluation.evaluate` (torch).
+"""
+
+from cascade_srn.evaluation.analysis import Analysis, analyse
 from cascade_srn.evaluation.scores import (
     SYMMETRIC_POLICIES,
     TASKS,
@@ -9,5 +14,19 @@ from cascade_srn.evaluation.scores import (
     score,
     score_documents,
 )
+from cascade_srn.evaluation.sentences import SentenceAnalysis
+from cascade_srn.evaluation.spread import Spread
 
-__all__ = ["SYMMETRIC_POLICIES", "TASKS", "Counts", "Scores", "TaskScores", "score", "score_documents"]
+__all__ = [
+    "SYMMETRIC_POLICIES",
+    "TASKS",
+    "Analysis",
+    "Counts",
+    "Scores",
+    "SentenceAnalysis",
+    "Spread",
+    "TaskScores",
+    "analyse",
+    "score",
+    "score_documents",
+]

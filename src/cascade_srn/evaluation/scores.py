@@ -22,13 +22,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.evaluation.alignment import Pair, align, align_documents
+from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, relation_items, require_policy
+from cascade_srn.evaluation.tables import aligned
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Sentence, Span
+from cascade_srn.types import Document, Sentence
+
+__all__ = ["SYMMETRIC_POLICIES", "TASKS", "Counts", "Scores", "TaskScores", "score", "score_documents", "task_items"]
 
 TASKS = ("ner", "re_boundaries", "re_strict")
-SYMMETRIC_POLICIES = ("directed", "canonical", "doubled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +144,7 @@ class Scores:
             rows.append((f"{name}, macro", *(_percent(value) for value in macro), "", "", ""))
             if per_label:
                 rows += [_counts_row(f"{name}, label {label}", c) for label, c in task.per_label.items()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = []
-        for first, *rest in rows:
-            cells = [first.ljust(widths[0])]
-            cells += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return aligned(rows)
 
     def __str__(self) -> str:
         return self.table()
@@ -184,20 +180,17 @@ def score_documents(
 
 
 # What is compared: a label first, whatever the task, so that counting by label needs to know no task.
-_Item = tuple[object, ...]
+Item = tuple[object, ...]
 
 
 def _score(pairs: Iterable[Pair], schema: Schema, symmetric: str) -> Scores:
-    if symmetric not in SYMMETRIC_POLICIES:
-        raise ConfigError(
-            f"{symmetric!r} is no policy for symmetric relations. {did_you_mean(str(symmetric), SYMMETRIC_POLICIES)}"
-        )
+    require_policy(symmetric)
     # By task, then by label: how many in gold, in the predictions, in both.
     tallies = {task: (Counter[object](), Counter[object](), Counter[object]()) for task in TASKS}
     for where, gold, predicted in pairs:
         schema.check(gold, f"gold {where}")
         schema.check(predicted, f"predicted {where}")
-        gold_items, predicted_items = (_items(s, schema, symmetric) for s in (gold, predicted))
+        gold_items, predicted_items = (task_items(s, schema, symmetric) for s in (gold, predicted))
         for task, (n_gold, n_predicted, n_correct) in tallies.items():
             n_gold.update(item[0] for item in gold_items[task])
             n_predicted.update(item[0] for item in predicted_items[task])
@@ -214,32 +207,16 @@ def _score(pairs: Iterable[Pair], schema: Schema, symmetric: str) -> Scores:
     return Scores(symmetric, **results)
 
 
-def _items(sentence: Sentence, schema: Schema, symmetric: str) -> dict[str, set[_Item]]:
+def task_items(sentence: Sentence, schema: Schema, symmetric: str) -> dict[str, set[Item]]:
     """What a sentence contributes to each task."""
-    boundaries: set[_Item] = set()
-    strict: set[_Item] = set()
-    for triple in sentence.triples:
-        pairs = [(triple.head, triple.tail)]
-        if triple.label in schema.symmetric:
-            pairs = _without_direction(triple.head, triple.tail, symmetric)
-        for head, tail in pairs:
-            boundaries.add((triple.label, head.start, head.end, tail.start, tail.end))
-            strict.add((triple.label, head, tail))
+    relations = relation_items(sentence, schema, symmetric)
     return {
         "ner": {(entity.label, entity.start, entity.end) for entity in sentence.entities},
-        "re_boundaries": boundaries,
-        "re_strict": strict,
+        "re_boundaries": {
+            (item.label, item.head.start, item.head.end, item.tail.start, item.tail.end) for item in relations
+        },
+        "re_strict": set(relations),
     }
-
-
-def _without_direction(head: Span, tail: Span, symmetric: str) -> list[tuple[Span, Span]]:
-    """The directed pairs that a symmetric relation stands for under a policy."""
-    if symmetric == "doubled":
-        return [(head, tail), (tail, head)]
-    if symmetric == "canonical":
-        # Spans order by start, end, label: text order, and one order even for arguments that share words.
-        return [(min(head, tail), max(head, tail))]
-    return [(head, tail)]
 
 
 def _counts_row(name: str, counts: Counts) -> tuple[str, ...]:

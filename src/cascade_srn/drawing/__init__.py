@@ -1,0 +1,6 @@
+"""Sentences and documents drawn as HTML: entities as coloured bars under the words, relations as arcs above them."""
+
+from cascade_srn.drawing.labels import Labels, Mark, Marks
+from cascade_srn.drawing.render import draw_document, draw_page, draw_sentence, stylesheet
+
+__all__ = ["Labels", "Mark", "Marks", "draw_document", "draw_page", "draw_sentence", "stylesheet"]

@@ -1,0 +1,21 @@
+import pytest
+from tests.drawing.browser import start_browser
+from tests.evaluation.report.example import example
+
+from cascade_srn.evaluation.report import write_report
+
+
+@pytest.fixture(scope="module")
+def browser():
+    yield from start_browser()
+
+
+@pytest.fixture(scope="session")
+def analysis():
+    """As JSON would have it."""
+    return example().to_dict()
+
+
+@pytest.fixture(scope="session")
+def report_file(analysis, tmp_path_factory):
+    return write_report(analysis, tmp_path_factory.mktemp("report"))

@@ -1,0 +1,236 @@
+"""The report as a file: whole, safe, and made again from JSON."""
+
+import base64
+import hashlib
+import json
+import re
+
+import pytest
+from tests.drawing.markup import assert_no_network, read_markup
+from tests.evaluation.report.example import example
+
+from cascade_srn.errors import DataError
+from cascade_srn.evaluation.analysis import analyse
+from cascade_srn.evaluation.report import REPORT_NAME, render_report, write_report
+from cascade_srn.evaluation.report.facts import FactFinder
+from cascade_srn.evaluation.report.figures import percent
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+
+@pytest.fixture(scope="module")
+def html(report_file):
+    return report_file.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return read_markup(html)
+
+
+def section(page, name):
+    return next(one for one in page.all("section") if one.attributes["id"] == name)
+
+
+def rows(table):
+    return [[cell.text.strip() for cell in row.children if not isinstance(cell, str)] for row in table.all("tr")]
+
+
+def test_it_is_written_into_a_folder_that_need_not_be_there(tmp_path, analysis):
+    path = write_report(analysis, tmp_path / "new" / "folder")
+    assert path == tmp_path / "new" / "folder" / REPORT_NAME
+    assert path.name == "report.html"
+
+
+def test_it_can_be_made_again_from_the_json_of_the_analysis(html):
+    assert render_report(example()) == html
+    assert render_report(json.loads(json.dumps(example().to_dict()))) == html
+
+
+def test_another_version_of_the_analysis_is_refused(analysis, tmp_path):
+    with pytest.raises(
+        DataError, match="the analysis has the format version 99, this report is made of version 1; give"
+    ):
+        write_report(analysis | {"format_version": 99}, tmp_path)
+    with pytest.raises(DataError, match="the analysis has the format version None"):
+        write_report(["no analysis"], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_needs_nothing_from_outside_and_runs_only_its_own_script(html, page):
+    assert_no_network(html)
+    (script,) = page.all("script")
+    digest = base64.b64encode(hashlib.sha256(script.text.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html
+    assert not re.search(r"\son\w+=", html)
+
+
+def test_headlines_have_the_names_of_their_protocols(page, analysis):
+    cards = section(page, "scores").all("div", "card")
+    names = [
+        "ner, micro, end to end",
+        "re_boundaries, directed, micro, end to end",
+        "re_strict, directed, micro, end to end",
+    ]
+    for card, task, name in zip(cards, ("ner", "re_boundaries", "re_strict"), names, strict=True):
+        scores = analysis["scores"][task]
+        assert card.all("span", "protocol")[0].text == name
+        for average in ("micro", "macro"):
+            for figure in ("precision", "recall", "f1"):
+                assert percent(scores[average][figure]) in card.text
+        assert f"{scores['micro']['n_correct']} correct of {scores['micro']['n_predicted']} predicted" in card.text
+
+
+def test_the_head_tells_what_was_evaluated(page):
+    told = page.all("header")[0].text
+    assert "a model & more" in told
+    assert "54 sentences of 47 documents: 743 words, 128 entities, 71 relations" in told
+    assert "directed: (a, b) and (b, a) are two relations (partner-of)" in told
+
+
+def expected_row(name, counts):
+    figures = [percent(counts[figure]) for figure in ("f1", "precision", "recall")]
+    return [name, *figures, *(str(counts[f"n_{key}"]) for key in ("gold", "predicted", "correct"))]
+
+
+def test_tables_of_labels_and_triples(page, analysis):
+    tables = section(page, "labels").all("table")
+    for table, task in zip(tables, ("ner", "re_boundaries", "re_strict"), strict=False):
+        expected = [expected_row(label, counts) for label, counts in analysis["scores"][task]["per_label"].items()]
+        assert rows(table)[1:] == expected
+    groups = analysis["in_triples"]
+    assert rows(tables[3])[1:] == [
+        expected_row("in a relation", groups["in_triple"]),
+        expected_row("in no relation", groups["out_of_triple"]),
+    ]
+
+
+def test_kinds_of_errors_with_their_definitions(page, analysis):
+    tables = [t for t in section(page, "errors").all("table") if "errors" in t.classes]
+    for table, key in zip(tables, ("relation_errors", "entity_errors"), strict=True):
+        found = rows(table)[1:]
+        for row, kind in zip(found, analysis[key]["kinds"], strict=True):
+            assert kind["name"] in row[0]
+            assert kind["description"] in row[0]
+            assert row[1:] == [str(kind["n"]), percent(kind["share"])]
+
+
+def test_breakdowns(page, analysis):
+    tables = iter(section(page, "where").all("table"))
+    for breakdown in analysis["breakdowns"]:
+        for groups in breakdown["tasks"].values():
+            used = [group for group in groups if group["n_gold"] or group["n_predicted"]]
+            assert rows(next(tables))[1:] == [expected_row(group["group"], group) for group in used]
+    assert next(tables, None) is None
+
+
+def test_calibration_is_drawn_and_told(page, analysis):
+    plots = section(page, "calibration").all("figure", "plot")
+    for plot, key in zip(plots, ("entities", "relations"), strict=True):
+        used = [one for one in analysis["calibration"][key]["bins"] if one["n"]]
+        circles = plot.all("circle")
+        assert len(circles) == len(used)
+        # The picture's square is 220 wide from 38 on, and 220 high from 10 on.
+        assert [round((float(c.attributes["cx"]) - 38) / 220, 2) for c in circles] == pytest.approx(
+            [one["mean_score"] for one in used], abs=0.006
+        )
+        assert [1 - (float(c.attributes["cy"]) - 10) / 220 for c in circles] == pytest.approx(
+            [one["precision"] for one in used], abs=0.001
+        )
+        assert [row[1] for row in rows(plot.all("table")[0])[1:]] == [str(one["n"]) for one in used]
+
+
+def test_confusions(page, analysis):
+    tables = section(page, "confusion").all("table")
+    for table, key in zip(tables, ("entities", "relations"), strict=True):
+        confusion = analysis["confusion"][key]
+        assert rows(table)[0][1:] == confusion["predicted"]
+        expected = [[name, *map(str, row)] for name, row in zip(confusion["gold"], confusion["rows"], strict=True)]
+        assert rows(table)[1:] == expected
+
+
+def test_every_sentence_is_there_with_its_facts_and_drawings(page, analysis):
+    articles = section(page, "sentences").all("article")
+    finder = FactFinder.of(analysis)
+    for article, record in zip(articles, analysis["sentences"], strict=True):
+        assert article.attributes["data-facts"].split() == finder.facts(record)
+        assert article.attributes["data-text"] == " ".join(record["words"])
+        for figure, side in zip(article.all("figure", "sentence"), ("gold", "predicted"), strict=True):
+            assert [word.text for word in figure.all("span", "word")] == record["words"]
+            drawn = [bar for bar in figure.all("b", "bar") if "opens" in bar.classes]
+            assert len(drawn) == len(record[side]["entities"])
+            wrong = [bar for bar in drawn if "correct" not in bar.classes]
+            assert len(wrong) == sum(not entity["correct"] for entity in record[side]["entities"])
+        assert len(article.all("details")) == bool(record["n_errors"])
+        assert sum(len(d.all("li")) for d in article.all("details")) == record["n_errors"]
+
+
+def test_every_number_that_is_a_link_has_sentences_behind_it(page, analysis):
+    facts = [article.attributes["data-facts"].split() for article in page.all("article")]
+    links = [a for a in page.all("a") if a.attributes["href"].startswith("#show=")]
+    assert len(links) > 200
+    for link in links:
+        token = link.attributes["href"].removeprefix("#show=")
+        assert 1 <= sum(token in found for found in facts) <= int(link.text)
+        assert link.attributes["title"].startswith("Show the sentences: ")
+
+
+def test_every_link_within_the_page_leads_somewhere(page):
+    ids = {element.attributes.get("id") for element in page.all()}
+    for link in page.all("a"):
+        target = link.attributes["href"]
+        assert target.startswith("#show=") or target[1:] in ids
+
+
+def test_with_gold_entities_there_is_nothing_about_entities_alone():
+    html = render_report(example(entities="gold"))
+    assert_no_network(html)
+    page = read_markup(html)
+    assert "with gold entities" in page.all("h1")[0].text
+    assert len(section(page, "scores").all("div", "card")) == 2
+    assert "Entities in and out" not in html
+    assert "Entity errors" not in html
+    assert len(section(page, "confusion").all("table")) == 1
+    assert "end to end" not in page.text.replace(page.all("script")[0].text, "")
+
+
+@pytest.mark.parametrize("symmetric", ["canonical", "doubled"])
+def test_other_policies_are_named(symmetric):
+    page = read_markup(render_report(example(symmetric)))
+    assert f"re_strict, {symmetric}, micro, end to end" in section(page, "scores").text
+    assert f"{symmetric}: " in page.all("header")[0].text
+
+
+def test_nothing_of_the_data_becomes_markup():
+    evil = "<script>alert(1)</script>"
+    schema = Schema((evil, "\"'>T"), (f"{evil}r", "</noscript>"), frozenset({"</noscript>"}))
+    one, other = Span(0, 1, evil), Span(1, 2, "\"'>T")
+    words = [evil, "</noscript></article>", "&amp;"]
+    gold = Sentence.from_words(words, [one, other], [Triple(one, f"{evil}r", other)])
+    predicted = gold.annotated([one, Span(1, 2, evil, 0.5)], [Triple(one, "</noscript>", Span(1, 2, evil), 0.5)])
+    html = render_report(
+        analyse(
+            [Document.from_sentences([gold], id=evil)],
+            [Document.from_sentences([predicted], id=evil)],
+            schema=schema,
+            about={evil: evil},
+        ),
+        title=evil,
+    )
+    assert_no_network(html)
+    page = read_markup(html)
+    assert len(page.all("script")) == 1
+    assert len(page.all("article")) == 1
+    assert html.count("</noscript>") == len(page.all("noscript"))
+    assert page.all("article")[0].attributes["data-text"] == " ".join(words)
+    assert [word.text for word in page.all("figure", "sentence")[0].all("span", "word")] == words
+    assert page.all("title")[0].text == evil
+
+
+def test_nothing_predicted_and_nothing_annotated():
+    schema = Schema(("T",), ("r",))
+    empty = Document.from_words([["a", "b"]])
+    page = read_markup(render_report(analyse([empty], [empty], schema=schema)))
+    assert len(page.all("article")) == 1
+    assert not [one for one in page.all("section") if one.attributes["id"] == "calibration"]
+    assert not [a for a in page.all("a") if a.attributes["href"].startswith("#show=e")]

@@ -1,0 +1,37 @@
+"""Small saved models and a corpus for them, made once for all tests of the session."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from tests.small_models import SENTENCES, small_model, spread_probabilities
+
+from cascade_srn import Document, write_documents
+from cascade_srn.config import Thresholds
+
+# High enough that not everything is predicted, low enough that much is.
+THRESHOLDS = Thresholds(entity=0.5, subject=0.3, object=0.3)
+DOCUMENTS = [Document.from_sentences(SENTENCES[:2], id="first")] + [
+    Document.from_sentences([sentence], id=f"d{number}") for number, sentence in enumerate(SENTENCES[2:-1])
+]
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()  # removed when the interpreter ends
+
+
+@cache
+def saved_model(seed: int = 0, **settings) -> str:
+    """The folder of a model with random heads that find something, another thing for each seed."""
+    folder = Path(_folder().name) / f"seed-{seed}-{len(settings)}" / "best"
+    spread_probabilities(small_model(seed=seed, thresholds=THRESHOLDS, **settings), seed=seed).save(folder)
+    return str(folder)
+
+
+@cache
+def corpus() -> str:
+    """The file of the annotated documents."""
+    path = Path(_folder().name) / "corpus.jsonl"
+    write_documents(DOCUMENTS, path)
+    return str(path)

@@ -1,0 +1,171 @@
+"""Scores by group: which group things fall into, and that groups add up to the whole."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, sentences, some
+
+from cascade_srn.evaluation import Counts, score
+from cascade_srn.evaluation.breakdown import Bins, SeenTexts, break_down, distance_group, nesting
+from cascade_srn.evaluation.groups import count_groups
+from cascade_srn.evaluation.items import RelationItem
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+
+class TestBins:
+    BINS = Bins((1, 3, 4, 10))
+
+    def test_names(self):
+        assert self.BINS.names == ("1–2", "3", "4–9", "10+")
+
+    @pytest.mark.parametrize(
+        ("number", "name"),
+        [(0, "1–2"), (1, "1–2"), (2, "1–2"), (3, "3"), (4, "4–9"), (9, "4–9"), (10, "10+"), (99, "10+")],
+    )
+    def test_name_of(self, number, name):
+        assert self.BINS.name_of(number) == name
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "group"),
+    [
+        ((0, 1), (1, 2), "0"),
+        ((0, 1), (2, 3), "1–2"),
+        ((0, 1), (3, 4), "1–2"),
+        ((0, 2), (5, 9), "3–5"),
+        ((0, 1), (22, 23), "21+"),
+        ((0, 3), (2, 5), "sharing words"),
+        ((0, 5), (1, 2), "sharing words"),
+        ((0, 1), (0, 1), "sharing words"),
+    ],
+)
+def test_distances(one, other, group):
+    first, second = Span(*one, "A"), Span(*other, "B")
+    assert distance_group(first, second) == distance_group(second, first) == group
+
+
+class TestNesting:
+    OUTER, INNER, ACROSS, APART = Span(0, 4, "A"), Span(1, 3, "A"), Span(3, 6, "A"), Span(7, 8, "A")
+    SAME = Span(7, 8, "B")
+
+    @pytest.mark.parametrize(
+        ("span", "others", "expected"),
+        [
+            (OUTER, [INNER], "nested"),
+            (INNER, [OUTER], "nested"),
+            (APART, [SAME], "nested"),
+            (OUTER, [ACROSS], "crossing"),
+            (OUTER, [ACROSS, INNER], "nested"),
+            (APART, [OUTER, INNER], "flat"),
+            (APART, [], "flat"),
+            (Span(4, 5, "A"), [OUTER], "flat"),
+        ],
+    )
+    def test_by_hand(self, span, others, expected):
+        assert nesting(span, Sentence.from_words("abcdefgh", [span, *others])) == expected
+
+    def test_a_relation_is_what_the_more_entangled_argument_is(self):
+        triples = [Triple(self.APART, "Directed", self.INNER), Triple(self.APART, "Other", self.APART)]
+        gold = Sentence.from_words("abcdefgh", [self.OUTER, self.INNER, self.APART], triples)
+        found = broken_down([(gold, gold)])["nesting"].tasks
+        assert found["re_strict"] == {"nested": Counts(1, 1, 1), "crossing": Counts(), "flat": Counts(1, 1, 1)}
+        assert found["ner"] == {"nested": Counts(2, 2, 2), "crossing": Counts(), "flat": Counts(1, 1, 1)}
+
+
+class TestSeenTexts:
+    TRAIN = Document.from_sentences([Sentence.from_words(["Hidden", "Markov", "models"], [Span(0, 2, "A")])])
+    SENTENCE = Sentence.from_words(
+        ["hidden", "MARKOV", "hidden"], [Span(0, 2, "A"), Span(0, 2, "B"), Span(1, 2, "A"), Span(2, 3, "A")]
+    )
+
+    @pytest.mark.parametrize(
+        ("span", "expected"),
+        [
+            (Span(0, 2, "A"), "seen"),
+            (Span(0, 2, "B"), "seen as another type"),
+            (Span(1, 2, "A"), "unseen"),
+            (Span(0, 3, "A"), "unseen"),
+        ],
+    )
+    def test_entities(self, span, expected):
+        assert SeenTexts([self.TRAIN]).entity(span, self.SENTENCE) == expected
+
+    @pytest.mark.parametrize(
+        ("head", "tail", "expected"), [(0, 1, "both seen"), (0, 2, "one seen"), (3, 1, "one seen"), (2, 3, "none seen")]
+    )
+    def test_relations(self, head, tail, expected):
+        item = RelationItem("Directed", self.SENTENCE.entities[head], self.SENTENCE.entities[tail])
+        assert SeenTexts([self.TRAIN]).relation(item, self.SENTENCE) == expected
+
+    def test_only_with_training_data(self):
+        assert "entity_text" not in broken_down([])
+        assert "entity_text" in broken_down([], training_documents=[])
+
+
+def broken_down(pairs, **options):
+    return {found.name: found for found in break_down(aligned(pairs), schema=SCHEMA, **options)}
+
+
+def test_by_hand():
+    # 12 words; an entity of one word and one of two, with three words between them.
+    short, long, wrong = Span(0, 1, "A"), Span(4, 6, "A"), Span(9, 12, "B")
+    gold = Sentence.from_words([f"w{i}" for i in range(12)], [short, long], [Triple(short, "Directed", long)])
+    other = gold.annotated([short, wrong], [Triple(short, "Directed", wrong)])
+    found = broken_down([(gold, other)])
+    assert found["sentence_length"].tasks["ner"]["11–20"] == Counts(2, 2, 1)
+    assert found["sentence_length"].tasks["re_strict"]["11–20"] == Counts(1, 1, 0)
+    sizes = found["entity_length"].tasks
+    assert (sizes["ner"]["1"], sizes["ner"]["2"], sizes["ner"]["3"]) == (Counts(1, 1, 1), Counts(1), Counts(0, 1))
+    assert (sizes["re_strict"]["2"], sizes["re_strict"]["3"]) == (Counts(1), Counts(0, 1))
+    distances = found["argument_distance"].tasks
+    assert list(distances) == ["re_strict"]
+    assert (distances["re_strict"]["3–5"], distances["re_strict"]["6–10"]) == (Counts(1), Counts(0, 1))
+    record = found["argument_distance"].to_dict()
+    assert json.loads(json.dumps(record)) == record
+    assert [row["group"] for row in record["tasks"]["re_strict"]] == [
+        "sharing words", "0", "1–2", "3–5", "6–10", "11–20", "21+",
+    ]  # fmt: skip
+
+
+@some
+@given(any_pairs, policies, sentences())
+def test_the_groups_add_up_to_the_scores(pairs, symmetric, training):
+    whole = score([a for a, _ in pairs], [b for _, b in pairs], schema=SCHEMA, symmetric=symmetric)
+    found = broken_down(pairs, symmetric=symmetric, training_documents=[Document.from_sentences([training])])
+    assert list(found) == ["sentence_length", "entity_length", "argument_distance", "nesting", "entity_text"]
+    for breakdown in found.values():
+        for task, groups in breakdown.tasks.items():
+            assert sum(groups.values(), Counts()) == getattr(whole, task).counts
+
+
+def test_a_group_that_is_not_declared_is_a_defect():
+    gold = Sentence.from_words("ab", [Span(0, 1, "A")])
+    with pytest.raises(ValueError, match=r"groups that are not declared: \['x'\]"):
+        count_groups(
+            aligned([(gold, gold)]), groups=["y"], items=lambda s: set(s.entities), group_of=lambda item, sentence: "x"
+        )
+
+
+@some
+@given(any_pairs, st.data())
+def test_counting_equals_three_loops(pairs, data):
+    """Any way to group: gold by gold, correct by gold, wrong by the prediction."""
+    names = ["x", "y"]
+    chosen = {}
+
+    def group_of(item, sentence):
+        return chosen.setdefault((item, id(sentence)), data.draw(st.sampled_from(names)))
+
+    found = count_groups(aligned(pairs), groups=names, items=lambda s: set(s.entities), group_of=group_of)
+    expected = {name: [0, 0, 0] for name in names}
+    for gold, predicted in pairs:
+        for entity in gold.entities:
+            expected[group_of(entity, gold)][0] += 1
+        for entity in predicted.entities:
+            correct = entity in gold.entities
+            group = group_of(entity, gold if correct else predicted)
+            expected[group][1] += 1
+            expected[group][2] += correct
+    assert found == {name: Counts(*counts) for name, counts in expected.items()}

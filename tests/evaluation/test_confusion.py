@@ -1,0 +1,127 @@
+"""Which types are taken for which: by hand, and that the table's margins are the scores' counts."""
+
+import json
+
+import pytest
+from hypothesis import given
+from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, some
+
+from cascade_srn.evaluation import Counts, score
+from cascade_srn.evaluation.confusion import confuse_entities, confuse_relations
+from cascade_srn.types import Sentence, Span, Triple
+
+WORDS = "abcdefgh"
+
+
+def entity_cells(gold, predicted):
+    pair = (Sentence.from_words(WORDS, gold), Sentence.from_words(WORDS, predicted))
+    return dict(confuse_entities(aligned([pair]), schema=SCHEMA).cells)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "cells"),
+    [
+        ([Span(0, 1, "A")], [Span(0, 1, "A")], {("A", "A"): 1}),
+        ([Span(0, 1, "A")], [Span(0, 1, "B")], {("A", "B"): 1}),
+        ([Span(0, 1, "A")], [Span(0, 2, "A")], {("A", None): 1, (None, "A"): 1}),
+        ([Span(0, 1, "A"), Span(0, 1, "B")], [Span(0, 1, "B")], {("A", None): 1, ("B", "B"): 1}),
+        ([Span(0, 1, "A")], [Span(0, 1, "A"), Span(0, 1, "B")], {("A", "A"): 1, (None, "B"): 1}),
+    ],
+)
+def test_entities_by_hand(gold, predicted, cells):
+    assert entity_cells(gold, predicted) == cells
+
+
+ONE, TWO = Span(0, 1, "A"), Span(2, 3, "A")
+
+
+def relation_cells(gold, predicted, symmetric="directed", entities=(ONE, TWO)):
+    pair = tuple(Sentence.from_words(WORDS, entities, [Triple(*t) for t in side]) for side in (gold, predicted))
+    return dict(confuse_relations(aligned([pair]), schema=SCHEMA, symmetric=symmetric).cells)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "cells"),
+    [
+        ([(ONE, "Directed", TWO)], [(ONE, "Directed", TWO)], {("Directed", "Directed"): 1}),
+        ([(ONE, "Directed", TWO)], [(ONE, "Other", TWO)], {("Directed", "Other"): 1}),
+        ([(ONE, "Directed", TWO)], [(TWO, "Other", ONE)], {("Directed", None): 1, (None, "Other"): 1}),
+        (
+            [(ONE, "Directed", TWO), (ONE, "Other", TWO)],
+            [(ONE, "Other", TWO), (ONE, "Same", TWO)],
+            {("Directed", "Same"): 1, ("Other", "Other"): 1},
+        ),
+    ],
+)
+def test_relations_by_hand(gold, predicted, cells):
+    assert relation_cells(gold, predicted) == cells
+
+
+@pytest.mark.parametrize(
+    ("symmetric", "cells"),
+    [
+        ("directed", {("Directed", None): 1, (None, "Same"): 1}),
+        ("canonical", {("Directed", "Same"): 1}),
+        ("doubled", {("Directed", "Same"): 1, (None, "Same"): 1}),
+    ],
+)
+def test_a_symmetric_type_has_the_direction_that_the_policy_gives_it(symmetric, cells):
+    assert relation_cells([(TWO, "Directed", ONE)], [(ONE, "Same", TWO)], symmetric) == cells
+
+
+def test_the_entity_types_of_the_arguments_do_not_matter():
+    typed = Span(2, 3, "B")
+    entities = (ONE, TWO, typed)
+    assert relation_cells([(ONE, "Directed", TWO)], [(ONE, "Other", typed)], entities=entities) == {
+        ("Directed", "Other"): 1
+    }
+
+
+def test_to_dict():
+    record = confuse_entities(
+        aligned(
+            [
+                (
+                    Sentence.from_words(
+                        WORDS,
+                        [
+                            Span(0, 1, "A"),
+                        ],
+                    ),
+                    Sentence.from_words(WORDS, [Span(0, 1, "B"), TWO]),
+                )
+            ]
+        ),
+        schema=SCHEMA,
+    ).to_dict()
+    assert json.loads(json.dumps(record)) == record
+    assert record == {
+        "protocol": "ner",
+        "gold": ["A", "B", "none"],
+        "predicted": ["A", "B", "none"],
+        "rows": [[0, 1, 0], [0, 0, 0], [1, 0, 0]],
+    }
+
+
+@some
+@given(any_pairs, policies)
+def test_rows_add_up_to_gold_columns_to_predictions_and_the_diagonal_to_what_is_correct(pairs, symmetric):
+    whole = score([a for a, _ in pairs], [b for _, b in pairs], schema=SCHEMA, symmetric=symmetric)
+    tables = [
+        (confuse_entities(aligned(pairs), schema=SCHEMA), whole.ner),
+        (confuse_relations(aligned(pairs), schema=SCHEMA, symmetric=symmetric), whole.re_boundaries),
+    ]
+    for table, task in tables:
+        rows = table.to_dict()["rows"]
+        assert rows[-1][-1] == 0
+        for at, label in enumerate(table.labels):
+            margins = Counts(sum(rows[at]), sum(row[at] for row in rows), rows[at][at])
+            assert margins == task.per_label.get(label, Counts())
+
+
+@some
+@given(any_pairs)
+def test_perfect_predictions_are_on_the_diagonal(pairs):
+    perfect = aligned([(gold, gold) for gold, _ in pairs])
+    for table in (confuse_entities(perfect, schema=SCHEMA), confuse_relations(perfect, schema=SCHEMA)):
+        assert all(gold == predicted for gold, predicted in table.cells)

@@ -1,0 +1,29 @@
+"""docs/evaluation.md: its Python runs, and it names what there is."""
+
+import re
+from pathlib import Path
+
+from cascade_srn.cli import app
+from cascade_srn.evaluation.breakdown import ENTITY_TEXTS, NESTINGS
+from cascade_srn.evaluation.entity_errors import ENTITY_KINDS
+from cascade_srn.evaluation.relation_errors import RELATION_KINDS
+
+TEXT = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+
+
+def test_the_worked_example():
+    blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    assert sum(block.count("assert ") for block in blocks) >= 10
+    exec(compile("\n".join(blocks), "docs/evaluation.md", "exec"), {})
+
+
+def test_every_kind_and_group_is_explained():
+    for name in (*(kind.kind for kind in (*RELATION_KINDS, *ENTITY_KINDS)), *NESTINGS, *ENTITY_TEXTS):
+        assert f"`{name}`" in TEXT
+
+
+def test_every_option_is_explained_and_there_is_no_other():
+    (command,) = [c.callback for c in app.registered_commands if c.callback.__name__ == "evaluate"]
+    options = {f"--{name.replace('_', '-')}" for name in command.__annotations__} - {"--paths", "--return"}
+    table = "\n".join(line for line in TEXT.splitlines() if line.startswith("| `--"))
+    assert set(re.findall(r"--[a-z-]+", table)) == options
