@@ -108,7 +108,7 @@ class Reference:
         return words
 
     def passing(self, head, words_of, spans, n_wanted=None):
-        """Match probabilities of the spans (whose words, first, last) and labels whose three probabilities pass.
+        """Scores of the spans (whose words, first, last) and labels whose three probabilities pass: the weakest.
 
         Also the threshold. ``words_of`` holds the vectors of all words, by the first member of the spans.
         """
@@ -116,16 +116,15 @@ class Reference:
             key: tuple(logits.sigmoid() for logits in (head.start(words), head.end(words), dense_match(head, words)))
             for key, words in words_of.items()
         }
-        weakest, match_of = {}, {}
+        weakest = {}
         for key, first, last in spans:
             start, end, match = tables[key]
             for label in range(start.shape[1]):
                 values = start[first, label], end[last, label], match[first, last, label]
                 weakest[key, first, last, label] = min(value.item() for value in values)
-                match_of[key, first, last, label] = values[2].item()
         wanted = n_wanted or max(1, int(len(weakest) * self.share))
         threshold = gap_near(sorted(weakest.values(), reverse=True), wanted)
-        return threshold, {which: match_of[which] for which, value in weakest.items() if value >= threshold}
+        return threshold, {which: value for which, value in weakest.items() if value >= threshold}
 
     def surest(self, first, last, not_this):
         there = [e for e in self.entities if (e.start, e.end) == (first, last + 1)]

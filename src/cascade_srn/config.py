@@ -201,6 +201,19 @@ class Thresholds(Settings):
 
 
 @dataclass(frozen=True)
+class Temperatures(Settings):
+    """What logits are divided by before they become probabilities, by turn: above 1 where a model is too sure."""
+
+    entity: float = 1.0
+    subject: float = 1.0
+    object: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("entity", "subject", "object"):
+            require_range(f"the temperature {name}", getattr(self, name), 0.01, 100)
+
+
+@dataclass(frozen=True)
 class ModelSettings(Settings):
     """Everything that decides a model's shape and behaviour, stored with it.
 
@@ -218,6 +231,7 @@ class ModelSettings(Settings):
     joint: bool = True
     loss_weights: TurnWeights = field(default_factory=TurnWeights)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    temperatures: Temperatures = field(default_factory=Temperatures)
 
     def __post_init__(self) -> None:
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)

@@ -66,7 +66,14 @@ class Model:
     ) -> Predictor:
         """A predictor with this model's thresholds, or others."""
         chosen = self.settings.thresholds if thresholds is None else thresholds
-        return Predictor(self.cascade, self.collator, chosen, batch_words=batch_words, precision=precision)
+        return Predictor(
+            self.cascade,
+            self.collator,
+            chosen,
+            temperatures=self.settings.temperatures,
+            batch_words=batch_words,
+            precision=precision,
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, replacing a model that is there only when all is written."""

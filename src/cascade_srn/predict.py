@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade, words_at
-from cascade_srn.config import Thresholds, require_choice, require_range
+from cascade_srn.config import Temperatures, Thresholds, require_choice, require_range
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
@@ -29,6 +30,24 @@ class _Objects:
     span: Tensor
     label: Tensor
     score: Tensor
+
+
+class ScoredTriple(NamedTuple):
+    """A triple with the score of its subject as a subject and that of its object as an object of that subject.
+
+    The triple's own score is their product.
+    """
+
+    triple: Triple
+    subject: float
+    object: float
+
+
+class Found(NamedTuple):
+    """A sentence with what was found in it."""
+
+    sentence: Sentence
+    triples: Sequence[ScoredTriple] = ()
 
 
 # Turn 3 looks at this many (subject, entity) pairs at a time, which bounds its memory.
@@ -50,6 +69,7 @@ class Predictor:
         collator: Collator,
         thresholds: Thresholds,
         *,
+        temperatures: Temperatures | None = None,
         batch_words: int = 4096,
         precision: str = "auto",
     ) -> None:
@@ -58,6 +78,7 @@ class Predictor:
         self.cascade = cascade
         self.collator = collator
         self.thresholds = thresholds
+        self.temperatures = Temperatures() if temperatures is None else temperatures
         self.batch_words = batch_words
         self._warned = False
         self.half = precision == "bf16" or (precision == "auto" and self.device.type == "cuda")
@@ -73,13 +94,18 @@ class Predictor:
 
         With ``given_entities`` the entities of the sentences are taken as they are, and only turns 2 and 3 run.
         """
+        return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
+
+    @torch.inference_mode()
+    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
+        """What :meth:`predict` finds, and what the later turns made of it."""
         if self.cascade.training:
             raise RuntimeError("the model is in training mode; call eval() on it before predicting")
-        results = [example.sentence for example in examples]
-        for group in self._groups([len(sentence) for sentence in results]):
+        results = [Found(example.sentence) for example in examples]
+        for group in self._groups([len(found.sentence) for found in results]):
             members = [examples[i] for i in group]
-            for i, sentence in zip(group, self._within_memory(members, given_entities), strict=True):
-                results[i] = sentence
+            for i, found in zip(group, self._within_memory(members, given_entities), strict=True):
+                results[i] = found
         return results
 
     def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -88,7 +114,7 @@ class Predictor:
             for part in by_word_budget([lengths[i] for i in group], self.batch_words):
                 yield [group[i] for i in part]
 
-    def _within_memory(self, examples: Sequence[Example], given_entities: bool) -> list[Sentence]:
+    def _within_memory(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
         """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
         try:
             return self._predict_batch(examples, given_entities)
@@ -107,12 +133,12 @@ class Predictor:
             )
         middle = (len(examples) + 1) // 2
         parts = [part for part in (examples[:middle], examples[middle:]) if part]
-        return [sentence for part in parts for sentence in self._within_memory(part, given_entities)]
+        return [found for part in parts for found in self._within_memory(part, given_entities)]
 
-    def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Sentence]:
+    def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
         sentences = [example.sentence for example in examples]
         if not any(len(sentence) for sentence in sentences):
-            return [sentence.annotated((), ()) for sentence in sentences]
+            return [Found(sentence.annotated((), ())) for sentence in sentences]
         rows = [self.collator.plain(example) for example in examples]
         batch = self.collator.pieces.batch(rows).to(self.device)
         features = self.cascade.features(batch, half=self.half)
@@ -122,20 +148,24 @@ class Predictor:
         else:
             found, scores = self._turn1(features, batch.word_lengths)
             entities = self._entities(found, scores, len(sentences))
-        triples: list[list[Triple]] = [[] for _ in sentences]
+        triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.cascade.relations is not None and found.row.shape[0]:
             triples = self._relations(rows, features, entities, found)
-        return [s.annotated(e, t) for s, e, t in zip(sentences, entities, triples, strict=True)]
+        return [
+            Found(sentence.annotated(spans, [scored.triple for scored in there]), there)
+            for sentence, spans, there in zip(sentences, entities, triples, strict=True)
+        ]
 
     def _turn1(self, features: Tensor, lengths: Tensor) -> tuple[SpanLabels, Tensor]:
         """The entities of a batch, and their probabilities."""
-        head = self.cascade.entity_head
+        head, temperature = self.cascade.entity_head, self.temperatures.entity
         words = self.cascade.entity_inputs(features)
-        start, end = (logits.sigmoid() for logits in head.boundaries(words))
+        start, end = ((logits / temperature).sigmoid() for logits in head.boundaries(words))
         row, first, last, label = boundary_candidates(start, end, lengths, self.thresholds.entity)
-        match = head.match(words, Pairs(row, first, last)).sigmoid().gather(1, label[:, None])[:, 0]
-        kept = match >= self.thresholds.entity
-        return SpanLabels(row[kept], first[kept], last[kept], label[kept]), match[kept]
+        match = head.match(words, Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
+        score = least((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
+        kept = score >= self.thresholds.entity
+        return SpanLabels(row[kept], first[kept], last[kept], label[kept]), score[kept]
 
     def _entities(self, found: SpanLabels, scores: Tensor, n_sentences: int) -> list[list[Span]]:
         names = self.collator.schema.entity_types
@@ -147,7 +177,7 @@ class Predictor:
 
     def _relations(
         self, rows: list[Row], features: Tensor, entities: list[list[Span]], found: SpanLabels
-    ) -> list[list[Triple]]:
+    ) -> list[list[ScoredTriple]]:
         """Turns 2 and 3, given the entities: as Python objects where markers are made of them, and as tensors."""
         if self.collator.fusion.entities == "markers":
             marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
@@ -163,22 +193,21 @@ class Predictor:
             self.cascade.subject_inputs(words_at(features, row, edge), tag)
             for edge, tag in zip(edges, shown, strict=True)
         )
-        position, _, certainty = self._passing(head, first, last, self.thresholds.subject)
+        position, _, certainty = self._passing(head, first, last, self.thresholds.subject, self.temperatures.subject)
         subjects = spans[position]
         objects = self._turn3(rows, features, entities, tags, spans, subjects)
         return self._triples(entities, spans, subjects, certainty, objects)
 
     def _passing(
-        self, head: SpanExtractor, first: Tensor, last: Tensor, threshold: float
+        self, head: SpanExtractor, first: Tensor, last: Tensor, threshold: float, temperature: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Which spans pass start, end and match: position, label and match probability.
+        """Which spans pass start, end and match: position, label and score.
 
         Shapes: first, last (n_spans, width), the representations of their first and last words
         """
-        start, end, match = (logits.sigmoid() for logits in head.spans(first, last))
-        passed = (start >= threshold) & (end >= threshold) & (match >= threshold)
-        position, label = passed.nonzero(as_tuple=True)
-        return position, label, match[position, label]
+        score = least(*((logits / temperature).sigmoid() for logits in head.spans(first, last)))
+        position, label = (score >= threshold).nonzero(as_tuple=True)
+        return position, label, score[position, label]
 
     def _turn3(
         self,
@@ -200,7 +229,9 @@ class Predictor:
             for pairs in all_pairs.split(_PAIRS_AT_ONCE, dim=1):
                 query, span = pairs
                 first, last = object_words(query, span)
-                position, label, score = self._passing(head, first, last, self.thresholds.object)
+                position, label, score = self._passing(
+                    head, first, last, self.thresholds.object, self.temperatures.object
+                )
                 parts.append(_Objects(group[query[position]], span[position], label, score))
         if not parts:
             none = subjects.new_zeros(0)
@@ -234,20 +265,28 @@ class Predictor:
         subjects: Tensor,
         certainty: Tensor,
         objects: _Objects,
-    ) -> list[list[Triple]]:
-        """Triples between entities; a triple's score is the subject's probability times the object's."""
+    ) -> list[list[ScoredTriple]]:
+        """Triples between entities."""
         names = self.collator.schema.relation_types
-        triples: list[list[Triple]] = [[] for _ in entities]
+        triples: list[list[ScoredTriple]] = [[] for _ in entities]
         heads, tails = subjects[objects.query], spans[objects.span]
         columns = torch.cat((heads, tails[:, 1:], objects.label[:, None]), dim=1).tolist()
-        scores = (certainty[objects.query] * objects.score).tolist()
+        scores = torch.stack((certainty[objects.query], objects.score), dim=1).tolist()
         # By their words, so that a sentence in which very much passes is not searched anew for every triple.
         sharing: dict[tuple[int, int, int], list[Span]] = {}
         for row, spans_there in enumerate(entities):
             for span in spans_there:
                 sharing.setdefault((row, span.start, span.end), []).append(span)
-        for (row, first, last, start, end, label), score in zip(columns, scores, strict=True):
+        for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
             head = entity_at(sharing[row, first, last + 1], first, last + 1)
             tail = entity_at(sharing[row, start, end + 1], start, end + 1, not_this=head)
-            triples[row].append(Triple(head, names[label], tail, score))
+            triple = Triple(head, names[label], tail, subject * object_)
+            triples[row].append(ScoredTriple(triple, subject, object_))
         return [sorted(found) for found in triples]
+
+
+def least(first: Tensor, *others: Tensor) -> Tensor:
+    """The smallest, position by position: the score of a span, all three of whose probabilities have to pass."""
+    for other in others:
+        first = torch.minimum(first, other)
+    return first

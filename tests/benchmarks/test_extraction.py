@@ -36,7 +36,7 @@ def test_given_entities_are_all_subjects(preset, batching):
     extraction = Extraction(model, EXAMPLES, batching, thresholds=thresholds, given_entities=True)
     found = extraction()
     assert count(found).entities == count(SENTENCES).entities
-    assert extraction.n_subjects() == sum(len(candidate_subjects(s, "entities")) for s in SENTENCES)
+    assert extraction.n_subjects() == sum(len(candidate_subjects(s, s.entities, "entities")) for s in SENTENCES)
     assert extraction.n_words == sum(len(s) for s in SENTENCES)
     assert extraction.precision == "float32"
 

@@ -38,7 +38,7 @@ def test_what_is_written_is_read_as_the_same(path, tmp_path):
     again = tmp_path / "again.yaml"
     again.write_text(recipe.to_yaml(), encoding="utf-8")
     assert load_recipe(again) == recipe
-    assert yaml.safe_load(recipe.to_yaml())["training"]["batch_size"] == 8
+    assert yaml.safe_load(recipe.to_yaml())["training"]["batch_size"] == 16
 
 
 class TestOverrides:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import Extractor, read_documents
+from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data import write_documents
 from cascade_srn.data.examples import examples_of
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError, SchemaError
@@ -84,8 +86,13 @@ class TestFolder:
             line["dev"]["ner"] + line["dev"]["re_strict"] for line in finished.folder.read_log() if "dev" in line
         )
         model = Model.load(finished.folder.best)
-        scores = evaluate(model, examples_of(finished.corpus.dev))
+        dev = examples_of(finished.corpus.dev)
+        as_trained = replace(
+            model, settings=replace(model.settings, thresholds=Thresholds(), temperatures=Temperatures())
+        )
+        scores, calibrated = evaluate(as_trained, dev), evaluate(model, dev)
         assert scores.ner.counts.f1 + scores.re_strict.counts.f1 == best > 0.5
+        assert calibrated.ner.counts.f1 + calibrated.re_strict.counts.f1 >= best
         assert model.settings.encoder.name == "fresh"
         assert Extractor.from_pretrained(finished.folder.best).extract("Ada Berg leads Norlux.").text
 

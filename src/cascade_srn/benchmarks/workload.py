@@ -106,7 +106,7 @@ def train_briefly(model: Model, corpus: Corpus, n_steps: int, *, fresh: bool) ->
     documents = corpus.documents[: n_steps * batch_size]
     epochs = max(1, round(n_steps * batch_size / len(documents)))
     # What starts at random learns nothing at the rates for what is pretrained.
-    settings = TrainingSettings(epochs=epochs, batch_size=batch_size)
+    settings = TrainingSettings(epochs=epochs, batch_size=batch_size, precision="tf32")
     if fresh:
         settings = replace(settings, learning_rate=3e-3, encoder_learning_rate=1e-3)
     for _ in train(model, documents, settings=settings):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cascade_srn.calibrate import calibrate
 from cascade_srn.data.examples import examples_of
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.scores import Scores
@@ -121,8 +122,7 @@ class Run:
         """Score the best weights and write how it all went."""
         self.accelerator.wait_for_everyone()
         if self.is_main:
-            best = Model.load(self.folder.best)
-            best.cascade.to(self.device)
+            best = self._best()
             scores = {
                 split: _scores(best, documents).to_dict()
                 for split, documents in (("dev", self.corpus.dev), ("test", self.corpus.test))
@@ -136,6 +136,8 @@ class Run:
                 "recipe": self.recipe.to_dict(),
                 "seed": self.recipe.training.seed,
                 **scores,
+                "thresholds": best.settings.thresholds.to_dict(),
+                "temperatures": best.settings.temperatures.to_dict(),
                 "steps": standing.step,
                 "epochs": standing.epoch,
                 "best_step": next((line["step"] for line in reversed(log) if line.get("best")), standing.step),
@@ -147,6 +149,16 @@ class Run:
         for tracker in self.accelerator.trackers:
             tracker.finish()
         self.accelerator.wait_for_everyone()
+
+    def _best(self) -> Model:
+        """The best model, calibrated where it is to be."""
+        model = Model.load(self.folder.best)
+        model.cascade.to(self.device)
+        if self.recipe.training.calibrate and self.loop.dev:
+            model = calibrate(model, self.loop.dev)
+            with self.folder.writing():
+                model.save(self.folder.best)
+        return model
 
     def _draw(self, log: list[dict[str, Any]]) -> None:
         if can_draw():

@@ -32,7 +32,9 @@ class TrainingSettings(Settings):
     the steps; early on, when there is little to average, the average is shorter.
 
     **Evaluation.** The development documents are scored every ``evaluate_every`` epochs, every ``evaluate_steps``
-    steps, and at the end. With ``patience`` training ends after that many evaluations without a new best.
+    steps, and at the end. With ``patience`` training ends after that many evaluations without a new best. With
+    ``calibrate`` the best model gets the temperatures and thresholds that suit those documents
+    (:mod:`cascade_srn.calibrate`).
 
     **Turns 2 and 3.** ``candidates`` says whose objects the object turn learns: those of all gold "entities", or of
     gold "subjects" only (the paper's ablation). About a ``corruption`` share of the entities that these turns are
@@ -48,10 +50,10 @@ class TrainingSettings(Settings):
     """
 
     epochs: int = 30
-    batch_size: int = 8
+    batch_size: int = 16
     accumulation: int = 1
-    learning_rate: float = 5e-4
-    encoder_learning_rate: float = 3e-5
+    learning_rate: float = 1e-3
+    encoder_learning_rate: float = 5e-5
     layer_decay: float = 1.0
     warmup: float = 0.1
     schedule: str = "linear"
@@ -66,6 +68,7 @@ class TrainingSettings(Settings):
     evaluate_every: int | None = 1
     evaluate_steps: int | None = None
     patience: int | None = None
+    calibrate: bool = True
     seed: int = 0
     log_steps: int = 50
     save_every: int | None = 1
