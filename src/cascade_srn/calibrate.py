@@ -35,13 +35,12 @@ Flags = NDArray[np.bool_]
 def calibrate(model: Model, examples: Sequence[Example]) -> Model:
     """The model with the temperatures and thresholds that suit these sentences, which it was not trained on.
 
-    On few sentences they may not do better than the defaults, which then stay.
+    On few sentences they may not do better than those it has, which then stay.
     """
-    plain = _with(model, Thresholds(), Temperatures())
-    chosen = _entities_calibrated(plain, examples)
+    chosen = _entities_calibrated(_with(model, model.settings.thresholds, Temperatures()), examples)
     if model.cascade.relations is not None:
         chosen = _relations_calibrated(chosen, examples)
-    return chosen if _reached(chosen, examples) >= _reached(plain, examples) else plain
+    return chosen if _reached(chosen, examples) >= _reached(model, examples) else model
 
 
 def _reached(model: Model, examples: Sequence[Example]) -> float:

@@ -11,7 +11,7 @@ from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import Extractor, read_documents
-from cascade_srn.config import Temperatures, Thresholds
+from cascade_srn.config import Temperatures
 from cascade_srn.data import write_documents
 from cascade_srn.data.examples import examples_of
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError, SchemaError
@@ -87,10 +87,9 @@ class TestFolder:
         )
         model = Model.load(finished.folder.best)
         dev = examples_of(finished.corpus.dev)
-        as_trained = replace(
-            model, settings=replace(model.settings, thresholds=Thresholds(), temperatures=Temperatures())
-        )
-        scores, calibrated = evaluate(as_trained, dev), evaluate(model, dev)
+        thresholds = finished.recipe.model.thresholds
+        as_trained = replace(model.settings, thresholds=thresholds, temperatures=Temperatures())
+        scores, calibrated = evaluate(replace(model, settings=as_trained), dev), evaluate(model, dev)
         assert scores.ner.counts.f1 + scores.re_strict.counts.f1 == best > 0.5
         assert calibrated.ner.counts.f1 + calibrated.re_strict.counts.f1 >= best
         assert model.settings.encoder.name == "fresh"

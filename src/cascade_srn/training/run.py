@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from cascade_srn.calibrate import calibrate
@@ -155,7 +156,10 @@ class Run:
         model = Model.load(self.folder.best)
         model.cascade.to(self.device)
         if self.recipe.training.calibrate and self.loop.dev:
-            model = calibrate(model, self.loop.dev)
+            # From the recipe's own, whatever an interrupted run may have left.
+            given = self.recipe.model
+            as_given = replace(model.settings, thresholds=given.thresholds, temperatures=given.temperatures)
+            model = calibrate(replace(model, settings=as_given), self.loop.dev)
             with self.folder.writing():
                 model.save(self.folder.best)
         return model
