@@ -35,12 +35,15 @@ Flags = NDArray[np.bool_]
 def calibrate(model: Model, examples: Sequence[Example]) -> Model:
     """The model with the temperatures and thresholds that suit these sentences, which it was not trained on.
 
-    On few sentences they may not do better than those it has, which then stay.
+    On few sentences what suits one turn may not suit the next: of the settings with and without those of turn 1, and
+    with and without those of the later turns, the ones that do best on these sentences are kept.
     """
-    chosen = _entities_calibrated(_with(model, model.settings.thresholds, Temperatures()), examples)
+    untouched = _with(model, model.settings.thresholds, Temperatures())
+    choices = [model, untouched, _entities_calibrated(untouched, examples)]
     if model.cascade.relations is not None:
-        chosen = _relations_calibrated(chosen, examples)
-    return chosen if _reached(chosen, examples) >= _reached(model, examples) else model
+        choices += [_relations_calibrated(choice, examples) for choice in choices[1:]]
+    # Of equals the last one, which most has been chosen for.
+    return max(reversed(choices), key=lambda choice: _reached(choice, examples))
 
 
 def _reached(model: Model, examples: Sequence[Example]) -> float:

@@ -52,7 +52,7 @@ def slow_loss(logits, spans, lengths, weights, n_sentences):
 
 def random_logits(lengths, n_words, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    pairs = pairs_within(torch.tensor(lengths), n_words)
+    pairs = pairs_within(torch.tensor(lengths))
     shape = (len(lengths), n_words, N_LABELS)
     start, end = (torch.randn(shape, generator=generator) * 2 for _ in range(2))
     return SpanLogits(start, end, torch.randn(len(pairs), N_LABELS, generator=generator) * 2)
@@ -91,7 +91,7 @@ def test_padding_has_no_loss_and_no_gradient():
     head = SpanExtractor(6, N_LABELS, matcher=LinearMatcher(6, N_LABELS))
     words = torch.randn(4, 4, 6)
     longer = torch.cat((words, torch.full((4, 3, 6), 9.0)), dim=1).requires_grad_()
-    pairs = pairs_within(torch.tensor(LENGTHS), 4)
+    pairs = pairs_within(torch.tensor(LENGTHS))
     losses = [loss_of(head(w, pairs), SPANS, LENGTHS, LossWeights(), 4) for w in (words, longer)]
     torch.testing.assert_close(losses[0], losses[1])
     losses[1].backward()
@@ -103,7 +103,7 @@ def test_padding_has_no_loss_and_no_gradient():
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5))
 def test_pair_positions_are_the_order_of_the_pairs(lengths):
     lengths = torch.tensor(lengths)
-    pairs = pairs_within(lengths, int(lengths.max()))
+    pairs = pairs_within(lengths)
     labels = SpanLabels(pairs.row, pairs.start, pairs.last, torch.zeros_like(pairs.row))
     assert pair_positions(labels, lengths).tolist() == list(range(len(pairs)))
     backwards = SpanLabels(*(column.flip(0) for column in (pairs.row, pairs.start, pairs.last, labels.label)))

@@ -33,7 +33,7 @@ def test_pairs_are_all_starts_with_all_ends_from_there(lengths, padding):
         for start in range(length)
         for last in range(start, length)
     ]
-    pairs = pairs_within(torch.tensor(lengths, dtype=torch.long), n_words)
+    pairs = pairs_within(torch.tensor(lengths, dtype=torch.long))
     assert triples(pairs) == expected
     assert len(pairs) == len(expected)
     assert triples(pairs[1:3]) == expected[1:3]
@@ -42,7 +42,7 @@ def test_pairs_are_all_starts_with_all_ends_from_there(lengths, padding):
 @pytest.mark.parametrize("training", [False, True])
 def test_logits_equal_the_dense_reference(head, training):
     head.train(training)
-    words, pairs = torch.randn(3, 5, WIDTH), pairs_within(torch.tensor([5, 1, 3]), 5)
+    words, pairs = torch.randn(3, 5, WIDTH), pairs_within(torch.tensor([5, 1, 3]))
     logits = head(words, pairs)
     torch.testing.assert_close(logits.start, words @ head.start.weight.T + head.start.bias)
     torch.testing.assert_close(logits.end, words @ head.end.weight.T + head.end.bias)
@@ -69,7 +69,7 @@ def test_the_linear_matcher_is_equation_13():
     # One weight matrix over [h_i; h_j]: the two layers are its halves.
     weight = torch.cat((matcher.start.weight, matcher.last.weight), dim=1)
     words = torch.randn(1, 4, WIDTH)
-    pairs = pairs_within(torch.tensor([4]), 4)
+    pairs = pairs_within(torch.tensor([4]))
     expected = [weight @ torch.cat((words[0, i], words[0, j])) + matcher.start.bias for _, i, j in triples(pairs)]
     torch.testing.assert_close(matcher(words, pairs), torch.stack(expected))
 
@@ -93,7 +93,7 @@ def test_only_the_linear_matcher_is_additive(head):
 @pytest.mark.parametrize("at_once", [1, 4, 15, 22])
 def test_prediction_in_parts_equals_prediction_at_once(head, monkeypatch, at_once):
     words = torch.randn(3, 5, WIDTH)
-    pairs = pairs_within(torch.tensor([5, 1, 3]), 5)
+    pairs = pairs_within(torch.tensor([5, 1, 3]))
     whole = head.match(words, pairs)
     monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE", at_once)
     torch.testing.assert_close(head.match(words, pairs), whole)
@@ -104,7 +104,7 @@ def test_prediction_never_looks_at_more_pairs_at_once_than_the_bound(monkeypatch
     sizes = []
     monkeypatch.setattr(matcher.norm, "forward", lambda joined: sizes.append(len(joined)) or joined)
     monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE", 10)
-    pairs = pairs_within(torch.tensor([6]), 6)
+    pairs = pairs_within(torch.tensor([6]))
     matcher(torch.randn(1, 6, WIDTH), pairs)
     assert sizes == [10, 10, 1]
     sizes.clear()
@@ -116,12 +116,12 @@ def test_no_pairs_give_no_scores(head):
     words = torch.randn(2, 4, WIDTH)
     none = torch.zeros(0, dtype=torch.long)
     assert head.match(words, Pairs(none, none, none)).shape == (0, N_LABELS)
-    logits = head(torch.zeros(2, 0, WIDTH), pairs_within(torch.tensor([0, 0]), 0))
+    logits = head(torch.zeros(2, 0, WIDTH), pairs_within(torch.tensor([0, 0])))
     assert (logits.start.shape, logits.match.shape) == ((2, 0, N_LABELS), (0, N_LABELS))
 
 
 def test_padding_does_not_reach_the_words(head):
-    words, pairs = torch.randn(2, 4, WIDTH), pairs_within(torch.tensor([4, 2]), 4)
+    words, pairs = torch.randn(2, 4, WIDTH), pairs_within(torch.tensor([4, 2]))
     longer = torch.cat((words, torch.full((2, 3, WIDTH), 50.0)), dim=1)
     longer[1, 2:] = -50.0
     plain, padded = head(words, pairs), head(longer, pairs)
@@ -133,23 +133,23 @@ def test_padding_does_not_reach_the_words(head):
 def test_untrained_probabilities_start_at_the_priors(head):
     assert (BOUNDARY_PRIOR, MATCH_PRIOR) == (0.02, 0.002)
     silent = torch.zeros(1, 3, WIDTH)
-    logits = head(silent, pairs_within(torch.tensor([3]), 3))
+    logits = head(silent, pairs_within(torch.tensor([3])))
     torch.testing.assert_close(logits.start.sigmoid(), torch.full_like(logits.start, BOUNDARY_PRIOR))
     torch.testing.assert_close(logits.end.sigmoid(), torch.full_like(logits.end, BOUNDARY_PRIOR))
     words = torch.randn(4, 20, WIDTH)
-    logits = head(words, pairs_within(torch.tensor([20] * 4), 20))
+    logits = head(words, pairs_within(torch.tensor([20] * 4)))
     for found, prior in ((logits.start, BOUNDARY_PRIOR), (logits.end, BOUNDARY_PRIOR), (logits.match, MATCH_PRIOR)):
         assert prior / 2 < found.sigmoid().median().item() < prior * 2
     if isinstance(head.matcher, LinearMatcher):
         torch.testing.assert_close(
-            head(silent, pairs_within(torch.tensor([3]), 3)).match.sigmoid(), torch.full((6, N_LABELS), MATCH_PRIOR)
+            head(silent, pairs_within(torch.tensor([3]))).match.sigmoid(), torch.full((6, N_LABELS), MATCH_PRIOR)
         )
 
 
 def test_dropout_is_for_training_alone():
     torch.manual_seed(0)
     head = SpanExtractor(WIDTH, N_LABELS, matcher=MATCHERS["mlp"](), dropout=0.5)
-    words, pairs = torch.randn(1, 5, WIDTH), pairs_within(torch.tensor([5]), 5)
+    words, pairs = torch.randn(1, 5, WIDTH), pairs_within(torch.tensor([5]))
     assert not torch.equal(head.train()(words, pairs).start, head(words, pairs).start)
     assert torch.equal(head.eval()(words, pairs).start, head(words, pairs).start)
     torch.testing.assert_close(head(words, pairs).start, head.boundaries(words)[0])

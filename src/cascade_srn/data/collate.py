@@ -74,8 +74,8 @@ class Collator:
         entities = self.entity_labels([sentence.entities for sentence in sentences])
         subjects = _labels((i, start, end, 0) for i, s in enumerate(sentences) for start, end in gold_subjects(s))
         objects = self._object_labels(sentences, asked)
-        pairs, place = sampled_pairs(lengths, n_words, (entities, subjects), negatives)
-        query_pairs, query_place = sampled_pairs(asked_lengths, n_words, (objects,), negatives)
+        pairs, place = sampled_pairs(lengths, (entities, subjects), negatives)
+        query_pairs, query_place = sampled_pairs(asked_lengths, (objects,), negatives)
         return CascadeBatch(
             rows=self.pieces.batch(rows),
             lengths=lengths,
@@ -154,16 +154,14 @@ def candidate_subjects(sentence: Sentence, given: Sequence[Span], candidates: st
     return sorted({(entity.start, entity.end) for entity in given})
 
 
-def sampled_pairs(
-    lengths: Tensor, n_words: int, wanted: Sequence[SpanLabels], share: float
-) -> tuple[Pairs, Tensor | None]:
+def sampled_pairs(lengths: Tensor, wanted: Sequence[SpanLabels], share: float) -> tuple[Pairs, Tensor | None]:
     """Pairs of words to learn from: all that are wanted, and a share of the others.
 
     Shapes:
         lengths: (n_rows,)
         returns: the pairs, and the place of each pair of ``pairs_within`` among them, None where all are
     """
-    pairs = pairs_within(lengths, n_words)
+    pairs = pairs_within(lengths)
     if share == 1:
         return pairs, None
     keep = torch.rand(len(pairs)) < share

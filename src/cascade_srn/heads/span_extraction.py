@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
-
-from cascade_srn.encoder.sequence import padding_mask
 
 # What share of words starts (or ends) a span of a given label, and what share of word pairs is one: the output
 # biases start there, or the first epochs are spent on learning that almost everything is "no".
@@ -49,15 +50,29 @@ class SpanLogits:
     match: Tensor
 
 
-def pairs_within(lengths: Tensor, n_words: int) -> Pairs:
+def pairs_within(lengths: Tensor) -> Pairs:
     """All pairs of words of the same row in which the start does not come after the last word.
 
     Deviation: the paper sums its matching loss over all n² pairs. A pair whose start comes after its end is
     never decoded, so those cells are neither computed nor learned.
+
+    Shapes:
+        lengths: (n_rows,)
     """
-    real = padding_mask(lengths, n_words)
-    row, start, last = (real[:, :, None] & real[:, None, :]).triu().nonzero(as_tuple=True)
-    return Pairs(row, start, last)
+    triangles = [_triangle(n) if n <= _SHORT else np.triu_indices(n) for n in lengths.tolist()]
+    none = np.zeros(0, dtype=np.int64)
+    row = np.repeat(np.arange(len(triangles)), [len(starts) for starts, _ in triangles])
+    start, last = (np.concatenate([none, *(triangle[i] for triangle in triangles)]) for i in (0, 1))
+    return Pairs(torch.from_numpy(row), torch.from_numpy(start), torch.from_numpy(last))
+
+
+# Sentences up to this length have their pairs remembered.
+_SHORT = 128
+
+
+@lru_cache(maxsize=_SHORT)
+def _triangle(n_words: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return np.triu_indices(n_words)
 
 
 class SpanExtractor(nn.Module):
