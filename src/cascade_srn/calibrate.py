@@ -23,8 +23,8 @@ from cascade_srn.model import Model
 # What scores less than this is not looked at.
 FLOOR = 0.02
 THRESHOLDS = np.round(np.arange(0.05, 0.91, 0.05), 2)
-# From four times as sure to four times less.
-TEMPERATURES = np.geomspace(0.25, 4, 81)
+# From four times as sure to sixteen times less: models that have seen their sentences often are far too sure.
+TEMPERATURES = np.geomspace(0.25, 16, 121)
 # With fewer examples of right or of wrong ones a turn is left as it is.
 FEWEST = 10
 
