@@ -12,6 +12,7 @@ from cascade_srn.config import Thresholds, require_choice
 from cascade_srn.data.alignment import WordMap
 from cascade_srn.data.examples import examples_of
 from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.memory import give_back_freed
 from cascade_srn.model import Model
 from cascade_srn.predict import PRECISIONS
 from cascade_srn.schema import Schema
@@ -79,6 +80,7 @@ class Extractor:
         documents = (self._document(text) for text in texts)
         while part := _words_worth(documents, 16 * batch_words):
             yield from self.predict(part, batch_words=batch_words, thresholds=thresholds)
+            give_back_freed()
 
     def relations(
         self, text: str | Document, entities: Sequence[Entity], *, thresholds: Thresholds | None = None

@@ -51,7 +51,7 @@ class Found(NamedTuple):
 
 
 # Turn 3 looks at this many (subject, entity) pairs at a time, which bounds its memory.
-_PAIRS_AT_ONCE = 1 << 15
+_PAIRS_AT_ONCE = 1 << 13
 
 PRECISIONS = ("auto", "float32", "bf16")
 

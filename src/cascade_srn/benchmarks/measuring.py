@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from cascade_srn.errors import ConfigError
+from cascade_srn.memory import give_back_freed
 
 PERCENTILES = (50, 95, 99)
 
@@ -131,6 +133,9 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> Memory:
         function()
         synchronise(device)
         return Memory(torch.cuda.max_memory_allocated(device), before, "gpu allocated")
+    # What earlier runs have freed is not this one's.
+    gc.collect()
+    give_back_freed()
     was_reset = _reset_resident_peak()
     before = _resident_peak()
     function()
