@@ -30,6 +30,10 @@ class ModelError(CascadeError):
     """A model folder that is missing, incomplete, or made for something else."""
 
 
+class TrainingError(CascadeError):
+    """A run among several that did not end well."""
+
+
 def did_you_mean(received: str, known: Iterable[str]) -> str:
     """A sentence that names the closest known name, or all of them when none is close."""
     names = sorted(known)

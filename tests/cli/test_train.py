@@ -116,3 +116,31 @@ print([n for n in ("torch", "transformers", "numpy", "accelerate") if n in sys.m
 def test_as_a_module(module):
     shown = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
     assert shown.stdout.startswith("cascade-srn ")
+
+
+def test_seeds_side_by_side_are_those_one_after_the_other(recipe, tmp_path, capsys):
+    assert run("train", recipe, "--seeds", 2, f"output={tmp_path / 'run-a'}", "--device", "cpu") == 0
+    one_by_one = capsys.readouterr().out
+    assert run("train", recipe, "--seeds", 2, "--jobs", 2, f"output={tmp_path / 'run-b'}", "--device", "cpu") == 0
+    at_once = capsys.readouterr().out
+    assert "2 runs, 2 at a time" in at_once
+    assert one_by_one[one_by_one.index("┏") :].replace("run-a", "run-b") == at_once[at_once.index("┏") :]
+    written = [json.loads((tmp_path / f"run-{k}" / "seeds.json").read_text(encoding="utf-8")) for k in "ab"]
+    assert written[0]["dev"] == written[1]["dev"]
+    assert "epoch 3/3" in (tmp_path / "run-b" / "seed-1.log").read_text(encoding="utf-8")
+    # Those that are finished are left out.
+    assert run("train", recipe, "--seeds", 2, "--jobs", 2, f"output={tmp_path / 'run-b'}", "--resume") == 0
+    assert "0 runs" in capsys.readouterr().out
+
+
+def test_seeds_that_fail_side_by_side_say_why(recipe, tmp_path, capsys):
+    given = "train", recipe, "--seeds", 2, "--jobs", 2, "--device", "cpu"
+    assert run(*given, f"model.encoder.name={tmp_path / 'nowhere'}", "fresh=null") == 2
+    told = capsys.readouterr().err
+    assert told.startswith("Error: 2 of 2 runs failed, seed-")
+    assert "with exit code 2 (Error: there is no tokenizer in" in told
+    assert told.endswith("); mend that and go on with --resume\n")
+
+
+def test_jobs_are_for_seeds(recipe, capsys):
+    assert "--jobs 3 was given without --seeds" in _failure(capsys, "train", recipe, "--jobs", 3)

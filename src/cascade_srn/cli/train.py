@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cascade_srn.errors import ConfigError, TrainingError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,6 +28,9 @@ def train(
     seeds: Annotated[
         int | None, typer.Option(metavar="N", help="Train with the seeds 0 to N-1, and end with mean and deviation.")
     ] = None,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", help="With --seeds: so many at once, each in a process of its own.", min=1)
+    ] = 1,
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
     ] = "auto",
@@ -39,12 +44,19 @@ def train(
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.start import end_processes, make_accelerator
 
+    if jobs > 1 and seeds is None:
+        raise ConfigError(f"--jobs {jobs} was given without --seeds; there is one run only: give --seeds as well")
     chosen = load_recipe(recipe, overrides or [])
     processes = make_accelerator(device)
     console = console_for(is_main=processes.is_main_process)
     if seeds is None:
         summaries: Sequence[Summary] = [_run(chosen, console, resume=resume, overwrite=overwrite, device=device)]
         where = f"{chosen.output}/best"
+    elif jobs > 1:
+        given = ["train", str(recipe), *(overrides or [])]
+        given += ["--device", device, *["--resume"] * resume, *["--overwrite"] * overwrite]
+        summaries = _run_side_by_side(chosen, seeds, jobs, given, console, resume=resume, overwrite=overwrite)
+        where = f"{chosen.output}/seed-N/best"
     else:
         summaries = _run_seeds(chosen, seeds, console, resume=resume, overwrite=overwrite, device=device)
         where = f"{chosen.output}/seed-N/best"
@@ -87,4 +99,34 @@ def _run_seeds(
     for each in series.to_run():
         console.print(f"Seed {each.training.seed}:", highlight=False)
         _run(each, console, resume=resume, overwrite=overwrite, device=device)
+    return series.finish()
+
+
+def _run_side_by_side(
+    recipe: Recipe, n_seeds: int, n_jobs: int, command: list[str], console: Console, *, resume: bool, overwrite: bool
+) -> Sequence[Summary]:
+    """The same as :func:`_run_seeds`, several at once; what one cannot do does not stop the others."""
+    from cascade_srn.training.seeds import Seeds
+    from cascade_srn.training.side_by_side import side_by_side
+    from cascade_srn.training.start import make_accelerator
+
+    processes = make_accelerator("cpu")
+    if processes.num_processes > 1:
+        raise ConfigError("--jobs starts processes of its own; leave accelerate launch out, or --jobs")
+    series = Seeds(recipe, n_seeds, processes=processes, resume=resume, overwrite=overwrite)
+    commands = {
+        f"seed-{each.training.seed}": [*command, f"training.seed={each.training.seed}", f"output={each.output}"]
+        for each in series.to_run()
+    }
+    console.print(f"{len(commands)} runs, {n_jobs} at a time; their logs are {recipe.output}/seed-N.log")
+    failed = []
+    for ended in side_by_side(commands, n_jobs, Path(recipe.output)):
+        console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s", highlight=False)
+        failed += [ended] if ended.code else []
+    if failed:
+        first = failed[0]
+        raise TrainingError(
+            f"{len(failed)} of {len(commands)} runs failed, {first.name} with exit code {first.code} "
+            f"({first.last_words}); mend that and go on with --resume"
+        )
     return series.finish()
