@@ -70,6 +70,9 @@ def test_dropout_reaches_the_network_and_the_heads():
     cascade = small_model("swift", dropout=0.3).cascade
     assert cascade.dropout.p == cascade.entity_head.dropout.p == cascade.relations.object_head.dropout.p == 0.3
     assert small_model("swift").cascade.dropout.p == 0.0
+    apart = small_model("swift", dropout=0.1, head_dropout=0.4).cascade
+    assert apart.dropout.p == 0.1
+    assert apart.entity_head.dropout.p == apart.relations.subject_head.dropout.p == 0.4
 
 
 def test_the_seed_decides_the_weights():

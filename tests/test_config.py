@@ -11,6 +11,7 @@ from cascade_srn.config import (
     FusionSettings,
     LossWeights,
     ModelSettings,
+    Temperatures,
     Thresholds,
     TurnWeights,
     preset_axes,
@@ -171,6 +172,8 @@ def test_fusions_that_are_none_are_refused(given, message):
         (lambda: _model(hidden_width=0), r"hidden_width is 0; give a number at least 1"),
         (lambda: _model(matcher_width=0), r"matcher_width is 0; give a number at least 1"),
         (lambda: _model(dropout=1.0), r"dropout is 1\.0; give a number from 0 to 0\.99"),
+        (lambda: Temperatures(subject=0), r"the temperature subject is 0; give a number from 0\.01 to 100"),
+        (lambda: _model(head_dropout=-0.1), r"head_dropout is -0\.1; give a number from 0 to 0\.99"),
         (lambda: _model(dropout=-0.1), r"dropout is -0\.1; give a number from 0 to 0\.99"),
     ],
 )

@@ -65,4 +65,5 @@ def _span_extractor(settings: ModelSettings, width: int, n_labels: int) -> SpanE
         matcher = LinearMatcher(width, n_labels)
     else:
         matcher = MlpMatcher(width, n_labels, hidden_width=settings.matcher_width)
-    return SpanExtractor(width, n_labels, matcher=matcher, dropout=settings.dropout)
+    dropout = settings.dropout if settings.head_dropout is None else settings.head_dropout
+    return SpanExtractor(width, n_labels, matcher=matcher, dropout=dropout)

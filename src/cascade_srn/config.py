@@ -217,7 +217,9 @@ class Temperatures(Settings):
 class ModelSettings(Settings):
     """Everything that decides a model's shape and behaviour, stored with it.
 
-    ``joint=False`` is the paper's independent entity model: turn 1 alone, no relations.
+    ``joint=False`` is the paper's independent entity model: turn 1 alone, no relations. ``dropout`` is that of the
+    words' vectors before the sequence encoder, ``head_dropout`` that of its representations before the heads (None:
+    the same).
     """
 
     encoder: EncoderSettings
@@ -228,6 +230,7 @@ class ModelSettings(Settings):
     matcher: str = "mlp"
     matcher_width: int = 128
     dropout: float = 0.1
+    head_dropout: float | None = None
     joint: bool = True
     loss_weights: TurnWeights = field(default_factory=TurnWeights)
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -240,3 +243,5 @@ class ModelSettings(Settings):
         require_range("hidden_width", self.hidden_width, 1)
         require_range("matcher_width", self.matcher_width, 1)
         require_range("dropout", self.dropout, 0, 0.99)
+        if self.head_dropout is not None:
+            require_range("head_dropout", self.head_dropout, 0, 0.99)
