@@ -14,6 +14,7 @@ from cascade_srn.calibrate import (
     enough,
     fit_temperature,
     tempered,
+    thresholds_by_label,
 )
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
@@ -77,6 +78,19 @@ def test_a_lucky_peak_is_not_chosen() -> None:
     assert 0.18 < found <= 0.3
 
 
+def test_labels_get_thresholds_of_their_own_where_there_is_enough_of_them() -> None:
+    random = np.random.default_rng(3)
+    labels = ["shy"] * 400 + ["bold"] * 400 + ["rare"] * 12
+    correct = random.random(812) < 0.5
+    # One label's right ones score about 0.3, the other's about 0.8.
+    middle = np.where(np.array(labels) == "shy", 0.2, 0.7)
+    scores = np.clip(middle + np.where(correct, 0.12, -0.12) + random.normal(0, 0.03, 812), 0, 1)
+    found = thresholds_by_label(scores, correct, labels, int(correct.sum()), 0.5)
+    assert set(found) == {"shy", "bold"}
+    assert 0.15 <= found["shy"] <= 0.25
+    assert 0.65 <= found["bold"] <= 0.75
+
+
 def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
     """Sentences whose gold annotation is what the model finds with other thresholds than its own."""
     given = list(examples(SENTENCES)) * 6
@@ -101,11 +115,13 @@ def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
     assert found.settings.thresholds != model.settings.thresholds
 
 
-def test_twice_is_the_same_as_once() -> None:
+@pytest.mark.parametrize("by_label", [False, True])
+def test_twice_is_the_same_as_once(by_label: bool) -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, Thresholds(0.3, 0.2, 0.25))
-    once = calibrate(model, gold)
-    twice = calibrate(once, gold)
+    once = calibrate(model, gold, by_label=by_label)
+    twice = calibrate(once, gold, by_label=by_label)
+    assert bool(once.settings.thresholds.entity_types) == by_label
     assert twice.settings == once.settings
     assert once.cascade is model.cascade
 

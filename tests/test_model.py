@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.small_models import small_model
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 
 from cascade_srn.config import PRESETS, ModelSettings
@@ -183,3 +184,9 @@ class TestRefusals:
         self._edit(folder, lambda config: config["encoder"].update(model_type="nonesuch"))
         with pytest.raises(ModelError, match="model type 'nonesuch'"):
             Model.load(folder)
+
+
+def test_a_run_in_place_of_its_model_is_told_apart(tmp_path):
+    small_model("swift").save(tmp_path / "run" / "best")
+    with pytest.raises(ModelError, match=r"there is no model in .*run'.*; give '.*best', the best model of that run"):
+        Model.load(tmp_path / "run")

@@ -388,3 +388,31 @@ def test_turn_3_in_parts_equals_turn_3_at_once(preset, monkeypatch):
     assert found == expected
     for a, b in zip(found, expected, strict=True):
         assert [t.score for t in a.triples] == pytest.approx([t.score for t in b.triples], abs=1e-5)
+
+
+def test_labels_may_have_thresholds_of_their_own():
+    model = spread_probabilities(small_model("swift"))
+    given = examples(SENTENCES)
+    low = Thresholds(0.2, 0.05, 0.05)
+    everything = model.predictor(thresholds=low).predict(given)
+    entity_type, relation_type = SCHEMA.entity_types[0], SCHEMA.relation_types[-1]
+    strict = Thresholds(0.2, 0.05, 0.05, entity_types={entity_type: 0.6}, relation_types={relation_type: 1.0})
+    found = model.predictor(thresholds=strict).predict(given)
+    assert any(e.label == entity_type and e.score < 0.6 for s in everything for e in s.entities)
+    for all_of_it, less in zip(everything, found, strict=True):
+        kept = [e for e in all_of_it.entities if e.label != entity_type or e.score >= 0.6]
+        assert list(less.entities) == kept
+        assert relation_type not in {t.label for t in less.triples}
+    assert any(t.label == relation_type for s in everything for t in s.triples)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "message"),
+    [
+        ({"entity_types": {"Tusk": 0.5}}, r"a threshold for the entity type 'Tusk', which .* Did you mean 'Task'\?"),
+        ({"relation_types": {"used": 0.5}}, r"a threshold for the relation type 'used', which the model does not have"),
+    ],
+)
+def test_a_threshold_of_a_label_that_is_not_there(thresholds, message):
+    with pytest.raises(ConfigError, match=message):
+        small_model("swift").predictor(thresholds=Thresholds(**thresholds))

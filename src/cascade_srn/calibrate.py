@@ -32,16 +32,19 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-def calibrate(model: Model, examples: Sequence[Example]) -> Model:
+def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
     """The model with the temperatures and thresholds that suit these sentences, which it was not trained on.
+
+    ``by_label`` also gives each label of turns 1 and 3 a threshold of its own, where there is enough of it.
 
     On few sentences what suits one turn may not suit the next: of the settings with and without those of turn 1, and
     with and without those of the later turns, the ones that do best on these sentences are kept.
     """
-    untouched = _with(model, model.settings.thresholds, Temperatures())
-    choices = [model, untouched, _entities_calibrated(untouched, examples)]
+    given = replace(model.settings.thresholds, entity_types={}, relation_types={})
+    untouched = _with(model, given, Temperatures())
+    choices = [model, untouched, _entities_calibrated(untouched, examples, by_label)]
     if model.cascade.relations is not None:
-        choices += [_relations_calibrated(choice, examples) for choice in choices[1:]]
+        choices += [_relations_calibrated(choice, examples, by_label) for choice in choices[1:]]
     # Of equals the last one, which most has been chosen for.
     return max(reversed(choices), key=lambda choice: _reached(choice, examples))
 
@@ -53,27 +56,31 @@ def _reached(model: Model, examples: Sequence[Example]) -> float:
     return found.ner.counts.f1 + found.re_strict.counts.f1
 
 
-def _entities_calibrated(model: Model, examples: Sequence[Example]) -> Model:
+def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
     # Nothing is a subject with a threshold that no probability reaches.
     predictor = model.predictor(thresholds=Thresholds(FLOOR, 1.0, 1.0))
-    scores, right = [], []
+    scores, right, labels = [], [], []
     for example, sentence in zip(examples, predictor.predict(examples), strict=True):
         gold = {(e.start, e.end, e.label) for e in example.sentence.entities}
         scores += [e.score for e in sentence.entities]
+        labels += [e.label for e in sentence.entities]
         right += [(e.start, e.end, e.label) in gold for e in sentence.entities]
     found, correct = np.array(scores, dtype=float), np.array(right, dtype=bool)
     if not enough(correct):
         return model
     temperature = fit_temperature(found, correct)
     n_gold = sum(len(example.sentence.entities) for example in examples)
-    threshold = best_thresholds([tempered(found, temperature)], correct, n_gold)[0]
-    thresholds, temperatures = model.settings.thresholds, model.settings.temperatures
-    return _with(model, replace(thresholds, entity=threshold), replace(temperatures, entity=temperature))
+    found = tempered(found, temperature)
+    threshold = best_thresholds([found], correct, n_gold)[0]
+    own = thresholds_by_label(found, correct, labels, n_gold, threshold) if by_label else {}
+    thresholds = replace(model.settings.thresholds, entity=threshold, entity_types=own)
+    return _with(model, thresholds, replace(model.settings.temperatures, entity=temperature))
 
 
-def _relations_calibrated(model: Model, examples: Sequence[Example]) -> Model:
-    predictor = model.predictor(thresholds=replace(model.settings.thresholds, subject=FLOOR, object=FLOOR))
-    subjects, objects, right, of_subject = [], [], [], []
+def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
+    floor = replace(model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={})
+    predictor = model.predictor(thresholds=floor)
+    subjects, objects, right, of_subject, labels = [], [], [], [], []
     n_gold = 0
     for example, found in zip(examples, predictor.scored(examples), strict=True):
         gold = {(t.head, t.label, t.tail) for t in example.sentence.triples}
@@ -82,6 +89,7 @@ def _relations_calibrated(model: Model, examples: Sequence[Example]) -> Model:
         for triple, subject, object_ in found.triples:
             subjects.append(subject)
             objects.append(object_)
+            labels.append(triple.label)
             right.append((triple.head, triple.label, triple.tail) in gold)
             of_subject.append((triple.head.start, triple.head.end) in heads)
     correct, is_subject = np.array(right, dtype=bool), np.array(of_subject, dtype=bool)
@@ -92,12 +100,15 @@ def _relations_calibrated(model: Model, examples: Sequence[Example]) -> Model:
     chosen = [fit_temperature(scores[0], is_subject), fit_temperature(scores[1][is_subject], correct[is_subject])]
     scores = [tempered(score, temperature) for score, temperature in zip(scores, chosen, strict=True)]
     subject_threshold, object_threshold = best_thresholds(scores, correct, n_gold)
-    thresholds, temperatures = model.settings.thresholds, model.settings.temperatures
-    return _with(
-        model,
-        replace(thresholds, subject=subject_threshold, object=object_threshold),
-        replace(temperatures, subject=chosen[0], object=chosen[1]),
+    own: dict[str, float] = {}
+    if by_label:
+        passed = scores[0] >= subject_threshold
+        names = [label for label, kept in zip(labels, passed, strict=True) if kept]
+        own = thresholds_by_label(scores[1][passed], correct[passed], names, n_gold, object_threshold)
+    thresholds = replace(
+        model.settings.thresholds, subject=subject_threshold, object=object_threshold, relation_types=own
     )
+    return _with(model, thresholds, replace(model.settings.temperatures, subject=chosen[0], object=chosen[1]))
 
 
 def enough(correct: Flags) -> bool:
@@ -140,6 +151,29 @@ def best_thresholds(scores: Sequence[Floats], correct: Flags, n_gold: int) -> li
         f1 = np.apply_along_axis(_smoothed, axis, f1)
     best = np.unravel_index(int(np.argmax(f1)), f1.shape)
     return [float(THRESHOLDS[i]) for i in best]
+
+
+def thresholds_by_label(
+    scores: Floats, correct: Flags, labels: Sequence[str], n_gold: int, otherwise: float
+) -> dict[str, float]:
+    """For each label that there is enough of, the threshold with the highest F1 of all, the others staying.
+
+    Shapes: scores, correct, labels (n,)
+    """
+    names = np.array(labels)
+    bounds = np.full(len(scores), otherwise)
+    chosen = {}
+    for label in sorted(set(labels)):
+        here = names == label
+        if not enough(correct[here]):
+            continue
+        f1 = []
+        for threshold in THRESHOLDS:
+            passed = scores >= np.where(here, threshold, bounds)
+            f1.append(2 * (passed & correct).sum() / max(1, passed.sum() + n_gold))
+        chosen[label] = float(THRESHOLDS[int(np.argmax(_smoothed(np.array(f1))))])
+        bounds = np.where(here, chosen[label], bounds)
+    return chosen
 
 
 def _smoothed(values: Floats) -> Floats:

@@ -61,9 +61,15 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
             return float(value)
         if option is NoneType and value is None:
             return None
+        if get_origin(option) is dict:
+            if isinstance(value, Mapping):
+                return {
+                    str(key): _checked(inner, get_args(option)[1], f"{where}.{key}") for key, inner in value.items()
+                }
+            continue
         if isinstance(value, option) and isinstance(value, bool) == (option is bool):
             return value
-    expected = " or ".join("null" if o is NoneType else o.__name__ for o in options)
+    expected = " or ".join("null" if o is NoneType else "mapping" if get_origin(o) else o.__name__ for o in options)
     raise ConfigError(f"{where} is {value!r} ({type(value).__name__}); give a value of type {expected}")
 
 
@@ -189,15 +195,22 @@ class TurnWeights(Settings):
 
 @dataclass(frozen=True)
 class Thresholds(Settings):
-    """What a probability must reach for a span to be predicted, by turn."""
+    """What a span's score must reach for it to be predicted, by turn.
+
+    ``entity_types`` and ``relation_types`` give single labels a threshold other than that of turn 1 or turn 3.
+    """
 
     entity: float = 0.5
     subject: float = 0.5
     object: float = 0.5
+    entity_types: dict[str, float] = field(default_factory=dict)
+    relation_types: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("entity", "subject", "object"):
             require_range(f"the threshold {name}", getattr(self, name), 0, 1)
+        for label, value in (*self.entity_types.items(), *self.relation_types.items()):
+            require_range(f"the threshold of {label!r}", value, 0, 1)
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,17 @@ from cascade_srn.heads import SpanLabels
 from cascade_srn.types import Span
 
 
-def boundary_candidates(start: Tensor, end: Tensor, lengths: Tensor, threshold: float) -> tuple[Tensor, ...]:
+def boundary_candidates(start: Tensor, end: Tensor, lengths: Tensor, threshold: float | Tensor) -> tuple[Tensor, ...]:
     """All spans whose first word passes as a start and whose last word passes as an end of the same label.
 
     Shapes:
         start, end: (n_rows, n_words, n_labels), probabilities
         lengths: (n_rows,)
+        threshold: of all labels, or (n_labels,)
         returns: row, first word, last word, label: (n_candidates,) each
     """
     n_rows, n_words, n_labels = start.shape
+    threshold = threshold[:, None] if isinstance(threshold, Tensor) else threshold
     real = padding_mask(lengths, n_words)[:, None]
     # Starts and ends that pass, by row and label; only those are brought together, never a table of all words.
     start_row, start_label, first = ((start.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)

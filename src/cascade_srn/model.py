@@ -118,9 +118,13 @@ class Model:
 def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any]]:
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise ModelError(
-            f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing; give a folder that a model was saved to"
+        best = folder / "best"
+        wanted = (
+            f"{str(best)!r}, the best model of that run"
+            if (best / CONFIG_FILE).is_file()
+            else "a folder that a model was saved to"
         )
+        raise ModelError(f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing; give {wanted}")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         version = config["format_version"]

@@ -17,8 +17,10 @@ from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
 from cascade_srn.decode import boundary_candidates, distinct_spans, entity_at, spans_of_queries
 from cascade_srn.encoder.pieces import Row
+from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
+from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -75,6 +77,7 @@ class Predictor:
     ) -> None:
         require_range("batch_words", batch_words, 1)
         require_choice("precision", precision, PRECISIONS)
+        _refuse_unknown(thresholds, collator.schema)
         self.cascade = cascade
         self.collator = collator
         self.thresholds = thresholds
@@ -161,11 +164,19 @@ class Predictor:
         head, temperature = self.cascade.entity_head, self.temperatures.entity
         words = self.cascade.entity_inputs(features)
         start, end = ((logits / temperature).sigmoid() for logits in head.boundaries(words))
-        row, first, last, label = boundary_candidates(start, end, lengths, self.thresholds.entity)
+        threshold = self._by_label("entity")
+        row, first, last, label = boundary_candidates(start, end, lengths, threshold)
         match = head.match(words, Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
         score = least((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
-        kept = score >= self.thresholds.entity
+        kept = score >= threshold[label]
         return SpanLabels(row[kept], first[kept], last[kept], label[kept]), score[kept]
+
+    def _by_label(self, turn: str) -> Tensor:
+        """The thresholds of turn 1 or of turn 3, one for each of its labels. Shape: (n_labels,)."""
+        schema, of_turn = self.collator.schema, getattr(self.thresholds, turn)
+        labels = schema.entity_types if turn == "entity" else schema.relation_types
+        own = self.thresholds.entity_types if turn == "entity" else self.thresholds.relation_types
+        return torch.tensor([own.get(label, of_turn) for label in labels], device=self.device)
 
     def _entities(self, found: SpanLabels, scores: Tensor, n_sentences: int) -> list[list[Span]]:
         names = self.collator.schema.entity_types
@@ -193,17 +204,20 @@ class Predictor:
             self.cascade.subject_inputs(words_at(features, row, edge), tag)
             for edge, tag in zip(edges, shown, strict=True)
         )
-        position, _, certainty = self._passing(head, first, last, self.thresholds.subject, self.temperatures.subject)
+        threshold = torch.full((1,), self.thresholds.subject, device=self.device)
+        position, _, certainty = self._passing(head, first, last, threshold, self.temperatures.subject)
         subjects = spans[position]
         objects = self._turn3(rows, features, entities, tags, spans, subjects)
         return self._triples(entities, spans, subjects, certainty, objects)
 
     def _passing(
-        self, head: SpanExtractor, first: Tensor, last: Tensor, threshold: float, temperature: float
+        self, head: SpanExtractor, first: Tensor, last: Tensor, threshold: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Which spans pass start, end and match: position, label and score.
 
-        Shapes: first, last (n_spans, width), the representations of their first and last words
+        Shapes:
+            first, last: (n_spans, width), the representations of their first and last words
+            threshold: (n_labels,)
         """
         score = least(*((logits / temperature).sigmoid() for logits in head.spans(first, last)))
         position, label = (score >= threshold).nonzero(as_tuple=True)
@@ -219,7 +233,7 @@ class Predictor:
         subjects: Tensor,
     ) -> _Objects:
         """The objects of all subjects of a batch, as many subjects at a time as the budget holds."""
-        head = self.cascade.relation_turns.object_head
+        head, threshold = self.cascade.relation_turns.object_head, self._by_label("object")
         parts = []
         for group, asked in self._object_features(rows, features, entities, subjects):
             queries = Queries(*subjects[group].unbind(1))
@@ -229,9 +243,7 @@ class Predictor:
             for pairs in all_pairs.split(_PAIRS_AT_ONCE, dim=1):
                 query, span = pairs
                 first, last = object_words(query, span)
-                position, label, score = self._passing(
-                    head, first, last, self.thresholds.object, self.temperatures.object
-                )
+                position, label, score = self._passing(head, first, last, threshold, self.temperatures.object)
                 parts.append(_Objects(group[query[position]], span[position], label, score))
         if not parts:
             none = subjects.new_zeros(0)
@@ -283,6 +295,19 @@ class Predictor:
             triple = Triple(head, names[label], tail, subject * object_)
             triples[row].append(ScoredTriple(triple, subject, object_))
         return [sorted(found) for found in triples]
+
+
+def _refuse_unknown(thresholds: Thresholds, schema: Schema) -> None:
+    """A threshold of a label that the model does not have is a mistake."""
+    kinds = {"entity": (thresholds.entity_types, schema.entity_types)}
+    kinds["relation"] = (thresholds.relation_types, schema.relation_types)
+    for kind, (given, known) in kinds.items():
+        for label in given:
+            if label not in known:
+                raise ConfigError(
+                    f"there is a threshold for the {kind} type {label!r}, which the model does not have. "
+                    f"{did_you_mean(label, known)}"
+                )
 
 
 def least(first: Tensor, *others: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -159,4 +160,5 @@ def calibrated(
 
 
 def _moved(thresholds: Thresholds, turn: str, logit: float) -> Thresholds:
-    return replace(thresholds, **{turn: 1 / (1 + math.exp(-logit))})
+    changed: dict[str, Any] = {turn: 1 / (1 + math.exp(-logit))}
+    return replace(thresholds, **changed)

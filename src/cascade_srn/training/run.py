@@ -159,7 +159,8 @@ class Run:
             # From the recipe's own, whatever an interrupted run may have left.
             given = self.recipe.model
             as_given = replace(model.settings, thresholds=given.thresholds, temperatures=given.temperatures)
-            model = calibrate(replace(model, settings=as_given), self.loop.dev)
+            by_label = self.recipe.training.calibrate_labels
+            model = calibrate(replace(model, settings=as_given), self.loop.dev, by_label=by_label)
             with self.folder.writing():
                 model.save(self.folder.best)
         return model

@@ -33,8 +33,8 @@ class TrainingSettings(Settings):
 
     **Evaluation.** The development documents are scored every ``evaluate_every`` epochs, every ``evaluate_steps``
     steps, and at the end. With ``patience`` training ends after that many evaluations without a new best. With
-    ``calibrate`` the best model gets the temperatures and thresholds that suit those documents
-    (:mod:`cascade_srn.calibrate`).
+    ``calibrate`` the best model gets the temperatures and thresholds that suit those documents, with
+    ``calibrate_labels`` each label its own (:mod:`cascade_srn.calibrate`).
 
     **Turns 2 and 3.** ``candidates`` says whose objects the object turn learns: those of all gold "entities", or of
     gold "subjects" only (the paper's ablation). About a ``corruption`` share of the entities that these turns are
@@ -69,6 +69,7 @@ class TrainingSettings(Settings):
     evaluate_steps: int | None = None
     patience: int | None = None
     calibrate: bool = True
+    calibrate_labels: bool = False
     seed: int = 0
     log_steps: int = 50
     save_every: int | None = 1

@@ -1,0 +1,162 @@
+"""Train, evaluate, read the report, predict: what one step says, the next one says too."""
+
+import re
+
+import pytest
+from tests.users_path.commands import read_json, succeed
+
+from cascade_srn import read_documents, write_documents
+from cascade_srn.evaluation.scores import score_documents
+from cascade_srn.segment import segment
+
+TASKS = {"ner": "ner", "re_boundaries": "re_boundaries, directed", "re_strict": "re_strict, directed"}
+
+
+@pytest.fixture
+def analysis(workplace, reported):
+    """The figures behind the report."""
+    return read_json(workplace / "report" / "analysis.json")
+
+
+def _percentages(figures):
+    return [f"{100 * figures[name]:.1f}" for name in ("precision", "recall", "f1")]
+
+
+class TestTraining:
+    def test_it_learns_to_find_entities_and_relations(self, summary):
+        # The recipe promises twice as much, from three times as many epochs.
+        for split in ("dev", "test"):
+            assert summary[split]["ner"]["micro"]["f1"] > 0.3
+            assert summary[split]["re_strict"]["micro"]["n_correct"] >= 5
+
+    def test_it_prints_the_scores_that_it_keeps(self, trained, summary):
+        lines = trained.out.splitlines()
+        assert lines[0] == "preflight:"
+        assert lines[-1] == "The model is in runs/news/best"
+        for name, task in (
+            ("NER", "ner"),
+            ("RE boundaries, directed", "re_boundaries"),
+            ("RE strict, directed", "re_strict"),
+        ):
+            rows = [line for line in lines if f"│ {name}, micro" in line]
+            shown = [re.findall(r"\d+\.\d", row) for row in rows]
+            assert shown == [_percentages(summary[split][task]["micro"]) for split in ("dev", "test")]
+
+    def test_the_run_folder_holds_all_that_it_should(self, workplace, trained):
+        files = {"recipe.yaml", "environment.json", "data.json", "preflight.json", "log.jsonl", "curves.png"}
+        folders = {"tensorboard", "best", "last"}
+        assert {path.name for path in (workplace / "runs" / "news").iterdir()} == files | folders | {"summary.json"}
+
+    def test_the_model_has_the_thresholds_that_suit_dev(self, extractor, summary):
+        assert extractor.model.settings.thresholds.to_dict() == summary["thresholds"]
+        assert extractor.model.settings.temperatures.to_dict() == summary["temperatures"]
+
+
+class TestEvaluation:
+    def test_it_agrees_with_what_training_found(self, workplace, reported, summary):
+        (model,) = read_json(workplace / "report" / "scores.json")["models"]
+        assert model["name"] == "runs/news/best"
+        assert model["scores"] == {"directed": summary["test"]}
+
+    def test_it_prints_the_scores_that_it_writes(self, reported, summary):
+        assert reported.out.startswith("runs/news/best on examples/news/test.jsonl, end to end\n")
+        for task, protocol in TASKS.items():
+            micro, macro = summary["test"][task]["micro"], summary["test"][task]["macro"]
+            counts = [str(micro[name]) for name in ("n_gold", "n_predicted", "n_correct")]
+            assert _row(reported.out, f"{protocol}, micro") == [*_percentages(micro), *counts]
+            assert _row(reported.out, f"{protocol}, macro") == _percentages(macro)
+
+    def test_gold_entities_are_another_run(self, workplace, trained, gold, extractor):
+        options = ("--gold-entities", "--json", "given.json", "--device", "cpu")
+        told = succeed("evaluate", "runs/news/best", "examples/news/test.jsonl", *options, folder=workplace).out
+        (model,) = read_json(workplace / "given.json")["models"]
+        found = [extractor.relations(document, document.entities) for document in gold]
+        scores = score_documents(gold, found, schema=extractor.schema).to_dict()
+        assert model["scores"]["directed"] == {name: scores[name] for name in scores if name != "ner"}
+        row = _row(told, "re_strict, directed, micro, with gold entities")
+        assert row[:3] == _percentages(scores["re_strict"]["micro"])
+
+
+class TestReport:
+    def test_where_it_is_told(self, workplace, reported):
+        assert reported.err == "report in report\n"
+        assert {path.name for path in (workplace / "report").iterdir()} == {
+            "report.html",
+            "analysis.json",
+            "scores.json",
+        }
+
+    def test_the_page_shows_the_scores_and_every_sentence(self, workplace, reported, summary, gold):
+        page = (workplace / "report" / "report.html").read_text(encoding="utf-8")
+        text = re.sub(r"<[^>]*>", "", page)
+        for task, protocol in TASKS.items():
+            micro = summary["test"][task]["micro"]
+            precision, recall, f1 = _percentages(micro)
+            assert f"{f1} F1 {protocol}, micro, end to end" in text
+            assert f"{precision}, recall {recall}: {micro['n_correct']} correct of {micro['n_predicted']}" in text
+        for document in gold:
+            assert document.id in text
+
+    def test_the_analysis_is_of_these_scores(self, analysis, summary, gold):
+        assert analysis["scores"] == summary["test"]
+        assert len(analysis["sentences"]) == sum(len(document.sentences) for document in gold)
+        assert analysis["about"]["training data"] == "examples/news/train.jsonl"
+
+    def test_its_parts_add_up_to_the_scores(self, analysis, summary):
+        entities, relations = (summary["test"][task]["micro"] for task in ("ner", "re_strict"))
+        groups = analysis["in_triples"]
+        for name in ("n_gold", "n_predicted", "n_correct"):
+            assert groups["in_triple"][name] + groups["out_of_triple"][name] == entities[name]
+        for errors, counts in ((analysis["entity_errors"], entities), (analysis["relation_errors"], relations)):
+            n_errors = counts["n_gold"] + counts["n_predicted"] - 2 * counts["n_correct"]
+            assert sum(kind["n"] for kind in errors["kinds"]) == n_errors
+
+
+class TestPrediction:
+    def test_predictions_can_be_kept_and_scored(self, extractor, gold, summary, tmp_path):
+        write_documents(extractor.predict(gold), tmp_path / "predicted.jsonl")
+        kept = list(read_documents(tmp_path / "predicted.jsonl"))
+        assert kept == extractor.predict(gold)
+        assert score_documents(gold, kept, schema=extractor.schema).to_dict() == summary["test"]
+
+    def test_offsets_and_scores(self, extractor, gold):
+        thresholds = extractor.model.settings.thresholds
+        found = list(extractor.stream([document.text for document in gold]))
+        assert [document.text for document in found] == [document.text for document in gold]
+        assert sum(len(document.relations) for document in found) > 5
+        for document in found:
+            for entity in document.entities:
+                assert document.text[entity.start : entity.end] == entity.text
+                assert thresholds.entity <= entity.score <= 1
+            for relation in document.relations:
+                assert {relation.head, relation.tail} <= set(document.entities)
+                assert thresholds.subject * thresholds.object <= relation.score <= 1
+
+    def test_a_text_is_read_as_its_words_are(self, extractor, gold):
+        alike = [
+            document for document in gold if _words(document) == [tuple(words) for words in segment(document.text)]
+        ]
+        assert len(alike) > 0.9 * len(gold)
+        for document, predicted in zip(alike, extractor.predict(alike), strict=True):
+            found = extractor.extract(document.text)
+            assert _plain(found) == _plain(predicted)
+            for one, other in zip(found.entities, predicted.entities, strict=True):
+                assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def _row(text, protocol):
+    """The cells of the one row of a table that a protocol's name opens."""
+    (row,) = re.findall(rf"^{re.escape(protocol)}  +(\S.*)$", text, flags=re.MULTILINE)
+    return row.split()
+
+
+def _words(document):
+    return [sentence.offsets for sentence in document.sentences]
+
+
+def _plain(document):
+    """Entities and relations without their scores."""
+    return (
+        [(e.start, e.end, e.label) for e in document.entities],
+        [(r.head.start, r.head.end, r.label, r.tail.start, r.tail.end) for r in document.relations],
+    )
