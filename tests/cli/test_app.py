@@ -93,6 +93,11 @@ def test_an_unknown_option_is_refused(capsys):
 
 
 def test_every_command_has_a_sentence_of_help():
-    assert {command.callback.__name__ for command in app.registered_commands} == {"convert", "evaluate", "train"}
+    assert {command.callback.__name__ for command in app.registered_commands} == {
+        "adapt",
+        "convert",
+        "evaluate",
+        "train",
+    }
     for group in [app, *(added.typer_instance for added in app.registered_groups)]:
         assert all(command.callback.__doc__ for command in group.registered_commands)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from cascade_srn.cli.adapt import adapt
 from cascade_srn.cli.benchmark import app as benchmark
 from cascade_srn.cli.convert import convert
 from cascade_srn.cli.evaluate import evaluate
@@ -42,6 +43,7 @@ def _options(
     pass
 
 
+app.command()(adapt)
 app.command()(convert)
 app.command()(evaluate)
 app.command()(train)

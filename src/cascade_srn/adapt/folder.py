@@ -1,0 +1,141 @@
+"""The folder of an adaptation, which is an encoder folder in the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cascade_srn.adapt.network import MaskedNetwork
+from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.training.run_folder import RunFolder, differences
+
+RECORD, LAST = "adapt.json", "last"
+_MADE = ".encoder.tmp"
+
+
+class AdaptFolder:
+    """The folder of one adaptation, known by its ``adapt.json``, which is written first.
+
+    Until the end it holds the log and the state to resume from; then the encoder, its ``config.json`` last, and
+    ``summary.json``. ``files`` reads and writes single files, each replaced as a whole.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.files = RunFolder(path)
+
+    @property
+    def last(self) -> Path:
+        """The state to resume from."""
+        return self.path / LAST
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an adaptation was begun here."""
+        return (self.path / RECORD).is_file()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came to its end."""
+        return self.files.is_finished
+
+    def check(
+        self, settings: AdaptSettings, texts: Sequence[str | Path], *, resume: bool = False, overwrite: bool = False
+    ) -> None:
+        """Refuse in one sentence a folder that must not or cannot be written to; nothing in it is changed."""
+        if resume and overwrite:
+            raise ConfigError("--resume and --overwrite were both given; choose whether to go on or to start over")
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigError(f"--output is {str(self.path)!r}, which is a file; give the name of a folder to write to")
+        self._refuse_sources(settings.encoder, texts)
+        others = [member.name for member in self._contents() if not _is_temporary(member)]
+        if others and not self.is_begun:
+            raise ConfigError(
+                f"--output is {str(self.path)!r}, which holds something else than an adapted encoder ({others[0]!r}, "
+                "for one); give an empty or a new folder"
+            )
+        if self.is_begun and resume:
+            self._refuse_other(settings)
+        elif self.is_begun and not overwrite:
+            raise ConfigError(
+                f"there is an adapted encoder in {str(self.path)!r} already, or the beginning of one; go on with it by "
+                "--resume, replace it by --overwrite, or give another folder"
+            )
+        with self.files.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.path, prefix=".", suffix=".tmp"):
+                pass
+
+    def _refuse_sources(self, encoder: str, texts: Sequence[str | Path]) -> None:
+        """What is read must not be where it is written to."""
+        output = Path(os.path.realpath(self.path))
+        if output == Path(os.path.realpath(encoder)):
+            raise ConfigError(f"--output and --encoder are both {str(self.path)!r}; give another folder to write to")
+        for text in texts:
+            source = Path(os.path.realpath(text))
+            if source.is_dir() and output.is_relative_to(source):
+                raise ConfigError(
+                    f"--output {str(self.path)!r} is in {str(text)!r}, all of which is read as text; give a folder "
+                    "elsewhere"
+                )
+
+    def _refuse_other(self, settings: AdaptSettings) -> None:
+        """Resuming is going on with the same settings."""
+        for key, old, new in differences(self.files.read_json(RECORD)["settings"], settings.to_dict()):
+            raise ConfigError(
+                f"the adaptation in {str(self.path)!r} was started with {key}={old!r}, and is to be resumed with "
+                f"{key}={new!r}; resume it with the settings it was started with, or give another --output"
+            )
+
+    def begin(self, settings: AdaptSettings, sha256: str, *, overwrite: bool = False) -> None:
+        """Make a folder that passed :meth:`check` ready; text that is not what it was is refused."""
+        before = None if overwrite else self.files.read_json(RECORD)
+        if before is not None and before["sha256"] != sha256:
+            raise DataError(
+                f"the text is not the one that the adaptation in {str(self.path)!r} was started with; resume with "
+                "the same files, --field and --holdout, or start over with --overwrite"
+            )
+        with self.files.writing():
+            for member in self._contents():
+                if member.name != RECORD and (overwrite or _is_temporary(member)):
+                    _remove(member)
+            for member in self.last.iterdir() if self.last.is_dir() else ():
+                if _is_temporary(member):
+                    _remove(member)
+        self.files.write_json(RECORD, {"settings": settings.to_dict(), "sha256": sha256})
+
+    def publish(self, network: MaskedNetwork, *, encoder: str) -> None:
+        """Write the encoder: beside its place first, and ``config.json``, by which it is known, last."""
+        made = self.path / _MADE
+        with self.files.writing():
+            if made.exists():
+                _remove(made)
+            made.mkdir()
+            network.save(made, encoder=encoder)
+            for member in sorted(made.iterdir(), key=lambda path: path.name == "config.json"):
+                os.replace(member, self.path / member.name)
+            made.rmdir()
+
+    def finish(self, summary: dict[str, Any] | None = None) -> None:
+        """Write how it went, if it is not yet written, and remove the state, which nothing will resume from."""
+        if summary is not None:
+            self.files.write_json("summary.json", summary)
+        if self.last.is_dir():
+            with self.files.writing():
+                shutil.rmtree(self.last)
+
+    def _contents(self) -> list[Path]:
+        return sorted(self.path.iterdir()) if self.path.is_dir() else []
+
+
+def _is_temporary(member: Path) -> bool:
+    return member.name.startswith(".") and member.name.endswith(".tmp")
+
+
+def _remove(member: Path) -> None:
+    shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()

@@ -1,0 +1,196 @@
+"""The loop that adapts: steps on hidden words, and the perplexity of the held-out text on the way."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cascade_srn.adapt.masking import MaskedBatch, Masking
+from cascade_srn.adapt.network import MaskedNetwork
+from cascade_srn.adapt.packing import Packed
+from cascade_srn.adapt.perplexity import HeldOutText, hidden_loss
+from cascade_srn.adapt.progress import AdaptProgress
+from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.errors import CascadeError
+from cascade_srn.training.optimiser import Schedule, schedule_shape
+from cascade_srn.training.start import make_accelerator, seed_everything
+from cascade_srn.training.step import matrix_products
+
+
+class AdaptLoop:
+    """Iterate over it to adapt; between two iterations it can be saved (:mod:`cascade_srn.adapt.state`).
+
+    What is hidden follows from the seed, the epoch and the batch alone, so that beside the weights only the random
+    numbers of dropout are a state. Under ``accelerate launch`` each process takes its share of every batch.
+    """
+
+    def __init__(
+        self,
+        network: MaskedNetwork,
+        packed: Packed,
+        masking: Masking,
+        settings: AdaptSettings,
+        *,
+        accelerator: Accelerator | None = None,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        self.network, self.packed, self.masking, self.settings = network, packed, masking, settings
+        self.accelerator = make_accelerator() if accelerator is None else accelerator
+        self.on_step = on_step
+        self.batch_size = min(settings.batch_size, len(packed.train))
+        # Sequences that do not fill a batch are left out, others in every epoch.
+        self.n_batches = len(packed.train) // self.batch_size
+        self.n_steps = settings.epochs * self.n_batches if settings.steps is None else settings.steps
+        self.held_out = HeldOutText(
+            packed.held_out,
+            masking,
+            batch_size=max(1, self.batch_size // settings.accumulation),
+            precision=settings.precision,
+        )
+        self._wrapped: Any = network
+        if self.accelerator.num_processes > 1:
+            network.to(self.accelerator.device)
+            self._wrapped = self.accelerator.prepare_model(network)
+        self.parameters = list(network.parameters())
+        self.device = self.parameters[0].device
+        self.is_fused = self.device.type == "cuda"
+        self.optimiser = self._make_optimiser()
+        shape = schedule_shape("linear", warmup=settings.warmup, n_steps=self.n_steps)
+        self.schedule = Schedule(self.optimiser, shape)
+        self._order: tuple[int, NDArray[np.int64]] | None = None
+        self.go_to(0, seconds=0.0)
+
+    def _make_optimiser(self) -> torch.optim.AdamW:
+        """Biases and norms (one-dimensional parameters) are not decayed."""
+        decayed = [p for p in self.parameters if p.ndim > 1]
+        rest = [p for p in self.parameters if p.ndim <= 1]
+        groups: list[dict[str, Any]] = [
+            {"params": decayed, "weight_decay": self.settings.weight_decay, "name": "all"},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self.settings.learning_rate, fused=self.is_fused or None)
+
+    def go_to(self, step: int, *, seconds: float) -> None:
+        """Stand after that many steps, which took that long."""
+        self.step, self.seconds = step, seconds
+        self.schedule.go_to(step)
+
+    def __iter__(self) -> Iterator[AdaptProgress]:
+        if self.step == 0:
+            started = time.perf_counter()
+            perplexity = self._perplexity()
+            self.seconds += time.perf_counter() - started
+            # Each process drops out something else; alone, it is the seed itself that counts.
+            seed_everything(self.settings.seed + self.accelerator.process_index)
+            yield AdaptProgress(0, self.n_steps, 1, perplexity=perplexity, seconds=self.seconds)
+        while self.step < self.n_steps:
+            started = time.perf_counter()
+            before = self.step
+            # Reading the loss waits for the device, so the time is that of the steps.
+            loss = self._steps_until_due()
+            taken = time.perf_counter() - started
+            perplexity_now = self._perplexity() if self._evaluation_due else None
+            self.seconds += time.perf_counter() - started
+            yield AdaptProgress(
+                self.step,
+                self.n_steps,
+                (self.step - 1) // self.n_batches + 1,
+                loss=loss,
+                perplexity=perplexity_now,
+                learning_rate=self.schedule.last_rates["all"],
+                pieces_per_second=(self.step - before) * self.batch_size * self.settings.sequence_pieces / taken,
+                seconds=self.seconds,
+                save=_every(self.settings.save_steps, self.step),
+            )
+
+    def _perplexity(self) -> float:
+        return self.held_out.perplexity(self.network, self.accelerator)
+
+    @property
+    def _evaluation_due(self) -> bool:
+        return self.step == self.n_steps or _every(self.settings.evaluate_steps, self.step)
+
+    @property
+    def _due(self) -> bool:
+        told = _every(self.settings.log_steps, self.step) or _every(self.settings.save_steps, self.step)
+        return told or self._evaluation_due
+
+    def _steps_until_due(self) -> float:
+        """Take steps until there is something to tell; the mean loss of a hidden piece."""
+        self.network.train()
+        total, n_hidden = torch.zeros((), device=self.device), 0
+        with matrix_products(self.settings.precision):
+            while True:
+                batch = self._batch()
+                total += self._take_step(batch)
+                n_hidden += len(batch.targets)
+                self.step += 1
+                self.on_step(self.step)
+                if self._due:
+                    break
+        if self.accelerator.num_processes > 1:
+            total = self.accelerator.reduce(total, reduction="sum")
+        loss = float(total)
+        if not math.isfinite(loss):
+            raise CascadeError(
+                f"the loss is no longer a number at step {self.step}; lower --learning-rate, or use --precision float32"
+            )
+        return loss / max(1, n_hidden)
+
+    def _batch(self) -> MaskedBatch:
+        """The sequences of the next step, with words hidden."""
+        epoch, number = divmod(self.step, self.n_batches)
+        if self._order is None or self._order[0] != epoch:
+            order = np.random.default_rng([self.settings.seed, epoch]).permutation(len(self.packed.train))
+            self._order = (epoch, order)
+        chosen = self._order[1][number * self.batch_size : (number + 1) * self.batch_size]
+        return self.masking(self.packed.train, chosen, seed=[self.settings.seed, epoch, number])
+
+    def _take_step(self, batch: MaskedBatch) -> Tensor:
+        """Move the weights; the sum of the losses of this process's hidden pieces."""
+        self.optimiser.zero_grad(set_to_none=True)
+        n_rows, n_processes = len(batch.ids), self.accelerator.num_processes
+        n_parts = min(self.settings.accumulation, -(-n_rows // n_processes))
+        total = torch.zeros((), device=self.device)
+        try:
+            for part in range(n_parts):
+                first = part * n_processes + self.accelerator.process_index
+                own = batch.rows(first, n_rows, n_parts * n_processes)
+                last = part == n_parts - 1
+                with nullcontext() if last or n_processes == 1 else self._wrapped.no_sync():
+                    total += self._add_gradients(own, batch)
+        except torch.OutOfMemoryError as error:
+            raise CascadeError(
+                f"the device ran out of memory on a batch of {n_rows} sequences of {batch.ids.shape[1]} pieces; raise "
+                "--accumulation, which takes a batch in parts, or lower --batch-size"
+            ) from error
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
+        self.optimiser.step()
+        self.schedule.step()
+        return total
+
+    def _add_gradients(self, own: MaskedBatch, batch: MaskedBatch) -> Tensor:
+        """The gradients of some sequences, as their share of the batch's, which is a mean over hidden pieces.
+
+        The exchange of gradients takes their mean over the processes, and expects a contribution of each: one of
+        zeros where there is nothing to do.
+        """
+        idle = not len(own.ids)
+        share = 0.0 if idle else self.accelerator.num_processes / max(1, len(batch.targets))
+        members = (batch.rows(0, 1) if idle else own).to(self.device)
+        loss = hidden_loss(self._wrapped, members, precision=self.settings.precision)
+        (loss * share).backward()
+        return loss.detach() * (not idle)
+
+
+def _every(interval: int | None, number: int) -> bool:
+    return bool(interval) and number % interval == 0  # type: ignore[operator]

@@ -1,0 +1,107 @@
+"""An encoder with a head that guesses hidden pieces, its decoder tied to the embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM
+
+from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
+from cascade_srn.errors import ModelError
+
+
+class MaskedNetwork(nn.Module):
+    """Any model that transformers' ``AutoModelForMaskedLM`` loads, guessing at the hidden pieces only.
+
+    The head costs as much as a small encoder, and most of what it would compute is not needed.
+    """
+
+    def __init__(self, model: Any, *, new_head: bool) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.new_head = new_head
+        self._hidden: Tensor | None = None
+        model.base_model.register_forward_hook(self._select)
+
+    def forward(self, ids: Tensor, hidden: Tensor) -> Tensor:
+        """The logits of all pieces of the vocabulary at the hidden places.
+
+        Shapes:
+            ids: (n_rows, n_pieces), no padding
+            hidden: (n_hidden,), flat positions in ``ids``
+            returns: (n_hidden, n_vocabulary)
+        """
+        self._hidden = hidden
+        try:
+            logits: Tensor = self.model(input_ids=ids).logits
+        finally:
+            self._hidden = None
+        return logits[0]
+
+    def _select(self, module: nn.Module, arguments: Any, output: Any) -> Any:
+        """Between encoder and head: the vectors of the hidden places, as one row of them."""
+        if self._hidden is not None:
+            output.last_hidden_state = output.last_hidden_state.flatten(0, 1).index_select(0, self._hidden)[None]
+        return output
+
+    def save(self, folder: Path, *, encoder: str) -> None:
+        """Write an encoder folder: configuration, weights, and the tokenizer of the encoder it was made from.
+
+        The head is written too: readers that want an encoder pass over it, and adapting can go on with it.
+        """
+        with quiet_transformers():
+            self.model.save_pretrained(folder)
+            load_tokenizer(encoder).save_pretrained(folder)
+
+
+def load_network(encoder: str, *, seed: int) -> MaskedNetwork:
+    """An encoder by hub id or folder, in float32; a head that the checkpoint lacks starts at random, by the seed."""
+    # Says in a sentence what is wrong with an encoder, and is what the weights are held against.
+    plain = load_encoder(encoder).model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model, missing = _loaded(encoder)
+        if not _is_tied(model) and missing & _decoder_keys(model):
+            torch.manual_seed(seed)
+            model, missing = _loaded(encoder, tie_word_embeddings=True)
+    if model.get_output_embeddings() is None:
+        raise _unsupported(encoder, "its head has no decoder over the vocabulary")
+    own = model.base_model.state_dict()
+    for name, tensor in plain.state_dict().items():
+        if name in own and not torch.equal(own[name], tensor):
+            raise _unsupported(encoder, f"its weights {name!r} are not found under a head")
+    return MaskedNetwork(model, new_head=bool(missing))
+
+
+def _loaded(encoder: str, **changes: Any) -> tuple[Any, set[str]]:
+    """The model, and the names of the weights that the checkpoint lacks."""
+    try:
+        with quiet_transformers():
+            model, info = AutoModelForMaskedLM.from_pretrained(
+                encoder, dtype=torch.float32, output_loading_info=True, **changes
+            )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise _unsupported(
+            encoder, str(error).strip().splitlines()[0] if str(error).strip() else "no reason"
+        ) from error
+    return model, set(info["missing_keys"])
+
+
+def _is_tied(model: Any) -> bool:
+    decoder = model.get_output_embeddings()
+    return decoder is not None and decoder.weight is model.get_input_embeddings().weight
+
+
+def _decoder_keys(model: Any) -> set[str]:
+    decoder = model.get_output_embeddings()
+    return {f"{name}.weight" for name, module in model.named_modules() if module is decoder}
+
+
+def _unsupported(encoder: str, reason: str) -> ModelError:
+    return ModelError(
+        f"the encoder {encoder!r} cannot learn from hidden words ({reason}); choose one of a family that transformers' "
+        "AutoModelForMaskedLM knows, such as BERT, RoBERTa, MPNet, ELECTRA, ALBERT, DeBERTa or ModernBERT"
+    )

@@ -1,0 +1,143 @@
+"""A whole adaptation: from raw text and an encoder to a folder with the adapted one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cascade_srn.adapt.folder import AdaptFolder
+from cascade_srn.adapt.holdout import HeldOutSentences
+from cascade_srn.adapt.loop import AdaptLoop
+from cascade_srn.adapt.masking import Masking
+from cascade_srn.adapt.network import load_network
+from cascade_srn.adapt.packing import Packed, pack
+from cascade_srn.adapt.progress import AdaptProgress
+from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.adapt.state import load_state, save_state
+from cascade_srn.adapt.texts import find_files, read_texts
+from cascade_srn.encoder.pieces import piece_limit
+from cascade_srn.encoder.pretrained import load_tokenizer
+from cascade_srn.errors import ConfigError
+from cascade_srn.training.environment import command_line, environment, shareable
+from cascade_srn.training.start import find_device, make_accelerator
+
+
+class Adaptation:
+    """One adaptation. Iterate over it to adapt; then ``output`` is an encoder folder, ``summary.json`` beside it.
+
+    Raises what is wrong with the text, the encoder, the settings or the folder before the first step is taken.
+    Under ``accelerate launch`` every process makes the same one, and the main one writes.
+
+    Args:
+        texts: files and folders of raw text, as docs/adapt.md lists them.
+        settings: the encoder to start from, and how to adapt it.
+        output: the folder to write to.
+        holdout: files of annotated documents whose sentences must not be learned from.
+        resume, overwrite: go on with what was begun in ``output``, or replace it.
+        on_documents, on_step: told how many documents were read, and the steps.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str | Path],
+        settings: AdaptSettings,
+        output: str | Path,
+        *,
+        holdout: Sequence[str | Path] = (),
+        resume: bool = False,
+        overwrite: bool = False,
+        device: str = "auto",
+        command: str | None = None,
+        on_documents: Callable[[int], None] = lambda count: None,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        self.settings, self.texts, self.holdout = settings, list(texts), list(holdout)
+        self.command = command_line() if command is None else command
+        self.folder = AdaptFolder(output)
+        self.accelerator = make_accelerator(device)
+        self.is_main = self.accelerator.is_main_process
+        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        if self.is_main:
+            self.folder.check(settings, texts, resume=resume, overwrite=overwrite)
+        files = find_files(texts)
+        tokenizer = load_tokenizer(settings.encoder)
+        network = load_network(settings.encoder, seed=settings.seed)
+        self.new_head = network.new_head
+        _check_length(settings, piece_limit(network.model.config, tokenizer))
+        self.removed = HeldOutSentences.read(holdout) if holdout else None
+        self.packed = self._pack(files, tokenizer, on_documents)
+        network.to(self.device)
+        masking = Masking(tokenizer, share=settings.masked)
+        self.loop = AdaptLoop(network, self.packed, masking, settings, accelerator=self.accelerator, on_step=on_step)
+        if self.is_main:
+            self.folder.begin(settings, self.packed.sha256, overwrite=overwrite)
+        self.accelerator.wait_for_everyone()
+        state = load_state(self.loop, self.folder.last)
+        self.resumed_at = None if state is None else self.loop.step
+        if self.is_main:
+            self.folder.files.cut_log(0 if state is None else state["log_bytes"])
+
+    def _pack(self, files: Sequence[Path], tokenizer: Any, on_documents: Callable[[int], None]) -> Packed:
+        texts: Iterator[str] = read_texts(files, field=self.settings.field)
+        if self.removed is not None:
+            texts = map(self.removed.without, texts)
+        return pack(
+            texts,
+            tokenizer,
+            n_pieces=self.settings.sequence_pieces,
+            held_out=self.settings.held_out,
+            on_documents=on_documents,
+        )
+
+    def __iter__(self) -> Iterator[AdaptProgress]:
+        for progress in self.loop:
+            log_bytes = self.folder.files.log(progress.to_dict()) if self.is_main else 0
+            if progress.save and not progress.finished:
+                with self.folder.files.writing():
+                    save_state(self.loop, self.folder.last, log_bytes=log_bytes)
+            yield progress
+        if self.is_main:
+            self.folder.publish(self.loop.network, encoder=self.settings.encoder)
+            self.folder.finish(shareable(self._summary()))
+        self.accelerator.wait_for_everyone()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the text came to."""
+        return {
+            "documents": self.packed.n_documents,
+            "held_out_documents": self.packed.n_held_out_documents,
+            "pieces": self.packed.n_pieces,
+            "sequences": len(self.packed.train),
+            "held_out_sequences": len(self.packed.held_out),
+            "removed_sentences": 0 if self.removed is None else self.removed.n_removed,
+        }
+
+    def _summary(self) -> dict[str, Any]:
+        measured = [line for line in self.folder.files.read_log() if "perplexity" in line]
+        between = [{"step": line["step"], "perplexity": line["perplexity"]} for line in measured[1:-1]]
+        return {
+            "command": self.command,
+            "settings": self.settings.to_dict(),
+            "texts": [str(text) for text in self.texts],
+            "holdout": [str(path) for path in self.holdout],
+            "new_head": self.new_head,
+            **self.counts,
+            "perplexity": {
+                "before": measured[0]["perplexity"],
+                "during": between,
+                "after": measured[-1]["perplexity"],
+            },
+            "steps": self.loop.step,
+            "seconds": round(self.loop.seconds, 1),
+            "environment": environment(self.device, n_processes=self.accelerator.num_processes),
+        }
+
+
+def _check_length(settings: AdaptSettings, limit: int) -> None:
+    if settings.sequence_pieces > limit:
+        raise ConfigError(
+            f"sequence_pieces is {settings.sequence_pieces}, but the encoder {settings.encoder!r} takes {limit} pieces "
+            f"at once; give --sequence-pieces {limit} or fewer"
+        )

@@ -1,0 +1,125 @@
+"""Killed at any moment, an adaptation goes on to the very weights it would have reached."""
+
+import json
+import random
+import signal
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.adapt.fields import small_settings, write_text
+from tests.tiny_encoders import tiny_encoder
+from tests.training.runs import in_process
+
+from cascade_srn.adapt.run import Adaptation
+from cascade_srn.errors import ModelError
+
+N_KILLS = 8
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("resuming")
+    encoder = tiny_encoder("bert", folder / "encoder")
+    text = write_text(folder)
+    options = {
+        "--encoder": encoder,
+        "--sequence-pieces": 16,
+        "--batch-size": 20,
+        "--epochs": 3,
+        "--learning-rate": 0.01,
+        "--save-steps": 4,
+        "--evaluate-steps": 5,
+        "--log-steps": 3,
+        "--device": "cpu",
+    }
+    return folder, ["adapt", text, *(part for option in options.items() for part in option)]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(command):
+    folder, arguments = command
+    assert in_process([*arguments, "--output", folder / "run-whole"]) == 0
+    return folder / "run-whole"
+
+
+def _log(folder):
+    lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    untimed = ("seconds", "pieces_per_second")
+    return [{key: value for key, value in json.loads(line).items() if key not in untimed} for line in lines]
+
+
+def _perplexity(folder):
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))["perplexity"]
+
+
+def test_killed_at_random_moments(command, uninterrupted):
+    folder, arguments = command
+    killed = [*arguments, "--output", folder / "run-killed", "--resume"]
+    moments = random.Random(5)
+    n_kills = sum(in_process(killed, kill_at=moments.randint(2, 30)) == -signal.SIGKILL for _ in range(N_KILLS))
+    # The last ones come after little that is left to do, and may come too late to matter.
+    assert n_kills >= N_KILLS - 2
+    assert in_process(killed) == 0
+    ours, theirs = (load_file(each / "model.safetensors") for each in (folder / "run-killed", uninterrupted))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert _log(folder / "run-killed") == _log(uninterrupted)
+    assert _perplexity(folder / "run-killed") == _perplexity(uninterrupted)
+    names = {path.name for path in (folder / "run-killed").iterdir()}
+    assert names == {path.name for path in uninterrupted.iterdir()}
+
+
+def test_there_was_much_to_resume(uninterrupted):
+    log = _log(uninterrupted)
+    assert log[-1]["step"] > 30
+    assert log[-1]["epoch"] == 3
+    assert len(_perplexity(uninterrupted)["during"]) >= 5
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """An adaptation that stopped after a state."""
+    text, encoder = write_text(tmp_path), tiny_encoder("bert", tmp_path / "encoder")
+    arguments = [text], small_settings(encoder, save_steps=2), tmp_path / "out"
+    for progress in Adaptation(*arguments, device="cpu"):
+        if progress.step == 4:
+            break
+    return arguments
+
+
+def test_it_goes_on_where_it_stood(begun):
+    resumed = Adaptation(*begun, device="cpu", resume=True)
+    assert resumed.resumed_at == 4
+    assert [progress.step for progress in resumed] == [6]
+
+
+def test_what_was_half_written_is_cleared_away(begun):
+    half = [begun[2] / ".encoder.tmp", begun[2] / ".a.tmp", begun[2] / "last" / ".state-6.safetensors.tmp"]
+    half[0].mkdir()
+    for path in (half[0] / "config.json", *half[1:]):
+        path.write_text("half", encoding="utf-8")
+    Adaptation(*begun, device="cpu", resume=True)
+    assert not any(path.exists() for path in half)
+    assert (begun[2] / "last" / "state.json").is_file()
+
+
+def test_without_a_state_it_starts_over(begun):
+    for path in (begun[2] / "last").iterdir():
+        path.unlink()
+    resumed = Adaptation(*begun, device="cpu", resume=True)
+    assert resumed.resumed_at is None
+    assert [progress.step for progress in resumed] == [0, 2, 4, 6]
+    assert [line["step"] for line in _log(begun[2])] == [0, 2, 4, 6]
+
+
+def test_states_that_cannot_be_read(begun):
+    last = begun[2] / "last"
+    state = json.loads((last / "state.json").read_text(encoding="utf-8"))
+    (last / "state.json").write_text(json.dumps({**state, "format_version": 9}), encoding="utf-8")
+    with pytest.raises(ModelError, match="has format version 9, and this release reads 1"):
+        Adaptation(*begun, device="cpu", resume=True)
+    (last / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    (last / state["tensors"]).write_bytes(b"half")
+    with pytest.raises(ModelError, match="the state in '.*last' cannot be read .* start over with --overwrite"):
+        Adaptation(*begun, device="cpu", resume=True)

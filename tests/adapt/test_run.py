@@ -1,0 +1,138 @@
+"""A whole adaptation, from text to an encoder folder."""
+
+import json
+
+import pytest
+import torch
+from tests.adapt.fields import documents, small_settings, write_text
+from tests.tiny_encoders import FAMILIES, tiny_encoder
+from transformers import AutoModel
+
+from cascade_srn.adapt.run import Adaptation
+from cascade_srn.data import write_documents
+from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
+from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError
+from cascade_srn.segment import segment
+from cascade_srn.types import Document
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return tiny_encoder("bert", tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    return write_text(tmp_path_factory.mktemp("text"))
+
+
+def _summary(folder):
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_folder_is_an_encoder(family, tmp_path, text):
+    name = tiny_encoder(family, tmp_path / "before")
+    adaptation = Adaptation([text], small_settings(name, learning_rate=1e-2), tmp_path / "out", device="cpu")
+    list(adaptation)
+    trained = adaptation.loop.network.model.base_model.state_dict()
+    with quiet_transformers():
+        loaded = [load_encoder(str(tmp_path / "out")).model, AutoModel.from_pretrained(tmp_path / "out")]
+    before = load_encoder(name).model.state_dict()
+    for model in loaded:
+        own = model.state_dict()
+        assert all(torch.equal(own[key], value) for key, value in trained.items())
+        assert any(not torch.equal(own[key], before[key]) for key in trained)
+    sentence = "We train a tagger for text."
+    assert load_tokenizer(str(tmp_path / "out")).tokenize(sentence) == load_tokenizer(name).tokenize(sentence)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "summary.json", "log.jsonl", "adapt.json"} <= names
+    assert not [found for found in names if found.startswith(".") or found == "last"]
+
+
+def test_the_summary_tells_all(encoder, text, tmp_path):
+    settings = small_settings(encoder, evaluate_steps=2, save_steps=3)
+    adaptation = Adaptation([text], settings, tmp_path / "out", device="cpu", command="cascade-srn adapt …")
+    told = list(adaptation)
+    summary = _summary(tmp_path / "out")
+    measured = [progress.perplexity for progress in told if progress.perplexity is not None]
+    assert summary["perplexity"]["before"] == measured[0]
+    assert [each["perplexity"] for each in summary["perplexity"]["during"]] == measured[1:-1]
+    assert [each["step"] for each in summary["perplexity"]["during"]] == [2, 4]
+    assert summary["perplexity"]["after"] == measured[-1]
+    assert summary["command"] == "cascade-srn adapt …"
+    assert summary["settings"] == {**settings.to_dict(), "encoder": f"…/{encoder.rpartition('/')[2]}"}
+    assert summary["documents"] == 120
+    assert 0 < summary["held_out_documents"] < 20
+    assert summary["removed_sentences"] == 0
+    assert summary["steps"] == 6
+    assert summary["new_head"] is True
+    assert summary["seconds"] >= 0
+    assert summary["environment"]["device"] == "cpu"
+    assert str(tmp_path) not in json.dumps(summary)
+
+
+def test_sentences_to_measure_on_are_not_learned(encoder, text, tmp_path):
+    sentence = segment(documents(1)[0])
+    words = [[documents(1)[0][start:end] for start, end in offsets] for offsets in sentence]
+    write_documents([Document.from_words(words)], tmp_path / "test.jsonl")
+    holdout = tmp_path / "test.jsonl"
+    adaptation = Adaptation([text], small_settings(encoder), tmp_path / "out", device="cpu", holdout=[holdout])
+    assert adaptation.counts["removed_sentences"] == len(words) == 3
+    assert adaptation.counts["documents"] == 119
+    list(adaptation)
+    assert _summary(tmp_path / "out")["removed_sentences"] == 3
+    assert _summary(tmp_path / "out")["holdout"] == ["…/test.jsonl"]
+
+
+def test_adapting_goes_on_from_an_adapted_encoder(encoder, text, tmp_path):
+    first = list(Adaptation([text], small_settings(encoder, learning_rate=1e-2), tmp_path / "one", device="cpu"))
+    again = Adaptation([text], small_settings(str(tmp_path / "one")), tmp_path / "two", device="cpu")
+    assert not again.new_head
+    assert next(iter(again)).perplexity == pytest.approx(first[-1].perplexity, rel=1e-6)
+
+
+def test_what_is_already_there(encoder, text, tmp_path):
+    settings, out = small_settings(encoder), tmp_path / "out"
+    list(Adaptation([text], settings, out, device="cpu"))
+    with pytest.raises(ConfigError, match="there is an adapted encoder in '.*out' already, or the beginning of one"):
+        Adaptation([text], settings, out, device="cpu")
+    with pytest.raises(ConfigError, match="was started with steps=6, and is to be resumed with steps=7"):
+        Adaptation([text], small_settings(encoder, steps=7), out, device="cpu", resume=True)
+    with pytest.raises(ConfigError, match="--resume and --overwrite were both given"):
+        Adaptation([text], settings, out, device="cpu", resume=True, overwrite=True)
+    other = write_text(tmp_path, seed=4)
+    with pytest.raises(DataError, match="the text is not the one that the adaptation in '.*out' was started with"):
+        Adaptation([other], settings, out, device="cpu", resume=True)
+    list(Adaptation([other], small_settings(encoder, steps=2), out, device="cpu", overwrite=True))
+    assert _summary(out)["steps"] == 2
+
+
+def test_folders_that_must_not_be_written_to(encoder, text, tmp_path):
+    settings = small_settings(encoder)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    for overwrite in (False, True):
+        with pytest.raises(ConfigError, match="holds something else than an adapted encoder \\('thesis.tex', for one"):
+            Adaptation([text], settings, tmp_path / "mine", device="cpu", overwrite=overwrite)
+    with pytest.raises(ConfigError, match="which is a file; give the name of a folder"):
+        Adaptation([text], settings, text, device="cpu")
+    with pytest.raises(ConfigError, match="--output and --encoder are both"):
+        Adaptation([text], settings, encoder, device="cpu")
+    with pytest.raises(ConfigError, match="all of which is read as text; give a folder elsewhere"):
+        Adaptation([text.parent], settings, text.parent / "out", device="cpu")
+    with pytest.raises(CascadeError, match="cannot be written .*; mend that"):
+        Adaptation([text], settings, text / "below-a-file", device="cpu")
+
+
+def test_what_is_refused_before_the_first_step(encoder, text, tmp_path):
+    with pytest.raises(ConfigError, match="sequence_pieces is 65, but the encoder .* takes 64 pieces at once; give"):
+        Adaptation([text], small_settings(encoder, sequence_pieces=65), tmp_path / "a", device="cpu")
+    with pytest.raises(ModelError, match="there is no tokenizer in './nowhere'"):
+        Adaptation([text], small_settings("./nowhere"), tmp_path / "b", device="cpu")
+    with pytest.raises(DataError, match="too short to help"):
+        Adaptation([write_text(tmp_path, count=3)], small_settings(encoder), tmp_path / "c", device="cpu")
+    with pytest.raises(ConfigError, match="there is no device 'gpu9'"):
+        Adaptation([text], small_settings(encoder), tmp_path / "d", device="gpu9")
+    # Nothing was begun, so that the folder can be used for the next attempt.
+    list(Adaptation([text], small_settings(encoder), tmp_path / "a", device="cpu"))

@@ -1,0 +1,89 @@
+"""``cascade-srn adapt``."""
+
+import dataclasses
+import inspect
+import json
+
+import pytest
+from tests.adapt.fields import documents, write_text
+from tests.tiny_encoders import tiny_encoder
+from tests.training.runs import write_recipe
+
+from cascade_srn.adapt import AdaptSettings
+from cascade_srn.cli import main
+from cascade_srn.cli.adapt import adapt
+from cascade_srn.data import write_documents
+from cascade_srn.extractor import Extractor
+from cascade_srn.segment import segment
+from cascade_srn.types import Document
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code or 0
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adapt")
+    encoder = tiny_encoder("mpnet", folder / "encoder")
+    options = ["--sequence-pieces", 16, "--batch-size", 8, "--steps", 4, "--log-steps", 2, "--device", "cpu"]
+    return ["adapt", write_text(folder), "--encoder", encoder, *options]
+
+
+def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
+    text = documents(1)[0]
+    words = [[text[start:end] for start, end in sentence] for sentence in segment(text)]
+    write_documents([Document.from_words(words)], tmp_path / "test.jsonl")
+    out = tmp_path / "out"
+    assert run(*arguments, "--output", out, "--holdout", tmp_path / "test.jsonl") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("119 documents, ")
+    assert shown[1] == f"3 sentences removed that are among the 3 of {tmp_path / 'test.jsonl'}."
+    assert shown[2] == "The encoder comes without a head for hidden words; a new one learns along."
+    assert [line.split()[1] for line in shown[3:-1]] == ["0/4", "2/4", "4/4"]
+    assert shown[-1] == f"The encoder is in {out}: use it by model.encoder.name={out}"
+    assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["steps"] == 4
+
+    assert run(*arguments, "--output", out, "--resume") == 0
+    assert "is finished; there is nothing to resume." in capsys.readouterr().out
+    assert run(*arguments, "--output", out) == 2
+    assert capsys.readouterr().err.startswith("Error: there is an adapted encoder in")
+
+
+def test_the_encoder_serves_a_recipe(arguments, tmp_path):
+    assert run(*arguments, "--output", tmp_path / "encoder", "--save-steps", 0) == 0
+    recipe = write_recipe(tmp_path, fresh=None, training={"epochs": 1})
+    name = f"model.encoder.name={tmp_path / 'encoder'}"
+    assert run("train", recipe, name, "training.evaluate_steps=null", "--device", "cpu") == 0
+    found = Extractor.from_pretrained(tmp_path / "run" / "best").extract("We train a tagger.")
+    assert found.text == "We train a tagger."
+
+
+def test_several_files_and_folders(arguments, tmp_path, capsys):
+    (tmp_path / "more").mkdir()
+    for number in (1, 2):
+        path = tmp_path / "more" / f"{number}.txt"
+        path.write_text("\n\n".join(documents(10, seed=number)), encoding="utf-8")
+    assert run(*arguments, tmp_path / "more", "--output", tmp_path / "out") == 0
+    assert capsys.readouterr().out.startswith("140 documents, ")
+
+
+def test_what_is_wrong_is_one_sentence(arguments, tmp_path, capsys):
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"text": "x"}\n{"tex', encoding="utf-8")
+    assert run(*arguments, broken, "--output", tmp_path / "out") == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"Error: {broken}, line 2: the text")
+    assert told.count("\n") == 1
+    assert run(*arguments, "--output", tmp_path / "out", "--masked", "2") == 2
+    assert capsys.readouterr().err == "Error: masked is 2.0; give a number from 0.01 to 0.9\n"
+
+
+def test_every_setting_is_an_option_with_its_default():
+    options = inspect.signature(adapt).parameters
+    for setting in dataclasses.fields(AdaptSettings):
+        assert setting.name in options
+        if setting.name != "encoder":
+            assert options[setting.name].default == setting.default
