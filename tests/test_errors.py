@@ -19,6 +19,6 @@ def test_did_you_mean(received, known, expected):
 
 def test_every_error_is_one_kind_that_callers_can_catch():
     kinds = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
-    assert len(kinds) == 6
+    assert len(kinds) == 7
     assert all(issubclass(kind, CascadeError) for kind in kinds)
     assert issubclass(CascadeError, ValueError)
