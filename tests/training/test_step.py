@@ -97,3 +97,36 @@ def test_every_part_of_a_step_is_told():
     step = _step(small_model(), settings={"accumulation": 2}, done=told.append)
     step(BATCH)
     assert told == ["collating", "forward", "backward"] * 2 + ["optimiser"]
+
+
+def test_a_batch_collated_ahead_is_the_one_collated_at_its_time():
+    """With mistakes and negatives drawn in both, which depend on the number of the step alone."""
+    drawn = {"corruption": 0.5, "negatives": 0.5, **UNCLIPPED}
+    results = []
+    for following in (BATCH[2:], ()):
+        model = small_model("swift")
+        step = _step(model, settings=drawn)
+        step(BATCH[:2], 7, following)
+        step.settle()
+        step(BATCH[2:], 8)
+        results.append(_gradients(model))
+    for name, gradient in results[0].items():
+        assert torch.equal(gradient, results[1][name])
+    model = small_model("swift")
+    step = _step(model, settings=drawn)
+    step(BATCH[2:], 9)
+    assert any(not torch.equal(gradient, results[0][name]) for name, gradient in _gradients(model).items())
+
+
+def test_what_goes_wrong_beside_a_step_is_told_at_the_next(monkeypatch):
+    model = small_model("swift")
+    step = _step(model)
+    step(BATCH[:2], 0)
+
+    def broken(*arguments, **options):
+        raise ValueError("broken beside")
+
+    monkeypatch.setattr(type(model.collator), "training_batch", broken)
+    step._ahead = 1, step._beside.submit(step._collated, BATCH, 1)
+    with pytest.raises(ValueError, match="broken beside"):
+        step(BATCH, 1)

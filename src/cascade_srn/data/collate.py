@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -52,6 +53,7 @@ class Collator:
         joint: bool = True,
         corruption: float = 0.0,
         negatives: float = 1.0,
+        chance: random.Random | None = None,
     ) -> CascadeBatch:
         """Gold sentences as a batch for the loss.
 
@@ -59,10 +61,12 @@ class Collator:
         that it also learns that most have none (the paper's default), or of the gold subjects only (its ablation).
         ``joint=False`` makes a batch for turn 1 alone. About a ``corruption`` share of the entities that the later
         turns are told of have a mistake. Of the pairs of words that are no span, a ``negatives`` share is learned.
+        Both are drawn by ``chance`` (None: by one of its own).
         """
         require_choice("candidates", candidates, CANDIDATES)
+        chance = random.Random() if chance is None else chance
         sentences = [example.sentence for example in examples]
-        given = [self._given(sentence, corruption if joint else 0.0) for sentence in sentences]
+        given = [self._given(sentence, corruption if joint else 0.0, chance) for sentence in sentences]
         asked: list[list[tuple[int, int]]] = [[] for _ in sentences]
         if joint:
             asked = [candidate_subjects(*pair, candidates) for pair in zip(sentences, given, strict=True)]
@@ -74,8 +78,8 @@ class Collator:
         entities = self.entity_labels([sentence.entities for sentence in sentences])
         subjects = _labels((i, start, end, 0) for i, s in enumerate(sentences) for start, end in gold_subjects(s))
         objects = self._object_labels(sentences, asked)
-        pairs, place = sampled_pairs(lengths, (entities, subjects), negatives)
-        query_pairs, query_place = sampled_pairs(asked_lengths, (objects,), negatives)
+        pairs, place = sampled_pairs(lengths, (entities, subjects), negatives, chance)
+        query_pairs, query_place = sampled_pairs(asked_lengths, (objects,), negatives, chance)
         return CascadeBatch(
             rows=self.pieces.batch(rows),
             lengths=lengths,
@@ -91,11 +95,11 @@ class Collator:
             n_sentences=len(sentences),
         )
 
-    def _given(self, sentence: Sentence, corruption: float) -> Sequence[Span]:
+    def _given(self, sentence: Sentence, corruption: float, chance: random.Random) -> Sequence[Span]:
         """The entities that the later turns are told of."""
         if corruption == 0:
             return sentence.entities
-        return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption)
+        return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption, chance)
 
     def _rows(
         self,
@@ -154,7 +158,9 @@ def candidate_subjects(sentence: Sentence, given: Sequence[Span], candidates: st
     return sorted({(entity.start, entity.end) for entity in given})
 
 
-def sampled_pairs(lengths: Tensor, wanted: Sequence[SpanLabels], share: float) -> tuple[Pairs, Tensor | None]:
+def sampled_pairs(
+    lengths: Tensor, wanted: Sequence[SpanLabels], share: float, chance: random.Random
+) -> tuple[Pairs, Tensor | None]:
     """Pairs of words to learn from: all that are wanted, and a share of the others.
 
     Shapes:
@@ -164,7 +170,8 @@ def sampled_pairs(lengths: Tensor, wanted: Sequence[SpanLabels], share: float) -
     pairs = pairs_within(lengths)
     if share == 1:
         return pairs, None
-    keep = torch.rand(len(pairs)) < share
+    drawn = torch.Generator().manual_seed(chance.getrandbits(62))
+    keep = torch.rand(len(pairs), generator=drawn) < share
     for labels in wanted:
         keep[pair_positions(labels, lengths)] = True
     return Pairs(pairs.row[keep], pairs.start[keep], pairs.last[keep]), keep.cumsum(0) - 1

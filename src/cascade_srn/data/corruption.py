@@ -17,33 +17,35 @@ MISTAKES = ("missed", "moved", "retyped", "invented")
 _LONGEST_INVENTED = 4
 
 
-def corrupt(entities: Sequence[Span], n_words: int, labels: Sequence[str], share: float) -> list[Span]:
-    """The entities, about ``share`` of them with a mistake; random numbers are those of :mod:`random`."""
+def corrupt(
+    entities: Sequence[Span], n_words: int, labels: Sequence[str], share: float, chance: random.Random
+) -> list[Span]:
+    """The entities, about ``share`` of them with a mistake, as ``chance`` has it."""
     kept: list[Span] = []
     for entity in entities:
-        mistake = random.choice(MISTAKES) if random.random() < share else None
+        mistake = chance.choice(MISTAKES) if chance.random() < share else None
         if mistake == "moved":
-            kept.append(_moved(entity, n_words))
+            kept.append(_moved(entity, n_words, chance))
         elif mistake == "retyped":
-            kept.append(Span(entity.start, entity.end, random.choice(labels)))
+            kept.append(Span(entity.start, entity.end, chance.choice(labels)))
         elif mistake != "missed":
             kept.append(entity)
         if mistake == "invented":
-            kept.append(_invented(n_words, labels))
+            kept.append(_invented(n_words, labels, chance))
     return sorted(set(kept))
 
 
-def _moved(entity: Span, n_words: int) -> Span:
+def _moved(entity: Span, n_words: int, chance: random.Random) -> Span:
     """One edge a word further out or in, where there is room; else as it was."""
     start, end = entity.start, entity.end
-    if random.random() < 0.5:
-        start += random.choice((-1, 1))
+    if chance.random() < 0.5:
+        start += chance.choice((-1, 1))
     else:
-        end += random.choice((-1, 1))
+        end += chance.choice((-1, 1))
     return Span(start, end, entity.label) if 0 <= start < end <= n_words else entity
 
 
-def _invented(n_words: int, labels: Sequence[str]) -> Span:
-    start = random.randrange(n_words)
-    end = min(n_words, start + random.randint(1, _LONGEST_INVENTED))
-    return Span(start, end, random.choice(labels))
+def _invented(n_words: int, labels: Sequence[str], chance: random.Random) -> Span:
+    start = chance.randrange(n_words)
+    end = min(n_words, start + chance.randint(1, _LONGEST_INVENTED))
+    return Span(start, end, chance.choice(labels))

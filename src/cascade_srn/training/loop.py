@@ -106,20 +106,27 @@ class Loop:
             while True:
                 if standing.seen == len(standing.order):
                     self._begin_epoch()
-                chosen = standing.order[standing.seen : standing.seen + settings.batch_size]
-                batch = [self.examples[i] for i in chosen]
-                self._take_step(batch)
+                batch = self._batch_at(standing.seen)
+                # The first batch of the next epoch is not known yet, and is not collated ahead.
+                self._take_step(batch, self._batch_at(standing.seen + len(batch)))
                 standing.seen += len(batch)
                 standing.step += 1
                 n_sentences += len(batch)
                 n_words += sum(len(example.sentence) for example in batch)
                 self.on_step(standing.step)
                 if self._due:
+                    self.take_step.settle()
                     return n_sentences, n_words
 
-    def _take_step(self, batch: Sequence[Example]) -> None:
+    def _batch_at(self, seen: int) -> list[Example]:
+        """The batch of this epoch that comes when so many sentences have been seen."""
+        return [self.examples[i] for i in self.standing.order[seen : seen + self.settings.batch_size]]
+
+    def _take_step(self, batch: Sequence[Example], following: Sequence[Example]) -> None:
+        """A step, the batch of the next one being collated meanwhile."""
+        number = self.standing.step
         try:
-            self.take_step(batch)
+            self.take_step(batch, number, following)
         except torch.OutOfMemoryError as error:
             longest = max(len(example.sentence) for example in batch)
             raise CascadeError(
@@ -241,8 +248,9 @@ def train_epoch(
     model.cascade.train()
     take_step = Step(model, optimiser, schedule, settings, done=done)
     with matrix_products(settings.precision):
-        for at in range(0, len(examples), settings.batch_size):
-            take_step(examples[at : at + settings.batch_size])
+        for number, at in enumerate(range(0, len(examples), settings.batch_size)):
+            end = at + settings.batch_size
+            take_step(examples[at:end], number, examples[end : end + settings.batch_size])
     return float(take_step.take_totals().sum()) / len(examples)
 
 

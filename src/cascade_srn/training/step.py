@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from typing import Any
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.cascade import CascadeLoss
+from cascade_srn.data.batch import CascadeBatch
 from cascade_srn.data.examples import Example
 from cascade_srn.model import Model
 from cascade_srn.training.averaging import AveragedWeights
@@ -60,15 +63,28 @@ class Step:
         self.parameters = list(model.cascade.parameters())
         self.device = self.parameters[0].device
         self.totals = torch.zeros(len(LOSS_PARTS), device=self.device)
+        # A thread is enough: while gradients are computed, Python has nothing else to do.
+        self._beside = ThreadPoolExecutor(1, "collating")
+        self._ahead: tuple[int, Future[list[tuple[int, CascadeBatch]]]] | None = None
 
-    def __call__(self, batch: Sequence[Example]) -> None:
-        """Take a step on these sentences, which are those of all processes together."""
+    def settle(self) -> None:
+        """Wait until nothing is being collated: others may want the tokenizer, which is one thread's at a time."""
+        if self._ahead is not None:
+            wait([self._ahead[1]])
+
+    def __call__(self, batch: Sequence[Example], number: int = 0, following: Sequence[Example] = ()) -> None:
+        """Take a step on these sentences, which are those of all processes together.
+
+        The ``number`` of the step decides, with the seed, which mistakes and negatives are drawn. The batch of the
+        next step, where it is known, is collated beside this one.
+        """
         self.optimiser.zero_grad(set_to_none=True)
-        n_parts = min(self.settings.accumulation, -(-len(batch) // self.n_processes))
-        for part in range(n_parts):
-            own = batch[part * self.n_processes + self.process :: n_parts * self.n_processes]
-            with nullcontext() if part == n_parts - 1 else self._without_exchange():
-                self._add_gradients(own, batch)
+        parts = self._taken(batch, number)
+        if following:
+            self._ahead = number + 1, self._beside.submit(self._collated, following, number + 1)
+        for at, (n_own, tensors) in enumerate(parts):
+            with nullcontext() if at == len(parts) - 1 else self._without_exchange():
+                self._add_gradients(tensors.to(self.device), n_own, len(batch))
         torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
         self.optimiser.step()
         self.schedule.step()
@@ -76,27 +92,45 @@ class Step:
             self.averaged.update()
         self.done("optimiser")
 
-    def _add_gradients(self, own: Sequence[Example], batch: Sequence[Example]) -> None:
+    def _taken(self, batch: Sequence[Example], number: int) -> list[tuple[int, CascadeBatch]]:
+        """The parts of a batch, from where they were collated ahead, or made now."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == number:
+            return ahead[1].result()
+        return self._collated(batch, number)
+
+    def _collated(self, batch: Sequence[Example], number: int) -> list[tuple[int, CascadeBatch]]:
+        """This process's parts of a batch, each with how many sentences count."""
+        settings = self.settings
+        chance = random.Random(f"{settings.seed}, step {number}, process {self.process}")
+        n_parts = min(settings.accumulation, -(-len(batch) // self.n_processes))
+        found = []
+        for part in range(n_parts):
+            own = batch[part * self.n_processes + self.process :: n_parts * self.n_processes]
+            tensors = self.model.collator.training_batch(
+                # Where there is nothing to do, the exchange of gradients still expects a contribution: one of zeros.
+                own or batch[:1],
+                candidates=settings.candidates,
+                joint=self.model.cascade.relations is not None,
+                corruption=settings.corruption,
+                negatives=settings.negatives,
+                chance=chance,
+            )
+            found.append((len(own), tensors))
+        return found
+
+    def _add_gradients(self, tensors: CascadeBatch, n_own: int, n_batch: int) -> None:
         """The gradients of this process's sentences, as their share of the batch's."""
-        # Where there is nothing to do, the exchange of gradients still expects a contribution: one of zeros.
-        members = own or batch[:1]
-        cascade, half = self.model.cascade, self.settings.precision == "bf16"
-        tensors = self.model.collator.training_batch(
-            members,
-            candidates=self.settings.candidates,
-            joint=cascade.relations is not None,
-            corruption=self.settings.corruption,
-            negatives=self.settings.negatives,
-        ).to(self.device)
+        half = self.settings.precision == "bf16"
         self.done("collating")
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
             loss: CascadeLoss = self.network(tensors, self.model.settings.loss_weights)
         self.done("forward")
-        share = len(own) * self.n_processes / len(batch)
+        share = n_own * self.n_processes / n_batch
         (loss.total if share == 1 else loss.total * share).backward()
         self.done("backward")
         parts = torch.stack([getattr(loss, name) for name in LOSS_PARTS])
-        self.totals.add_(parts.detach(), alpha=len(own))
+        self.totals.add_(parts.detach(), alpha=n_own)
 
     def _without_exchange(self) -> Any:
         """While gradients are still being accumulated, they stay in their process."""
