@@ -42,4 +42,5 @@ def write_text(folder: Path, *, count: int = 120, seed: int = 0) -> Path:
 def small_settings(encoder: str, **changes: Any) -> AdaptSettings:
     """Settings that take a moment."""
     values: dict[str, Any] = {"sequence_pieces": 16, "batch_size": 8, "steps": 6, "log_steps": 2, "save_steps": None}
+    values["head_steps"] = 0
     return AdaptSettings(encoder=encoder, **(values | changes))

@@ -174,3 +174,33 @@ def test_biases_are_not_decayed(encoder):
     assert rest["weight_decay"] == 0
     assert decayed["weight_decay"] == 0.01
     assert len(decayed["params"]) + len(rest["params"]) == len(_weights(loop))
+
+
+def test_a_new_head_learns_alone_at_first(encoder):
+    loop = make_loop(encoder, steps=2, head_steps=3, log_steps=1)
+    assert loop.network.new_head
+    assert (loop.n_head_steps, loop.n_steps) == (3, 5)
+    encoder_weights = {id(parameter) for parameter in loop.network.encoder_parameters()}
+    names = {name for name, parameter in loop.network.named_parameters() if id(parameter) in encoder_weights}
+    before, told = _weights(loop), []
+    for progress in loop:
+        told.append(progress)
+        after = _weights(loop)
+        changed = {name for name in after if not torch.equal(after[name], before[name])}
+        if progress.step in (1, 2, 3):
+            assert changed
+            assert not changed & names
+            assert progress.learning_rate == pytest.approx(10 * loop.settings.learning_rate)
+        elif progress.step == 5:
+            assert changed & names
+    # Before anything, when the head has learned, and at the end.
+    assert [progress.step for progress in told if progress.perplexity is not None] == [0, 3, 5]
+
+
+def test_a_head_that_comes_with_the_checkpoint_has_no_steps_of_its_own(encoder, tmp_path):
+    first = make_loop(encoder, steps=1, head_steps=1)
+    list(first)
+    first.network.save(tmp_path, encoder=encoder)
+    again = make_loop(str(tmp_path), steps=2, head_steps=3)
+    assert not again.network.new_head
+    assert (again.n_head_steps, again.n_steps) == (0, 2)

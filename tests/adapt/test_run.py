@@ -51,13 +51,14 @@ def test_the_folder_is_an_encoder(family, tmp_path, text):
 
 
 def test_the_summary_tells_all(encoder, text, tmp_path):
-    settings = small_settings(encoder, evaluate_steps=2, save_steps=3)
+    settings = small_settings(encoder, evaluate_steps=2, save_steps=3, steps=5, head_steps=1)
     adaptation = Adaptation([text], settings, tmp_path / "out", device="cpu", command="cascade-srn adapt …")
     told = list(adaptation)
     summary = _summary(tmp_path / "out")
     measured = [progress.perplexity for progress in told if progress.perplexity is not None]
-    assert summary["perplexity"]["before"] == measured[0]
-    assert [each["perplexity"] for each in summary["perplexity"]["during"]] == measured[1:-1]
+    # The first one of all is that of a random head.
+    assert summary["perplexity"]["before"] == measured[1]
+    assert [each["perplexity"] for each in summary["perplexity"]["during"]] == measured[2:-1]
     assert [each["step"] for each in summary["perplexity"]["during"]] == [2, 4]
     assert summary["perplexity"]["after"] == measured[-1]
     assert summary["command"] == "cascade-srn adapt …"
@@ -67,6 +68,7 @@ def test_the_summary_tells_all(encoder, text, tmp_path):
     assert summary["removed_sentences"] == 0
     assert summary["steps"] == 6
     assert summary["new_head"] is True
+    assert summary["head_steps"] == 1
     assert summary["seconds"] >= 0
     assert summary["environment"]["device"] == "cpu"
     assert str(tmp_path) not in json.dumps(summary)

@@ -28,7 +28,8 @@ def run(*arguments):
 def arguments(tmp_path_factory):
     folder = tmp_path_factory.mktemp("adapt")
     encoder = tiny_encoder("mpnet", folder / "encoder")
-    options = ["--sequence-pieces", 16, "--batch-size", 8, "--steps", 4, "--log-steps", 2, "--device", "cpu"]
+    steps = ["--steps", 2, "--head-steps", 2, "--log-steps", 2]
+    options = ["--sequence-pieces", 16, "--batch-size", 8, *steps, "--device", "cpu"]
     return ["adapt", write_text(folder), "--encoder", encoder, *options]
 
 
@@ -41,7 +42,8 @@ def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("119 documents, ")
     assert shown[1] == f"3 sentences removed that are among the 3 of {tmp_path / 'test.jsonl'}."
-    assert shown[2] == "The encoder comes without a head for hidden words; a new one learns along."
+    new_head = "The encoder comes without a head for hidden words; a new one learns alone for 2 steps, then along."
+    assert shown[2] == new_head
     assert [line.split()[1] for line in shown[3:-1]] == ["0/4", "2/4", "4/4"]
     assert shown[-1] == f"The encoder is in {out}: use it by model.encoder.name={out}"
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["steps"] == 4

@@ -25,6 +25,9 @@ from cascade_srn.training.optimiser import Schedule, schedule_shape
 from cascade_srn.training.start import make_accelerator, seed_everything
 from cascade_srn.training.step import matrix_products
 
+# A new head learns alone at this many times the full rate.
+_HEAD_RATE = 10.0
+
 
 class AdaptLoop:
     """Iterate over it to adapt; between two iterations it can be saved (:mod:`cascade_srn.adapt.state`).
@@ -49,7 +52,9 @@ class AdaptLoop:
         self.batch_size = min(settings.batch_size, len(packed.train))
         # Sequences that do not fill a batch are left out, others in every epoch.
         self.n_batches = len(packed.train) // self.batch_size
-        self.n_steps = settings.epochs * self.n_batches if settings.steps is None else settings.steps
+        n_steps = settings.epochs * self.n_batches if settings.steps is None else settings.steps
+        self.n_head_steps = settings.head_steps if network.new_head else 0
+        self.n_steps = self.n_head_steps + n_steps
         self.held_out = HeldOutText(
             packed.held_out,
             masking,
@@ -64,8 +69,10 @@ class AdaptLoop:
         self.device = self.parameters[0].device
         self.is_fused = self.device.type == "cuda"
         self.optimiser = self._make_optimiser()
-        shape = schedule_shape("linear", warmup=settings.warmup, n_steps=self.n_steps)
-        self.schedule = Schedule(self.optimiser, shape)
+        shape = schedule_shape("linear", warmup=settings.warmup, n_steps=n_steps)
+        self.schedule = Schedule(
+            self.optimiser, lambda step: _HEAD_RATE if step < self.n_head_steps else shape(step - self.n_head_steps)
+        )
         self._order: tuple[int, NDArray[np.int64]] | None = None
         self.go_to(0, seconds=0.0)
 
@@ -117,7 +124,7 @@ class AdaptLoop:
 
     @property
     def _evaluation_due(self) -> bool:
-        return self.step == self.n_steps or _every(self.settings.evaluate_steps, self.step)
+        return self.step in (self.n_head_steps, self.n_steps) or _every(self.settings.evaluate_steps, self.step)
 
     @property
     def _due(self) -> bool:
@@ -173,6 +180,10 @@ class AdaptLoop:
                 f"the device ran out of memory on a batch of {n_rows} sequences of {batch.ids.shape[1]} pieces; raise "
                 "--accumulation, which takes a batch in parts, or lower --batch-size"
             ) from error
+        if self.step < self.n_head_steps:
+            # Weights without a gradient stay as they are, and so does what the optimiser knows of them.
+            for parameter in self.network.encoder_parameters():
+                parameter.grad = None
         torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
         self.optimiser.step()
         self.schedule.step()

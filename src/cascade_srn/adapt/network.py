@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ class MaskedNetwork(nn.Module):
         if self._hidden is not None:
             output.last_hidden_state = output.last_hidden_state.flatten(0, 1).index_select(0, self._hidden)[None]
         return output
+
+    def encoder_parameters(self) -> Iterator[nn.Parameter]:
+        """All but the head's own; a decoder that is tied to the embeddings is the encoder's."""
+        parameters: Iterator[nn.Parameter] = self.model.base_model.parameters()
+        return parameters
 
     def save(self, folder: Path, *, encoder: str) -> None:
         """Write an encoder folder: configuration, weights, and the tokenizer of the encoder it was made from.

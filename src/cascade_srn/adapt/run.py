@@ -116,6 +116,8 @@ class Adaptation:
 
     def _summary(self) -> dict[str, Any]:
         measured = [line for line in self.folder.files.read_log() if "perplexity" in line]
+        # What a head knows that has learned nothing yet says nothing about the encoder.
+        measured = [line for line in measured if line["step"] >= self.loop.n_head_steps]
         between = [{"step": line["step"], "perplexity": line["perplexity"]} for line in measured[1:-1]]
         return {
             "command": self.command,
@@ -123,6 +125,7 @@ class Adaptation:
             "texts": [str(text) for text in self.texts],
             "holdout": [str(path) for path in self.holdout],
             "new_head": self.new_head,
+            "head_steps": self.loop.n_head_steps,
             **self.counts,
             "perplexity": {
                 "before": measured[0]["perplexity"],

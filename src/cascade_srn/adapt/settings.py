@@ -18,10 +18,13 @@ class AdaptSettings(Settings):
     ``sequence_pieces`` pieces, special ones included. A ``held_out`` share of the documents is not learned from,
     and measures how well the encoder knows the field.
 
-    **Task.** A ``masked`` share of the words is hidden, whole words at a time, others in each epoch.
+    **Task.** A ``masked`` share of the words is hidden, whole words at a time, others in each epoch. Where a checkpoint
+    has no head to guess them with, the new one first learns alone for ``head_steps`` steps: the encoder is then not
+    moved by what a random head makes of it, and what it knew before can be measured.
 
     **Steps.** ``batch_size`` sequences make a step, whatever the number of processes; ``accumulation`` lets them go
-    through the encoder in that many parts. ``steps`` counts instead of ``epochs`` where it is given.
+    through the encoder in that many parts. ``steps`` counts instead of ``epochs`` where it is given; the steps of a new
+    head come on top.
 
     **Optimiser.** AdamW; the rate rises to ``learning_rate`` over the ``warmup`` share of the steps and falls to
     zero in a line. ``precision`` is that of matrix products: "tf32" and "bf16" are for GPUs.
@@ -35,6 +38,7 @@ class AdaptSettings(Settings):
     sequence_pieces: int = 256
     held_out: float = 0.01
     masked: float = 0.15
+    head_steps: int = 200
     epochs: int = 3
     steps: int | None = None
     batch_size: int = 32
@@ -53,6 +57,7 @@ class AdaptSettings(Settings):
         for name in ("epochs", "batch_size", "accumulation", "log_steps"):
             require_range(name, getattr(self, name), 1)
         require_range("save_steps", self.save_steps or 0, 0)
+        require_range("head_steps", self.head_steps, 0)
         for name in ("steps", "evaluate_steps"):
             if getattr(self, name) is not None:
                 require_range(name, getattr(self, name), 1)

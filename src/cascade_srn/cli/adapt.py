@@ -45,6 +45,9 @@ def adapt(
         float, typer.Option(help="What gradients are clipped to.")
     ] = AdaptSettings.max_gradient_norm,
     masked: Annotated[float, typer.Option(help="Share of the words that is hidden.")] = AdaptSettings.masked,
+    head_steps: Annotated[
+        int, typer.Option(help="Steps at first in which a new head, where one is needed, learns alone.")
+    ] = AdaptSettings.head_steps,
     held_out: Annotated[
         float, typer.Option(help="Share of the documents to measure perplexity on.")
     ] = AdaptSettings.held_out,
@@ -77,6 +80,7 @@ def adapt(
         sequence_pieces=sequence_pieces,
         held_out=held_out,
         masked=masked,
+        head_steps=head_steps,
         epochs=epochs,
         steps=steps,
         batch_size=batch_size,
@@ -140,7 +144,12 @@ def _opening(adaptation: Adaptation) -> str:
             f"{', '.join(map(str, adaptation.holdout))}."
         )
     if adaptation.new_head:
-        lines.append("The encoder comes without a head for hidden words; a new one learns along.")
+        alone = (
+            f"learns alone for {adaptation.loop.n_head_steps:,} steps, then along"
+            if adaptation.loop.n_head_steps
+            else "learns along"
+        )
+        lines.append(f"The encoder comes without a head for hidden words; a new one {alone}.")
     if adaptation.resumed_at is not None:
         lines.append(f"Resuming after step {adaptation.resumed_at} of {adaptation.loop.n_steps}.")
     return "\n".join(lines)
