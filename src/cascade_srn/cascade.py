@@ -177,22 +177,34 @@ class Cascade(nn.Module):
         features = self.features(batch.rows)
         n = batch.n_sentences
         real = padding_mask(batch.lengths, features.shape[1]).unsqueeze(2).to(features.dtype)
+        counts, query_counts = _pair_weights(batch)
+        if batch.weight is not None:
+            real = real * batch.weight[:, None, None]
         logits = self.entity_head(self.entity_inputs(features[:n]), batch.pairs)
-        entity = span_loss(logits, batch.entities, real, weights.entity, n)
+        entity = span_loss(logits, batch.entities, real, weights.entity, n, counts)
         if self.relations is None:
             return CascadeLoss(entity, torch.zeros_like(entity), torch.zeros_like(entity))
         tags = self.tags(batch.given, (n, features.shape[1]))
         words = self.subject_inputs(features.index_select(0, batch.subject_rows), tags)
         logits = self.relations.subject_head(words, batch.pairs)
-        subject = span_loss(logits, batch.subjects, real, weights.subject, n)
+        subject = span_loss(logits, batch.subjects, real, weights.subject, n, counts)
         words = self.object_inputs(features.index_select(0, batch.object_rows), tags, batch.queries)
         logits = self.relations.object_head(words, batch.query_pairs)
         real = real.index_select(0, batch.queries.sentence)
-        return CascadeLoss(entity, subject, span_loss(logits, batch.objects, real, weights.object, n))
+        return CascadeLoss(entity, subject, span_loss(logits, batch.objects, real, weights.object, n, query_counts))
 
     def forward(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
         """Same as :meth:`loss`: the call that wrappers for several devices go through."""
         return self.loss(batch, weights)
+
+
+def _pair_weights(batch: CascadeBatch) -> tuple[Tensor | None, Tensor | None]:
+    """What the sentence of each pair counts, for the pairs of sentences and for those of queries. Shapes: (n, 1)."""
+    if batch.weight is None:
+        return None, None
+    of_query = batch.weight.index_select(0, batch.queries.sentence)
+    found = batch.weight.index_select(0, batch.pairs.row), of_query.index_select(0, batch.query_pairs.row)
+    return found[0][:, None], found[1][:, None]
 
 
 def words_at(features: Tensor, row: Tensor, word: Tensor) -> Tensor:

@@ -8,7 +8,16 @@ from torch.nn.functional import binary_cross_entropy
 
 from cascade_srn.config import LossWeights
 from cascade_srn.encoder.sequence import padding_mask
-from cascade_srn.heads import SpanExtractor, SpanLabels, SpanLogits, pairs_within, span_loss, span_targets
+from cascade_srn.heads import (
+    SpanExtractor,
+    SpanLabels,
+    SpanLogits,
+    SpanTargets,
+    TargetWeights,
+    pairs_within,
+    span_loss,
+    span_targets,
+)
 from cascade_srn.heads.loss import pair_positions
 from cascade_srn.heads.span_extraction import LinearMatcher
 
@@ -73,6 +82,28 @@ def test_the_loss_equals_loops_over_words_pairs_and_labels(weights, n_sentences)
     found = loss_of(logits, SPANS, LENGTHS, weights, n_sentences)
     torch.testing.assert_close(found, expected)
     assert found.item() > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_as_targets_equal_a_dense_table_of_them(seed):
+    generator = torch.Generator().manual_seed(seed)
+    logits = random_logits(LENGTHS, 5, seed)
+    real = padding_mask(torch.tensor(LENGTHS), 5)[:, :, None].float() * torch.tensor([1.0, 2, 0.5, 3])[:, None, None]
+    pairs = pairs_within(torch.tensor(LENGTHS))
+    pair_weights = torch.tensor([1.0, 2, 0.5, 3])[pairs.row][:, None]
+    parts, expected = {}, 0.0
+    for kind, counts, share in (("start", real, 1.0), ("end", real, 0.5), ("match", pair_weights, 0.25)):
+        table = getattr(logits, kind)
+        target = torch.rand(table.shape, generator=generator) * (torch.rand(table.shape, generator=generator) < 0.4)
+        target = target * (counts > 0)
+        parts[kind] = target.flatten().nonzero()[:, 0]
+        parts[f"{kind}_weights"] = (target * counts).flatten()[parts[kind]]
+        each = torch.nn.functional.binary_cross_entropy_with_logits(table, target, reduction="none")
+        expected = expected + share * (each * counts).sum() / 3
+    weights = TargetWeights(*(parts[f"{kind}_weights"] for kind in ("start", "end", "match")))
+    targets = SpanTargets(parts["start"], parts["end"], parts["match"], weights)
+    found = span_loss(logits, targets, real, LossWeights(1, 0.5, 0.25), 3, pair_weights)
+    torch.testing.assert_close(found, expected)
 
 
 def test_no_gold_span_means_that_everything_is_no():

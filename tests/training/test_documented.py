@@ -9,6 +9,7 @@ import yaml
 
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.recipe import DataSettings, FreshEncoderSettings
+from cascade_srn.training.settings import DistillationSettings
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
@@ -19,7 +20,13 @@ def _section(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"), [("data", DataSettings), ("training", TrainingSettings), ("fresh", FreshEncoderSettings)]
+    ("name", "settings"),
+    [
+        ("data", DataSettings),
+        ("training", TrainingSettings),
+        ("distillation", DistillationSettings),
+        ("fresh", FreshEncoderSettings),
+    ],
 )
 def test_every_setting_and_its_default(name, settings):
     rows = re.findall(r"^\| `(\w+)` \| (?:`(.*?)`)? ?\|", _section(name), flags=re.MULTILINE)

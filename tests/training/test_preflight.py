@@ -25,7 +25,7 @@ GOOD = _sentence("a parser needs data", [(1, 2, "Thing"), (3, 4, "Thing")], [(0,
 OTHER = _sentence("systems need a parser", [(0, 1, "Thing")])
 
 
-def _found(tmp_path, train, dev=(), *, encoder=(), **data):
+def _found(tmp_path, train, dev=(), *, encoder=(), model=(), **data):
     """The findings for documents, each a list of sentences."""
     paths = {}
     for split, documents in (("train", train), ("dev", dev)):
@@ -35,7 +35,7 @@ def _found(tmp_path, train, dev=(), *, encoder=(), **data):
             write_documents(whole, paths[split])
     corpus = read_corpus(DataSettings.from_dict({**paths, **data}))
     settings = ModelSettings.from_dict(
-        {"encoder": {"name": small_encoder(), **dict(encoder)}, "hidden_width": 4, "matcher_width": 4}
+        {"encoder": {"name": small_encoder(), **dict(encoder)}, "hidden_width": 4, "matcher_width": 4, **dict(model)}
     )
     return preflight(Model.create(settings, corpus.schema), corpus)
 
@@ -166,3 +166,11 @@ def test_few_examples_are_listed_and_all_are_counted(tmp_path):
     assert finding["count"] == 7
     assert len(finding["examples"]) == 3
     json.dumps(report.to_dict())
+
+
+def test_what_a_baseline_can_never_find(tmp_path):
+    long = _sentence("a parser needs data", [(0, 4, "Thing"), (3, 4, "Thing")])
+    model = {"method": "pipeline", "baseline": {"max_span_words": 2}}
+    (finding,) = _found(tmp_path, [[GOOD], [long]], model=model).findings
+    assert (finding.split, finding.count) == ("train", 1)
+    assert "the method cannot find it; it counts in the scores, as missed" in str(finding.consequence)

@@ -49,6 +49,22 @@ class TestCheck:
             with pytest.raises(ConfigError, match=r"holds something else than a run \('thesis.tex', for one\)"):
                 folder.check(recipe, **options)
 
+    @pytest.mark.parametrize("member", ["labels.json", ".labels.tmp", None])
+    def test_labels_in_it_are_no_part_of_the_run(self, folder, recipe, member):
+        (folder.path / "labels").mkdir(parents=True)
+        if member is not None:
+            (folder.path / "labels" / member).write_text("{}", encoding="utf-8")
+        _begun(folder, recipe)
+        folder.begin(recipe, overwrite=True)
+        assert (folder.path / "labels").is_dir()
+        assert member is None or (folder.path / "labels" / member).is_file()
+
+    def test_a_folder_of_that_name_with_something_else(self, folder, recipe):
+        (folder.path / "labels").mkdir(parents=True)
+        (folder.path / "labels" / "thesis.tex").write_text("", encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"holds something else than a run \('labels', for one\)"):
+            folder.check(recipe)
+
     def test_a_file(self, folder, recipe):
         folder.path.write_text("", encoding="utf-8")
         with pytest.raises(ConfigError, match="which is a file; give the name of a folder"):

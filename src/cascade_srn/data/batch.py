@@ -30,6 +30,7 @@ class CascadeBatch:
         pairs, query_pairs: all pairs of words, by sentence and by query
         given: entities that the later turns are told of, by sentence
         entities, subjects: what is to be found in each sentence; objects: for each query
+        weight: (n_sentences,), what each sentence counts; None: 1
     """
 
     rows: RowBatch
@@ -44,6 +45,7 @@ class CascadeBatch:
     query_pairs: Pairs
     objects: SpanTargets
     n_sentences: int
+    weight: Tensor | None = None
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
@@ -58,7 +60,7 @@ def _collect(value: Any, found: list[Tensor]) -> None:
     """The tensors within a dataclass of dataclasses, in order."""
     if isinstance(value, Tensor):
         found.append(value)
-    elif not isinstance(value, int):
+    elif value is not None and not isinstance(value, int):
         for field in fields(value):
             _collect(getattr(value, field.name), found)
 
@@ -67,14 +69,22 @@ def _replaced(value: T, tensors: Any) -> T:
     """The same with other tensors, taken in the order of :func:`_collect`."""
     if isinstance(value, Tensor):
         return next(tensors)  # type: ignore[no-any-return]
-    if isinstance(value, int):
+    if value is None or isinstance(value, int):
         return value
     parts = {field.name: _replaced(getattr(value, field.name), tensors) for field in fields(value)}  # type: ignore[arg-type]
     return type(value)(**parts)
 
 
 def _moved(tensors: list[Tensor], device: torch.device | str) -> list[Tensor]:
-    """Tensors of whole numbers and truth values on a device, brought there in one piece: each copy costs a call."""
-    flat = torch.cat([tensor.flatten().long() for tensor in tensors]).to(device)
+    """Tensors on a device, brought there in one piece: each copy costs a call. Fractions go as their bits."""
+    flat = torch.cat([_numbers(tensor).flatten().long() for tensor in tensors]).to(device)
     parts = flat.split([math.prod(tensor.shape) for tensor in tensors])
-    return [part.view(tensor.shape).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
+    return [_like(part.view(tensor.shape), tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def _numbers(tensor: Tensor) -> Tensor:
+    return tensor.view(torch.int32) if tensor.dtype == torch.float32 else tensor
+
+
+def _like(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    return numbers.to(torch.int32).view(dtype) if dtype == torch.float32 else numbers.to(dtype)

@@ -12,9 +12,11 @@ from cascade_srn.config import FusionSettings, require_choice
 from cascade_srn.data.batch import CascadeBatch
 from cascade_srn.data.corruption import corrupt
 from cascade_srn.data.examples import Example
+from cascade_srn.data.soft import SoftLabels
+from cascade_srn.data.wanted import SoftSource, Wanted
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.fusion import Markers, Queries
-from cascade_srn.heads import Pairs, SpanLabels, pair_positions, pairs_within, span_targets
+from cascade_srn.heads import Pairs, SpanLabels, pairs_within
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
 
@@ -55,7 +57,7 @@ class Collator:
         negatives: float = 1.0,
         chance: random.Random | None = None,
     ) -> CascadeBatch:
-        """Gold sentences as a batch for the loss.
+        """Gold sentences, and those with soft labels, as a batch for the loss.
 
         ``candidates`` says whose objects the object turn learns to find: those of all entities it is told of, so
         that it also learns that most have none (the paper's default), or of the gold subjects only (its ablation).
@@ -66,38 +68,40 @@ class Collator:
         require_choice("candidates", candidates, CANDIDATES)
         chance = random.Random() if chance is None else chance
         sentences = [example.sentence for example in examples]
-        given = [self._given(sentence, corruption if joint else 0.0, chance) for sentence in sentences]
+        given = [self._given(example, corruption if joint else 0.0, chance) for example in examples]
         asked: list[list[tuple[int, int]]] = [[] for _ in sentences]
         if joint:
             asked = [candidate_subjects(*pair, candidates) for pair in zip(sentences, given, strict=True)]
         rows, subject_rows, object_rows = self._rows(examples, given, asked, joint)
         queries = queries_of(asked)
         lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)
-        asked_lengths = lengths[queries.sentence]
         n_words = int(lengths.max()) if sentences else 0
-        entities = self.entity_labels([sentence.entities for sentence in sentences])
-        subjects = _labels((i, start, end, 0) for i, s in enumerate(sentences) for start, end in gold_subjects(s))
-        objects = self._object_labels(sentences, asked)
+        entities, subjects = self._wanted_in_sentences(examples, lengths)
+        objects = self._wanted_objects(examples, asked, lengths[queries.sentence])
         pairs, place = sampled_pairs(lengths, (entities, subjects), negatives, chance)
-        query_pairs, query_place = sampled_pairs(asked_lengths, (objects,), negatives, chance)
+        query_pairs, query_place = sampled_pairs(objects.lengths, (objects,), negatives, chance)
+        weight = sentence_weights(examples)
+        query_weight = None if weight is None else weight[queries.sentence]
         return CascadeBatch(
             rows=self.pieces.batch(rows),
             lengths=lengths,
             pairs=pairs,
-            entities=span_targets(entities, lengths, n_words, len(self.entity_index), place),
+            entities=entities.targets(n_words, pairs, place, weight),
             subject_rows=torch.tensor(subject_rows, dtype=torch.long),
             object_rows=torch.tensor(object_rows, dtype=torch.long),
             given=self.entity_labels(given),
-            subjects=span_targets(subjects, lengths, n_words, 1, place),
+            subjects=subjects.targets(n_words, pairs, place, weight),
             queries=queries,
             query_pairs=query_pairs,
-            objects=span_targets(objects, asked_lengths, n_words, len(self.relation_index), query_place),
+            objects=objects.targets(n_words, query_pairs, query_place, query_weight),
             n_sentences=len(sentences),
+            weight=None if weight is None or bool((weight == 1).all()) else weight,
         )
 
-    def _given(self, sentence: Sentence, corruption: float, chance: random.Random) -> Sequence[Span]:
-        """The entities that the later turns are told of."""
-        if corruption == 0:
+    def _given(self, example: Example, corruption: float, chance: random.Random) -> Sequence[Span]:
+        """The entities that later turns are told of; probabilities hold for the very entities they come with."""
+        sentence = example.sentence
+        if corruption == 0 or example.soft is not None:
             return sentence.entities
         return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption, chance)
 
@@ -132,18 +136,67 @@ class Collator:
             for span in spans
         )
 
-    def _object_labels(self, sentences: Sequence[Sentence], asked: Sequence[Sequence[tuple[int, int]]]) -> SpanLabels:
+    def _wanted_in_sentences(self, examples: Sequence[Example], lengths: Tensor) -> tuple[Wanted, Wanted]:
+        """What turns 1 and 2 are to find."""
+        gold = [(i, e.sentence) for i, e in enumerate(examples) if e.soft is None]
+        spans = ((i, e.start, e.end, self.entity_index[e.label]) for i, s in gold for e in s.entities)
+        subjects = ((i, start, end, 0) for i, s in gold for start, end in gold_subjects(s))
+        soft = [(i, e.soft) for i, e in enumerate(examples) if e.soft is not None]
+        rows, numbers = [i for i, _ in soft], [labels.number for _, labels in soft]
+        return (
+            Wanted(_labels(spans), lengths, len(self.entity_index), _source(examples, "entity", rows, numbers)),
+            Wanted(_labels(subjects), lengths, 1, _source(examples, "subject", rows, numbers)),
+        )
+
+    def _wanted_objects(
+        self, examples: Sequence[Example], asked: Sequence[Sequence[tuple[int, int]]], lengths: Tensor
+    ) -> Wanted:
+        """What turn 3 is to find for each query."""
         found = []
+        soft_rows: list[int] = []
+        table_rows: list[int] = []
         query = 0
-        for sentence, subjects in zip(sentences, asked, strict=True):
+        for example, subjects in zip(examples, asked, strict=True):
             at = {subject: query + i for i, subject in enumerate(subjects)}
             query += len(subjects)
-            for triple in sentence.triples:
+            if example.soft is not None:
+                soft_rows += at.values()
+                table_rows += _query_rows(example.sentence, example.soft, subjects)
+                continue
+            for triple in example.sentence.triples:
                 head = at.get((triple.head.start, triple.head.end))
                 if head is not None:
                     label = self.relation_index[triple.label]
                     found.append((head, triple.tail.start, triple.tail.end, label))
-        return _labels(found)
+        source = _source(examples, "object", soft_rows, table_rows)
+        return Wanted(_labels(found), lengths, len(self.relation_index), source)
+
+
+def _source(
+    examples: Sequence[Example], turn: str, rows: Sequence[int], table_rows: Sequence[int]
+) -> SoftSource | None:
+    """Where the probabilities of a turn are; None where no example has any."""
+    tables = next((example.soft.tables for example in examples if example.soft is not None), None)
+    if tables is None:
+        return None
+    if any(example.soft is not None and example.soft.tables is not tables for example in examples):
+        raise ValueError("the soft labels of a batch are of different tables; collate them apart")
+    return SoftSource(tables, turn, rows, table_rows)
+
+
+def _query_rows(sentence: Sentence, soft: SoftLabels, asked: Sequence[tuple[int, int]]) -> Sequence[int]:
+    """The rows of those subjects that are asked about, out of one for each span of the entities."""
+    if len(asked) == soft.n_queries:
+        return range(soft.first_query, soft.first_query + soft.n_queries)
+    every = candidate_subjects(sentence, sentence.entities, "entities")
+    return [soft.first_query + every.index(subject) for subject in asked]
+
+
+def sentence_weights(examples: Sequence[Example]) -> Tensor | None:
+    """What each sentence counts; None where all are gold ones that count 1. Shape: (n_sentences,)."""
+    if all(example.soft is None and example.weight == 1 for example in examples):
+        return None
+    return torch.tensor([example.weight for example in examples])
 
 
 def gold_subjects(sentence: Sentence) -> list[tuple[int, int]]:
@@ -159,7 +212,7 @@ def candidate_subjects(sentence: Sentence, given: Sequence[Span], candidates: st
 
 
 def sampled_pairs(
-    lengths: Tensor, wanted: Sequence[SpanLabels], share: float, chance: random.Random
+    lengths: Tensor, wanted: Sequence[Wanted], share: float, chance: random.Random
 ) -> tuple[Pairs, Tensor | None]:
     """Pairs of words to learn from: all that are wanted, and a share of the others.
 
@@ -172,8 +225,8 @@ def sampled_pairs(
         return pairs, None
     drawn = torch.Generator().manual_seed(chance.getrandbits(62))
     keep = torch.rand(len(pairs), generator=drawn) < share
-    for labels in wanted:
-        keep[pair_positions(labels, lengths)] = True
+    for each in wanted:
+        keep[each.pairs()] = True
     return Pairs(pairs.row[keep], pairs.start[keep], pairs.last[keep]), keep.cumsum(0) - 1
 
 

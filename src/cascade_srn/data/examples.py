@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cascade_srn.data.soft import SoftLabels
 from cascade_srn.types import Document, Sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sentence, and the words before and after it that only the encoder sees."""
+    """A sentence, and the words before and after it that only the encoder sees.
+
+    Its loss counts ``weight`` times. With ``soft`` labels it is these that are learned, not the sentence's own
+    annotations, which are then the entities that the later turns are told of.
+    """
 
     sentence: Sentence
     left: tuple[str, ...] = ()
     right: tuple[str, ...] = ()
+    weight: float = 1.0
+    soft: SoftLabels | None = None
 
 
 def examples_of(documents: Iterable[Document], context_words: int = 0) -> list[Example]:

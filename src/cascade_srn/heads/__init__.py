@@ -1,6 +1,6 @@
 """Span extraction: a start classifier, an end classifier and a start–end matcher, one class for the three turns."""
 
-from cascade_srn.heads.loss import SpanLabels, SpanTargets, pair_positions, span_loss, span_targets
+from cascade_srn.heads.loss import SpanLabels, SpanTargets, TargetWeights, pair_positions, span_loss, span_targets
 from cascade_srn.heads.span_extraction import Pairs, SpanExtractor, SpanLogits, pairs_within
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "SpanLabels",
     "SpanLogits",
     "SpanTargets",
+    "TargetWeights",
     "pair_positions",
     "pairs_within",
     "span_loss",

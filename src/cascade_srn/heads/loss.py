@@ -31,8 +31,22 @@ class SpanLabels:
 
 
 @dataclass(frozen=True)
+class TargetWeights:
+    """How much there is at each position of some targets: its probability, times what its sentence counts.
+
+    Shapes: as the positions
+    """
+
+    start: Tensor
+    end: Tensor
+    match: Tensor
+
+
+@dataclass(frozen=True)
 class SpanTargets:
     """What one turn is to find: which words start or end a span of a label, and which pairs of words are one.
+
+    Without ``weights`` each position is one for sure.
 
     Shapes:
         start, end: distinct flat positions in (n_rows × n_words × n_labels)
@@ -42,6 +56,7 @@ class SpanTargets:
     start: Tensor
     end: Tensor
     match: Tensor
+    weights: TargetWeights | None = None
 
 
 def span_targets(
@@ -64,32 +79,45 @@ def span_targets(
     return SpanTargets(words(labels.start), words(labels.last), torch.unique(pairs * n_labels + labels.label))
 
 
-def span_loss(logits: SpanLogits, targets: SpanTargets, real: Tensor, weights: LossWeights, n_sentences: int) -> Tensor:
+def span_loss(
+    logits: SpanLogits,
+    targets: SpanTargets,
+    real: Tensor,
+    weights: LossWeights,
+    n_sentences: int,
+    pair_weights: Tensor | None = None,
+) -> Tensor:
     """α · L_start + β · L_end + γ · L_match, each summed over words (pairs) and labels, per sentence.
 
     Dividing by the number of sentences (not rows: a sentence has as many object rows as candidate subjects)
     keeps the scale the same whatever the batch size.
 
     Shapes:
-        real: (n_rows, n_words, 1), 1 at words and 0 at padding
+        real: (n_rows, n_words, 1), 0 at padding, and at words 1 or what their sentence counts
+        pair_weights: (n_pairs, 1), what the sentence of a pair counts; None: 1
         returns: ()
     """
-    start = cross_entropy(logits.start, targets.start, real)
-    end = cross_entropy(logits.end, targets.end, real)
-    match = cross_entropy(logits.match, targets.match)
+    soft = targets.weights
+    start = cross_entropy(logits.start, targets.start, real, None if soft is None else soft.start)
+    end = cross_entropy(logits.end, targets.end, real, None if soft is None else soft.end)
+    match = cross_entropy(logits.match, targets.match, pair_weights, None if soft is None else soft.match)
     return (weights.start * start + weights.end * end + weights.match * match) / max(n_sentences, 1)
 
 
-def cross_entropy(logits: Tensor, positions: Tensor, real: Tensor | None = None) -> Tensor:
+def cross_entropy(
+    logits: Tensor, positions: Tensor, real: Tensor | None = None, weights: Tensor | None = None
+) -> Tensor:
     """The summed binary cross-entropy where everything is "no" but the positions.
 
-    For a target y it is log(1 + eˣ) − y · x, so that no table of targets has to be made.
+    For a target y, 1 or a probability, it is log(1 + eˣ) − y · x, so that no table of targets has to be made.
 
     Shapes:
         logits: (…, n_labels); positions: flat positions in it; real: as of :func:`span_loss`
+        weights: as the positions, of :class:`TargetWeights`; None: 1
     """
     each = softplus(logits) if real is None else softplus(logits) * real
-    return each.sum() - logits.flatten().index_select(0, positions).sum()
+    found = logits.flatten().index_select(0, positions)
+    return each.sum() - (found if weights is None else found * weights).sum()
 
 
 def pair_positions(labels: SpanLabels, lengths: Tensor) -> Tensor:

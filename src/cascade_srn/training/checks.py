@@ -9,6 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
+from cascade_srn.baselines.limits import beyond
+from cascade_srn.distil.labels import LabelledText
 from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.model import Model
 from cascade_srn.schema import Schema
@@ -143,6 +145,17 @@ def windowed(model: Model, found: Sequence[Place]) -> Iterator[Found]:
     )
 
 
+def beyond_the_method(model: Model, found: Sequence[Place]) -> Iterator[Found]:
+    """Annotation that the form of a baseline cannot hold."""
+    where: dict[str, list[str]] = {}
+    for place in found:
+        for problem, what in beyond(model.settings, place.sentence):
+            shown = place.of(what) if isinstance(what, Span) else f"{what.label} in {place}"
+            where.setdefault(problem, []).append(shown)
+    for problem, occurrences in where.items():
+        yield Found(problem, "the method cannot find it; it counts in the scores, as missed", occurrences)
+
+
 def never_learned(schema: Schema, train: Sequence[Place]) -> Iterator[Found]:
     """Labels that are to be learned and never occur."""
     entities, relations = _labels(train)
@@ -166,6 +179,20 @@ def seen_in_training(train: Sequence[Place], found: Sequence[Place]) -> Found:
     learned = {place.sentence.words for place in train}
     where = [place for place in found if len(place.sentence) and place.sentence.words in learned]
     return Found("sentence that is in train as well", "it is scored all the same, which flatters the scores", where)
+
+
+def labelled_as_well(labelled: LabelledText, found: Sequence[Place]) -> Found:
+    """Sentences that are among those that teachers labelled, case and spaces aside."""
+    keys = [_plain("".join(place.sentence.words)) for place in found]
+    seen = set(keys).intersection(map(_plain, labelled.texts()))
+    where = [place for place, key in zip(found, keys, strict=True) if key in seen]
+    return Found(
+        "sentence that is in data.labels as well", "it is scored all the same, which flatters the scores", where
+    )
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split()).casefold()
 
 
 def without_neighbours(documents: Sequence[Document]) -> Found:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from cascade_srn.data import read_documents, read_schema
 from cascade_srn.data.alignment import Align
+from cascade_srn.data.checksums import checksum
 from cascade_srn.data.reports import ReadReport
-from cascade_srn.errors import DataError
+from cascade_srn.distil.labels import LabelledText
+from cascade_srn.errors import DataError, SchemaError
 from cascade_srn.schema import Schema
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.types import Document
@@ -44,10 +45,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Corpus:
-    """All splits of a recipe, and the labels to learn."""
+    """All splits of a recipe, the labels to learn, and text that teachers labelled with them, where there is any."""
 
     splits: dict[str, Split]
     schema: Schema
+    labelled: LabelledText | None = None
 
     @property
     def train(self) -> list[Document]:
@@ -66,13 +68,29 @@ class Corpus:
 
     def to_dict(self) -> dict[str, Any]:
         """What a run folder says of it."""
-        return {"schema": self.schema.to_dict()} | {name: split.to_dict() for name, split in self.splits.items()}
+        found = {"schema": self.schema.to_dict()} | {name: split.to_dict() for name, split in self.splits.items()}
+        if self.labelled is not None:
+            found["labels"] = {
+                "path": str(self.labelled.path),
+                "sha256": self.labelled.sha256,
+                "sentences": len(self.labelled),
+                "words": int(self.labelled.n_words.sum()),
+            }
+        return found
+
+    @property
+    def checksums(self) -> dict[str, tuple[str, str]]:
+        """The path and the checksum of everything that is learned from or scored, by its key in ``data``."""
+        found = {name: (split.path, split.sha256) for name, split in self.splits.items()}
+        if self.labelled is not None:
+            found["labels"] = str(self.labelled.path), self.labelled.sha256
+        return found
 
 
 def read_corpus(settings: DataSettings) -> Corpus:
     """Read everything that a recipe names."""
     # Missing files first, all splits: nobody wants to hear of a mistyped test path after reading the rest.
-    for name, path in (*settings.splits.items(), ("schema", settings.schema)):
+    for name, path in (*settings.splits.items(), ("schema", settings.schema), ("labels", settings.labels)):
         if path is not None and not Path(path).exists():
             raise DataError(
                 f"data.{name} is {path!r}, which does not exist; check the path and the working folder, or give "
@@ -89,7 +107,25 @@ def read_corpus(settings: DataSettings) -> Corpus:
         # All splits: a label that only dev has must count there, as one that is missed.
         documents = [document for split in splits.values() for document in split.documents]
         schema = Schema.from_documents(documents, symmetric=settings.symmetric)
-    return Corpus(splits, schema)
+    if settings.labels is None:
+        return Corpus(splits, schema)
+    labelled = LabelledText(settings.labels)
+    return Corpus(splits, teachers_schema(labelled.schema, schema, settings), labelled)
+
+
+def teachers_schema(theirs: Schema, own: Schema, settings: DataSettings) -> Schema:
+    """The labels that teachers know, among which those of the data must be."""
+    lacking = [
+        *(label for label in own.entity_types if label not in theirs.entity_types),
+        *(label for label in own.relation_types if label not in theirs.relation_types),
+    ]
+    named = settings.schema is not None or settings.symmetric
+    if lacking or (named and own.symmetric != theirs.symmetric):
+        raise SchemaError(
+            f"the teachers know other labels than the data has: {'; '.join(own.differences(theirs))}; use teachers "
+            "that were trained for the labels of the data"
+        )
+    return theirs
 
 
 def _read(name: str, path: str, settings: DataSettings) -> Split:
@@ -98,14 +134,3 @@ def _read(name: str, path: str, settings: DataSettings) -> Split:
     )
     documents = list(stream)
     return Split(name, path, documents, stream.report, checksum(Path(path)))
-
-
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file, or of all files in a folder with their names."""
-    digest = hashlib.sha256()
-    if path.is_dir():
-        for member in sorted(file for file in path.rglob("*") if file.is_file()):
-            digest.update(f"{member.relative_to(path).as_posix()} {checksum(member)}\n".encode())
-        return digest.hexdigest()
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

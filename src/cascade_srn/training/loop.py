@@ -18,6 +18,7 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model import Model
 from cascade_srn.training.averaging import AveragedWeights
+from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.optimiser import Schedule, make_optimiser
 from cascade_srn.training.progress import Progress, reached
 from cascade_srn.training.settings import TrainingSettings
@@ -52,18 +53,19 @@ class Loop:
     def __init__(
         self,
         model: Model,
-        examples: Sequence[Example],
+        examples: Sequence[Example] | Mixture,
         dev: Sequence[Example],
         settings: TrainingSettings,
         *,
         accelerator: Accelerator | None = None,
         on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
-        self.model, self.examples, self.dev, self.settings = model, examples, dev, settings
+        self.model, self.dev, self.settings = model, dev, settings
+        self.material = examples if isinstance(examples, Mixture) else Gold(examples)
         self.accelerator = make_accelerator() if accelerator is None else accelerator
         self.on_step = on_step
         self.standing = Standing()
-        self.n_steps = settings.epochs * math.ceil(len(examples) / settings.batch_size)
+        self.n_steps = settings.epochs * math.ceil(self.material.epoch_size(settings.batch_size) / settings.batch_size)
         self.shuffling = random.Random(settings.seed)
         network = model.cascade
         if self.accelerator.num_processes > 1:
@@ -112,23 +114,23 @@ class Loop:
                 standing.seen += len(batch)
                 standing.step += 1
                 n_sentences += len(batch)
-                n_words += sum(len(example.sentence) for example in batch)
+                n_words += sum(batch.lengths())
                 self.on_step(standing.step)
                 if self._due:
                     self.take_step.settle()
                     return n_sentences, n_words
 
-    def _batch_at(self, seen: int) -> list[Example]:
+    def _batch_at(self, seen: int) -> Picked:
         """The batch of this epoch that comes when so many sentences have been seen."""
-        return [self.examples[i] for i in self.standing.order[seen : seen + self.settings.batch_size]]
+        return Picked(self.material, self.standing.order[seen : seen + self.settings.batch_size])
 
-    def _take_step(self, batch: Sequence[Example], following: Sequence[Example]) -> None:
+    def _take_step(self, batch: Picked, following: Picked) -> None:
         """A step, the batch of the next one being collated meanwhile."""
         number = self.standing.step
         try:
             self.take_step(batch, number, following)
         except torch.OutOfMemoryError as error:
-            longest = max(len(example.sentence) for example in batch)
+            longest = max(batch.lengths())
             raise CascadeError(
                 f"the device ran out of memory on a batch of {len(batch)} sentences of up to {longest} words; raise "
                 "accumulation, which takes a batch in parts, or lower batch_size"
@@ -136,8 +138,7 @@ class Loop:
 
     def _begin_epoch(self) -> None:
         self.standing.epoch += 1
-        self.standing.order = list(range(len(self.examples)))
-        self.shuffling.shuffle(self.standing.order)
+        self.standing.order = self.material.order(self.settings.batch_size, self.shuffling)
         self.standing.seen = 0
         self.standing.sums = [0.0] * len(LOSS_PARTS)
 

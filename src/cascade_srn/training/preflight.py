@@ -39,6 +39,13 @@ class Preflight:
         """Plain values for JSON."""
         return {"findings": [asdict(finding) for finding in self.findings]}
 
+    def with_uncertain(self, count: int, confidence: float) -> Preflight:
+        """Also with how many labelled sentences are left out because of a decision that is not certain enough."""
+        if not count:
+            return self
+        problem = f"labelled sentence with a decision less certain than {confidence:g}"
+        return Preflight((*self.findings, Finding("labels", problem, count, "they are not learned from", ())))
+
     def __str__(self) -> str:
         if not self.findings:
             return "preflight: nothing to report"
@@ -60,6 +67,8 @@ def preflight(model: Model, corpus: Corpus) -> Preflight:
         findings += _findings(name, _of_split(model, corpus.splits[name], found))
         if name != "train":
             findings += _findings(name, _against_train(splits["train"], found))
+        if name != "train" and corpus.labelled is not None:
+            findings += _findings(name, [checks.labelled_as_well(corpus.labelled, found)])
     return Preflight(tuple(findings))
 
 
@@ -70,6 +79,7 @@ def _of_split(model: Model, split: Split, found: list[Place]) -> Iterable[Found]
     yield from checks.windowed(model, found)
     yield checks.crossing(found)
     yield checks.told_apart_by_type(found)
+    yield from checks.beyond_the_method(model, found)
     if split.name == "train":
         yield from checks.never_learned(model.schema, found)
     if model.settings.encoder.context_words:

@@ -12,7 +12,7 @@ import yaml
 from cascade_srn.config import ModelSettings, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.training.overrides import apply_override, check_keys, parse_yaml
-from cascade_srn.training.settings import TrainingSettings, names
+from cascade_srn.training.settings import DistillationSettings, TrainingSettings, names
 
 # What a recipe calls the encoder that starts at random, with a vocabulary of the training words.
 FRESH = "fresh"
@@ -25,7 +25,8 @@ class DataSettings(Settings):
 
     ``format`` is that of all three paths, guessed from their content when it is null. The labels are those of the
     ``schema`` file or else those that occur in the documents, of which the ``symmetric`` ones are named. ``align`` and
-    ``skip_malformed`` are as for ``cascade-srn convert``.
+    ``skip_malformed`` are as for ``cascade-srn convert``. ``labels`` is a folder of text that teachers labelled
+    (:mod:`cascade_srn.distil`), to learn from as well.
     """
 
     train: str
@@ -36,6 +37,7 @@ class DataSettings(Settings):
     symmetric: tuple[str, ...] = ()
     align: str = "exact"
     skip_malformed: bool = False
+    labels: str | None = None
 
     def __post_init__(self) -> None:
         require_choice("data.align", self.align, ALIGNMENTS)
@@ -87,7 +89,8 @@ class Recipe(Settings):
     """A model, data, how to train it, and the folder that the run goes to.
 
     Where ``model.encoder.name`` is ``fresh``, the encoder is a small one of the shape in ``fresh``, which starts
-    at random with a vocabulary of the training words.
+    at random with a vocabulary of the training words. Where there are ``data.labels``, ``distillation`` says how they
+    are learned from.
     """
 
     model: ModelSettings
@@ -95,8 +98,14 @@ class Recipe(Settings):
     output: str
     training: TrainingSettings = field(default_factory=TrainingSettings)
     fresh: FreshEncoderSettings | None = None
+    distillation: DistillationSettings | None = None
 
     def __post_init__(self) -> None:
+        if self.distillation is not None and self.data.labels is None:
+            raise ConfigError(
+                "the recipe says how to learn from labelled text, but data.labels is not given; name the folder of "
+                "labels by data.labels=…, run cascade-srn distil, or leave out the section 'distillation'"
+            )
         if self.model.encoder.name != FRESH and self.fresh is not None:
             raise ConfigError(
                 f"the recipe shapes a fresh encoder, but model.encoder.name is {self.model.encoder.name!r}; "

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from cascade_srn.calibrate import calibrate
-from cascade_srn.data.examples import examples_of
-from cascade_srn.errors import DataError
+from cascade_srn.data.examples import Example, examples_of
+from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.scores import Scores
 from cascade_srn.model import Model
 from cascade_srn.training.checkpoint import load_state, save_state
@@ -18,10 +18,12 @@ from cascade_srn.training.curves import can_draw, draw_curves
 from cascade_srn.training.environment import command_line, environment, shareable
 from cascade_srn.training.examples import training_examples
 from cascade_srn.training.loop import Loop, evaluate
+from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.preflight import preflight
 from cascade_srn.training.progress import Progress
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, SUMMARY, RunFolder
+from cascade_srn.training.settings import DistillationSettings
 from cascade_srn.training.start import create_model, find_device, make_accelerator
 from cascade_srn.training.trackers import check_trackers, flat, start_trackers, tracker_options
 from cascade_srn.types import Document
@@ -61,7 +63,9 @@ class Run:
         self.model.cascade.to(self.device)
         self.preflight = preflight(self.model, self.corpus)
         examples, dev = training_examples(self.model, self.corpus.train, self.corpus.dev)
-        self.loop = Loop(self.model, examples, dev, recipe.training, accelerator=self.accelerator, on_step=on_step)
+        self.mixture = self._mixture(examples)
+        material = examples if self.mixture is None else self.mixture
+        self.loop = Loop(self.model, material, dev, recipe.training, accelerator=self.accelerator, on_step=on_step)
         if self.is_main:
             self._check_space()
             if not overwrite:
@@ -74,6 +78,21 @@ class Run:
             self._describe()
             self.folder.cut_log(0 if state is None else state["log_bytes"])
 
+    def _mixture(self, examples: list[Example]) -> Mixture | None:
+        """Gold sentences with those of labelled text, where there is any."""
+        labelled = self.corpus.labelled
+        if labelled is None:
+            return None
+        if self.recipe.model.joint and not labelled.joint:
+            raise ModelError(
+                f"data.labels, {self.recipe.data.labels!r}, come from teachers that find entities alone, and the "
+                "student is to find relations as well; use other teachers, or train with model.joint=false"
+            )
+        settings = self.recipe.distillation or DistillationSettings()
+        mixture = Mixture(examples, labelled, settings, context_words=self.recipe.model.encoder.context_words)
+        self.preflight = self.preflight.with_uncertain(mixture.n_uncertain, settings.confidence)
+        return mixture
+
     def __iter__(self) -> Iterator[Progress]:
         start_trackers(self.accelerator, from_step=self.loop.standing.step)
         for progress in self.loop:
@@ -84,16 +103,19 @@ class Run:
     def _check_data(self) -> None:
         """Resuming is going on with the same data."""
         before = self.folder.read_json(DATA)
-        for name, split in self.corpus.splits.items():
-            if before is not None and before[name]["sha256"] != split.sha256:
+        for name, (path, sha256) in self.corpus.checksums.items():
+            if before is not None and before[name]["sha256"] != sha256:
                 raise DataError(
-                    f"data.{name}, {split.path!r}, has changed since the run was started; resume with the data it was "
+                    f"data.{name}, {path!r}, has changed since the run was started; resume with the data it was "
                     "started with, or start over with --overwrite"
                 )
 
     def _describe(self) -> None:
         """What is known before the first step."""
-        self.folder.write_json(DATA, self.corpus.to_dict())
+        described = self.corpus.to_dict()
+        if self.mixture is not None:
+            described["labels"] |= {"learned": len(self.mixture.kept), "uncertain": self.mixture.n_uncertain}
+        self.folder.write_json(DATA, described)
         self.folder.write_json(PREFLIGHT, self.preflight.to_dict())
         self.folder.write_json(ENVIRONMENT, environment(self.device, n_processes=self.accelerator.num_processes))
 

@@ -20,6 +20,8 @@ from cascade_srn.training.recipe import Recipe, load_recipe
 RECIPE, ENVIRONMENT, DATA, PREFLIGHT = "recipe.yaml", "environment.json", "data.json", "preflight.json"
 LOG, CURVES, SUMMARY = "log.jsonl", "curves.png", "summary.json"
 BEST, LAST, TRACKERS = "best", "last", "tensorboard"
+# Labelled text may stand in the folder of the run that learns from it, and is no part of that run.
+LABELS, LABELS_FILE = "labels", "labels.json"
 
 # Log, curves and trackers' files, in bytes: little beside the weights.
 _SMALL_FILES = 64 << 20
@@ -99,7 +101,8 @@ class RunFolder:
                 )
 
     def _contents(self) -> list[Path]:
-        return sorted(self.path.iterdir()) if self.path.is_dir() else []
+        members = sorted(self.path.iterdir()) if self.path.is_dir() else []
+        return [member for member in members if not _is_labels(member)]
 
     def _clear(self) -> None:
         # The recipe last: until then the folder is still known as a run.
@@ -190,6 +193,13 @@ def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> I
 def _is_temporary(name: str) -> bool:
     """Folders that were to become the best model, and files that were to become others."""
     return name.startswith(f".{BEST}-") or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def _is_labels(member: Path) -> bool:
+    """Labelled text, or what a process left that was killed when it was about to begin with it."""
+    if member.name != LABELS or not member.is_dir():
+        return False
+    return (member / LABELS_FILE).is_file() or all(_is_temporary(inner.name) for inner in member.iterdir())
 
 
 def _size(n_bytes: float) -> str:

@@ -109,6 +109,40 @@ class TrainingSettings(Settings):
         return replace(chosen, trackers=names(values["trackers"], f"{where}: trackers"))
 
 
+@dataclass(frozen=True)
+class DistillationSettings(Settings):
+    """How a student learns from labelled text (``data.labels``) beside gold sentences.
+
+    A ``teacher_share`` of each batch's sentences are labelled ones, and the loss of each of them counts
+    ``teacher_weight`` times. The teachers' logits are divided by ``temperature`` before they are learned: above 1
+    makes their probabilities softer. With ``hard`` what the teachers decided on is learned as if it were gold.
+
+    Sentences with a decision that is less certain than ``confidence`` are left out. A decision's certainty is 0 where
+    the score is at its threshold and 1 where it is 0 or 1, in a line between.
+    """
+
+    teacher_share: float = 0.5
+    teacher_weight: float = 1.0
+    temperature: float = 1.0
+    confidence: float = 0.0
+    hard: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.teacher_share <= 1:
+            raise ConfigError(
+                f"distillation.teacher_share is {self.teacher_share!r}; give a share above 0, and at most 1 for no gold"
+            )
+        if self.teacher_weight <= 0:
+            raise ConfigError(f"distillation.teacher_weight is {self.teacher_weight!r}; give a number above 0")
+        require_range("distillation.temperature", self.temperature, 0.1, 100)
+        require_range("distillation.confidence", self.confidence, 0, 1)
+        if self.hard and self.temperature != 1:
+            raise ConfigError(
+                f"distillation.hard is given with a temperature of {self.temperature:g}, but decisions have no "
+                "probabilities to soften; leave one of the two out"
+            )
+
+
 def names(value: Any, where: str) -> tuple[str, ...]:
     """A list of names, a single name or null, as a tuple."""
     given = () if value is None else (value,) if isinstance(value, str) else value

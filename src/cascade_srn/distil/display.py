@@ -1,0 +1,90 @@
+"""Labelling as it is shown, and the teachers' scores beside the student's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from cascade_srn.distil.labelling import Labelling, LabelProgress
+from cascade_srn.training.display import duration
+from cascade_srn.training.summary import rows
+
+# Seconds between two lines.
+_PATIENCE = 60.0
+
+
+@contextmanager
+def display(console: Console) -> Iterator[Callable[[LabelProgress], None]]:
+    """What suits the console: a bar on a terminal, a line a minute elsewhere."""
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def tell(progress: LabelProgress) -> None:
+            nonlocal last
+            if progress.done == progress.total or time.monotonic() - last > _PATIENCE:
+                console.print(line(progress), highlight=False)
+                last = time.monotonic()
+
+        yield tell
+        return
+    columns = (TextColumn("labelling"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("labelling", total=None, told="")
+
+        def show(progress: LabelProgress) -> None:
+            bar.update(task, completed=progress.done, total=progress.total, told=_rate(progress))
+
+        yield show
+
+
+def line(progress: LabelProgress) -> str:
+    """A moment of labelling on one line."""
+    return f"labelled {progress.done:,}/{progress.total:,} sentences  {_rate(progress)}"
+
+
+def _rate(progress: LabelProgress) -> str:
+    left = (progress.total - progress.done) / progress.per_second
+    until = "done" if progress.done == progress.total else f"{duration(left)} left"
+    return f"{progress.per_second:,.0f} sentences/s  {until}"
+
+
+def opening(labelling: Labelling) -> str:
+    """What was read, and what will be labelled."""
+    if labelling.selection is None:
+        return f"The labels in {labelling.folder.path} are there already, made with the same things: they are used."
+    counts = labelling.selection.counts
+    left_out = {
+        "too short": counts.too_short,
+        "too long": counts.too_long,
+        "held out": counts.held_out,
+        "repeated": counts.repeated,
+        "not sampled": counts.not_sampled,
+    }
+    named = ", ".join(f"{count:,} {name}" for name, count in left_out.items() if count)
+    return (
+        f"{counts.documents:,} documents, {counts.sentences:,} sentences: {counts.labelled:,} to label"
+        f"{f' ({named})' if named else ''}, by {len(labelling.teachers)} "
+        f"{'teacher' if len(labelling.teachers) == 1 else 'teachers'}."
+    )
+
+
+def comparison(teacher: Mapping[str, Any], students: Sequence[Mapping[str, Any]]) -> Table:
+    """F1 of the teachers together, and of the student, or its mean and deviation over seeds."""
+    table = Table("", "protocol", title="F1 of teacher and student", title_justify="left")
+    table.add_column("teacher", justify="right")
+    table.add_column("student", justify="right")
+    previous = None
+    for theirs, ours in zip(rows([teacher]), rows(students), strict=True):
+        split, protocol = theirs[:2]
+        if previous is not None and split != previous:
+            table.add_section()
+        table.add_row(split if split != previous else "", protocol, theirs[-1], ours[-1])
+        previous = split
+    return table

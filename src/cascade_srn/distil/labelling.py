@@ -1,0 +1,236 @@
+"""A whole labelling: from raw text and teachers to a folder of labels."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cascade_srn.adapt.texts import find_files, read_texts
+from cascade_srn.data.batching import by_word_budget
+from cascade_srn.data.checksums import checksum
+from cascade_srn.data.examples import Example
+from cascade_srn.distil.cache import LabelFolder
+from cascade_srn.distil.ensemble import Ensemble
+from cascade_srn.distil.selection import Selected, Selection, select, sentence_key
+from cascade_srn.distil.settings import LabelSettings
+from cascade_srn.distil.shards import ShardArrays, ShardFiles
+from cascade_srn.distil.turns import Labelled, Prepared
+from cascade_srn.errors import ConfigError
+from cascade_srn.model import Model
+from cascade_srn.schema import Schema
+from cascade_srn.training.environment import command_line, shareable
+from cascade_srn.training.start import find_device, make_accelerator
+from cascade_srn.types import Document, Sentence
+
+
+@dataclass(frozen=True)
+class LabelProgress:
+    """How many sentences of how many are labelled, and how many were in each second since the start."""
+
+    done: int
+    total: int
+    seconds: float
+    per_second: float
+
+
+class Labelling:
+    """Labels raw text. Iterate over it to label; then ``output`` is a folder of labels.
+
+    Raises what is wrong with the text, the teachers, the settings or the folder before anything is labelled. A
+    folder that was made with the same things is gone on with, or taken as it is where it is finished. Under
+    ``accelerate launch`` each process labels its share of the shards.
+
+    Args:
+        teachers: folders of models with the same labels.
+        texts: files and folders of raw text, as docs/adapt.md lists them.
+        output: the folder to write to.
+        holdout: annotated documents whose sentences must not be labelled.
+        resume, overwrite: go on with what was begun in ``output``, or replace what was made with other things.
+        on_documents: told how many documents were read.
+        check: told the labels that the teachers know, to refuse them before anything is labelled.
+    """
+
+    def __init__(
+        self,
+        teachers: Sequence[str | Path],
+        texts: Sequence[str | Path],
+        output: str | Path,
+        settings: LabelSettings | None = None,
+        *,
+        holdout: Sequence[Document] = (),
+        resume: bool = False,
+        overwrite: bool = False,
+        device: str = "auto",
+        command: str | None = None,
+        on_documents: Callable[[int], None] = lambda count: None,
+        check: Callable[[Schema], object] = lambda schema: None,
+    ) -> None:
+        self.settings = LabelSettings() if settings is None else settings
+        self.teachers, self.texts, self.holdout = list(teachers), list(texts), list(holdout)
+        self.folder = LabelFolder(output)
+        self.command = command_line() if command is None else command
+        self.on_documents = on_documents
+        self.accelerator = make_accelerator(device)
+        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        if not self.teachers:
+            raise ConfigError("no teacher was given; name the folder of a trained model, or of several")
+        self.folder.check(resume=resume, overwrite=overwrite)
+        files = find_files(self.texts)
+        models = [Model.load(teacher) for teacher in self.teachers]
+        for model in models:
+            model.require_cascade("labelling text")
+        self.ensemble = self._ensemble(models)
+        check(self.ensemble.schema)
+        self._made_with = self._identity(files)
+        self.is_there = self._is_there(resume=resume, overwrite=overwrite)
+        self.selection: Selection | None = None
+        if not self.is_there:
+            self._begin(files, resume=resume)
+
+    def _ensemble(self, models: Sequence[Model]) -> Ensemble:
+        for model in models:
+            model.cascade.to(self.device)
+        half = self.settings.precision == "bf16" or (self.settings.precision == "auto" and self.device.type == "cuda")
+        return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, half=half)
+
+    def _identity(self, files: Sequence[Path]) -> dict[str, Any]:
+        """What decides the labels."""
+        keys = {sentence_key(sentence.words) for document in self.holdout for sentence in document.sentences}
+        settings = {name: value for name, value in self.settings.to_dict().items() if name != "batch_words"}
+        return {
+            "teachers": [checksum(Path(teacher)) for teacher in self.teachers],
+            "texts": [checksum(file) for file in files],
+            "holdout": sha256(b"".join(sorted(keys))).hexdigest(),
+            "settings": settings,
+        }
+
+    def _is_there(self, *, resume: bool, overwrite: bool) -> bool:
+        """Whether the very labels that are wanted are there already."""
+        if not self.folder.is_begun:
+            return False
+        same = self.folder.record().get("made_with") == self._made_with
+        if same and self.folder.is_finished:
+            return True
+        if not overwrite:
+            self.folder.refuse_other(self._made_with)
+            if not resume:
+                raise ConfigError(
+                    f"labelling was begun in {str(self.folder.path)!r}; go on with it by --resume, or start over by "
+                    "--overwrite"
+                )
+        return False
+
+    def _begin(self, files: Sequence[Path], *, resume: bool) -> None:
+        texts = read_texts(files, field=self.settings.field)
+        self.selection = select(texts, self.holdout, self.settings, on_documents=self.on_documents)
+        self.shards = self.selection.shards(self.settings.shard_sentences)
+        # No process may find begun what another one is about to begin.
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            described = {
+                "command": self.command,
+                "teachers": [str(teacher) for teacher in self.teachers],
+                "texts": [str(text) for text in self.texts],
+                "schema": self.ensemble.schema.to_dict(),
+                "joint": self.ensemble.joint,
+                "counts": asdict(self.selection.counts),
+            }
+            self.folder.begin(self._made_with, shareable(described), overwrite=not resume)
+        self.accelerator.wait_for_everyone()
+
+    def __iter__(self) -> Iterator[LabelProgress]:
+        if self.is_there or self.selection is None:
+            return
+        n_processes, process = self.accelerator.num_processes, self.accelerator.process_index
+        own = [number for number in range(len(self.shards)) if number % n_processes == process]
+        total = sum(document.n_chosen for number in own for document in self.shards[number])
+        started, done, here = time.perf_counter(), 0, 0
+        for number in own:
+            shard, files = self.shards[number], ShardFiles.of(self.folder.path, number)
+            if files.is_whole:
+                done += sum(document.n_chosen for document in shard)
+                continue
+            for count in self._label(shard, files):
+                done, here = done + count, here + count
+                seconds = time.perf_counter() - started
+                yield LabelProgress(done, total, seconds, here / seconds)
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            seconds = time.perf_counter() - started
+            self.folder.finish(len(self.shards), {"seconds": round(seconds, 1)})
+        self.accelerator.wait_for_everyone()
+
+    def free(self) -> None:
+        """Let go of the teachers, which nothing more will be asked."""
+        del self.ensemble
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _label(self, shard: Sequence[Selected], files: ShardFiles) -> Iterator[int]:
+        """Label a shard and write it; yields the sizes of its batches."""
+        examples = [e for document in shard for e in document.examples(self.ensemble.context_words)]
+        arrays = ShardArrays(len(examples))
+        sentences: list[Sentence] = [example.sentence for example in examples]
+        for members, found in label_batches(self.ensemble, examples):
+            arrays.add(members, found.n_queries, found.certainty, found.tables)
+            for at, sentence in zip(members, found.sentences, strict=True):
+                sentences[at] = sentence
+            yield len(members)
+        files.write(shard, sentences, arrays.arrays())
+
+
+def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[tuple[list[int], Labelled]]:
+    """Sentences in batches by the word budget, each batch's rows made beside the one before; with their positions."""
+    groups = list(by_word_budget([len(example.sentence) for example in examples], ensemble.batch_words))
+    with ThreadPoolExecutor(1, "preparing") as beside:
+
+        def prepared(number: int) -> Future[Prepared]:
+            return beside.submit(ensemble.prepare, [examples[i] for i in groups[number]])
+
+        following = prepared(0) if groups else None
+        for number, group in enumerate(groups, 1):
+            batch, following = following, prepared(number) if number < len(groups) else None
+            if batch is not None:
+                yield from _within_memory(ensemble, batch.result(), group)
+
+
+def _within_memory(ensemble: Ensemble, prepared: Prepared, group: list[int]) -> Iterator[tuple[list[int], Labelled]]:
+    """A batch, in halves where the memory does not hold it."""
+    found: Labelled | None = None
+    try:
+        found = ensemble.label(prepared)
+    except torch.OutOfMemoryError:
+        if len(group) == 1:
+            raise
+    if found is not None:
+        yield group, found
+        return
+    torch.cuda.empty_cache()
+    if not ensemble.is_narrow:
+        ensemble.is_narrow = True
+        warnings.warn(
+            f"the device ran out of memory on a batch of {len(group)} sentences; those that do not fit are taken in "
+            "halves: lower --batch-words",
+            stacklevel=2,
+        )
+    middle = len(group) // 2
+    for part in (slice(None, middle), slice(middle, None)):
+        yield from _within_memory(ensemble, ensemble.prepare(prepared.examples[part]), group[part])
+
+
+def predict(ensemble: Ensemble, examples: Sequence[Example]) -> list[Sentence]:
+    """The sentences with what the teachers decide on."""
+    found = [example.sentence.annotated((), ()) for example in examples]
+    with_words = [i for i, example in enumerate(examples) if len(example.sentence)]
+    for members, batch in label_batches(ensemble, [examples[i] for i in with_words]):
+        for at, sentence in zip(members, batch.sentences, strict=True):
+            found[with_words[at]] = sentence
+    return found

@@ -1,0 +1,128 @@
+"""One file pair of labels: sentences as JSON lines, and their probabilities as flat arrays beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from cascade_srn.data.formats.files import replacing, to_json
+from cascade_srn.data.soft import KINDS, TURNS
+from cascade_srn.distil.selection import Selected
+from cascade_srn.errors import DataError
+from cascade_srn.types import Sentence
+
+TABLES = tuple(f"{turn}.{kind}" for turn in TURNS for kind in KINDS)
+# What a table has: flat positions, their probabilities, and how many of them each row has.
+PARTS = {"position": np.int32, "probability": np.float16, "counts": np.int32}
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """The two files of a shard. The sentences are written last: where they are, the shard is whole."""
+
+    sentences: Path
+    arrays: Path
+
+    @classmethod
+    def of(cls, folder: Path, number: int) -> ShardFiles:
+        """Those of a shard by its number."""
+        return cls(folder / f"shard-{number:05d}.jsonl", folder / f"shard-{number:05d}.safetensors")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the shard was written to its end."""
+        return self.sentences.is_file() and self.arrays.is_file()
+
+    def write(self, documents: Sequence[Selected], sentences: Sequence[Sentence], arrays: Arrays) -> None:
+        """Write a shard; ``sentences`` are the labelled ones of the documents, in order."""
+        with replacing(self.arrays) as handle:
+            handle.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        with replacing(self.sentences) as handle:
+            for record in records(documents, sentences):
+                handle.write(to_json(record).encode() + b"\n")
+
+    def read(self) -> tuple[list[dict[str, Any]], Arrays]:
+        """What was written; what cannot be read is refused."""
+        try:
+            lines = self.sentences.read_text(encoding="utf-8").rstrip("\n")
+            # As one list: several times faster than line by line.
+            return json.loads(f"[{lines.replace(chr(10), ',')}]"), load_file(self.arrays)
+        except (OSError, ValueError, SafetensorError) as error:
+            raise DataError(
+                f"the labels in {str(self.sentences)!r} and {self.arrays.name!r} cannot be read ({error}); label the "
+                "text again"
+            ) from error
+
+
+def records(documents: Iterable[Selected], sentences: Iterable[Sentence]) -> Iterable[dict[str, Any]]:
+    """A JSON value for each sentence of the documents; those without labels have no entities."""
+    labelled = iter(sentences)
+    for document in documents:
+        for text, chosen in zip(document.sentences, document.chosen, strict=True):
+            record: dict[str, Any] = {"document": document.number, "text": text}
+            yield record | _annotations(next(labelled)) if chosen else record
+
+
+def _annotations(sentence: Sentence) -> dict[str, Any]:
+    at = {span: number for number, span in enumerate(sentence.entities)}
+    return {
+        "entities": [[e.start, e.end, e.label, _rounded(e.score)] for e in sentence.entities],
+        "relations": [[at[t.head], t.label, at[t.tail], _rounded(t.score)] for t in sentence.triples],
+    }
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)
+
+
+class ShardArrays:
+    """Puts the arrays of batches, whose sentences were taken in another order, into the order of a shard."""
+
+    def __init__(self, n_sentences: int) -> None:
+        self.n_queries = np.zeros(n_sentences, dtype=np.int32)
+        self.certainty = np.zeros((n_sentences, 3), dtype=np.float16)
+        self._parts: dict[str, list[tuple[NDArray[np.int64], Any]]] = {name: [] for name in TABLES}
+
+    def add(
+        self,
+        members: Sequence[int],
+        n_queries: NDArray[np.int32],
+        certainty: NDArray[np.float16],
+        tables: Mapping[str, Any],
+    ) -> None:
+        """A batch: which sentences of the shard it was, and what was found (:class:`~…turns.Labelled`)."""
+        sentences = np.asarray(members, dtype=np.int64)
+        self.n_queries[sentences], self.certainty[sentences] = n_queries, certainty
+        # Rows of turn 3 are queries: for now the number of the sentence, and of the query within it.
+        first = np.cumsum(n_queries) - n_queries
+        of_query = np.repeat(np.arange(len(members)), n_queries)
+        within = np.arange(len(of_query)) - first[of_query]
+        rows = np.stack((sentences, np.zeros_like(sentences))), np.stack((sentences[of_query], within))
+        for name, entries in tables.items():
+            self._parts[name].append((rows[name.startswith("object")][:, entries.row], entries))
+
+    def arrays(self) -> Arrays:
+        """All of it, by the names that stand in the file."""
+        found: Arrays = {"queries": self.n_queries, "certainty": self.certainty}
+        first_query = np.cumsum(self.n_queries) - self.n_queries
+        for name, parts in self._parts.items():
+            by_query = name.startswith("object")
+            sentence, within = np.concatenate([np.zeros((2, 0), dtype=np.int64), *(rows for rows, _ in parts)], axis=1)
+            row = first_query[sentence] + within if by_query else sentence
+            order = np.argsort(row, kind="stable")
+            n_rows = int(self.n_queries.sum()) if by_query else len(self.n_queries)
+            found[f"{name}.counts"] = np.bincount(row, minlength=n_rows).astype(np.int32)
+            for part in ("position", "probability"):
+                values = [np.zeros(0, dtype=PARTS[part]), *(getattr(entries, part) for _, entries in parts)]
+                found[f"{name}.{part}"] = np.concatenate(values)[order]
+        return found

@@ -1,0 +1,103 @@
+"""One teacher: what a model makes of each turn, given what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from cascade_srn.data.examples import Example
+from cascade_srn.encoder.pieces import Row, RowBatch
+from cascade_srn.fusion import Queries
+from cascade_srn.heads import Pairs, SpanLabels, SpanLogits
+from cascade_srn.model import Model
+from cascade_srn.types import Span
+
+
+@dataclass(frozen=True)
+class Told:
+    """What turns 2 and 3 are told: the entities as Python objects, of which markers are made, and as tensors."""
+
+    entities: Sequence[Sequence[Span]]
+    labels: SpanLabels
+
+
+class Teacher:
+    """A model that is asked for its logits, turn by turn.
+
+    Teachers with the same ``reading`` turn sentences into the same rows, which then need to be made once only.
+    """
+
+    def __init__(self, model: Model, *, half: bool) -> None:
+        self.model, self.cascade, self.collator, self.half = model, model.cascade, model.collator, half
+        self.temperatures = model.settings.temperatures
+        self.context_words = model.settings.encoder.context_words
+        self.fusion = model.settings.fusion
+        self.reading = self._reading()
+
+    def _reading(self) -> str:
+        pieces = self.collator.pieces
+        axes = [axis for axis in (self.fusion.entities, self.fusion.subject) if axis == "markers"]
+        vocabulary = sha256(self.model.tokenizer.backend_tokenizer.to_str().encode()).hexdigest()
+        return f"{vocabulary} {pieces.room} {pieces.overlap} {self.context_words} {axes} {self.fusion.entities}"
+
+    def plain(self, examples: Sequence[Example]) -> list[Row]:
+        """The rows of turn 1, with as many words around the sentences as this teacher is used to."""
+        n = self.context_words
+        return [
+            self.collator.plain(Example(e.sentence, e.left[max(0, len(e.left) - n) :], e.right[:n])) for e in examples
+        ]
+
+    def with_entities(self, rows: Sequence[Row], told: Told) -> list[Row]:
+        """The rows of turn 2."""
+        return [self.collator.with_entities(*pair) for pair in zip(rows, told.entities, strict=True)]
+
+    def with_subjects(self, rows: Sequence[Row], told: Told, subjects: Sequence[Sequence[int]]) -> list[Row]:
+        """The rows of turn 3 where markers tell the subject; subjects as (sentence, first word, last word)."""
+        return [
+            self.collator.with_subject(rows[row], told.entities[row], (first, last + 1))
+            for row, first, last in subjects
+        ]
+
+    def batch(self, rows: Sequence[Row]) -> RowBatch:
+        """Rows as tensors."""
+        return self.collator.pieces.batch(rows)
+
+    def features(self, batch: RowBatch) -> Tensor:
+        """Of rows on the device."""
+        return self.cascade.features(batch, half=self.half)
+
+    def entities(self, features: Tensor, pairs: Pairs) -> SpanLogits:
+        """Turn 1."""
+        logits: SpanLogits = self.cascade.entity_head(self.cascade.entity_inputs(features), pairs)
+        return logits
+
+    def tags(self, told: Told, features: Tensor) -> Tensor | None:
+        """Entity tags, where the fusion uses them."""
+        return self.cascade.tags(told.labels, (features.shape[0], features.shape[1]))
+
+    def subjects(self, features: Tensor, tags: Tensor | None, pairs: Pairs) -> SpanLogits:
+        """Turn 2."""
+        words = self.cascade.subject_inputs(features, tags)
+        logits: SpanLogits = self.cascade.relation_turns.subject_head(words, pairs)
+        return logits
+
+    def objects(
+        self, features: Tensor, tags: Tensor | None, queries: Queries, pairs: Pairs, n_words: int
+    ) -> SpanLogits:
+        """Turn 3, for some queries; ``features`` are theirs where markers tell the subject, else the sentences'."""
+        shown = None if tags is None else tags[:, : features.shape[1]]
+        words = self.cascade.object_inputs(features, shown, queries)
+        if words.shape[1] < n_words:  # rows of short sentences alone are narrower than the batch
+            words = pad(words, (0, 0, 0, n_words - words.shape[1]))
+        logits: SpanLogits = self.cascade.relation_turns.object_head(words, pairs)
+        return logits
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.cascade.parameters()).device

@@ -1,0 +1,262 @@
+"""One batch on its way through the three turns of several teachers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cascade_srn.data.examples import Example
+from cascade_srn.data.soft import KINDS
+from cascade_srn.decode import distinct_spans, entity_at, spans_of_queries
+from cascade_srn.distil.tables import (
+    Entries,
+    certainties,
+    kept_pairs,
+    kept_words,
+    least_by_row,
+    mean_probabilities,
+    span_scores,
+)
+from cascade_srn.distil.teacher import Teacher, Told
+from cascade_srn.encoder.pieces import Row, RowBatch
+from cascade_srn.fusion import Queries
+from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
+from cascade_srn.types import Sentence, Span, Triple
+
+# Turn 3 looks at this many pairs of words at a time, which bounds its memory.
+_PAIRS_AT_ONCE = 1 << 20
+
+
+@dataclass
+class Labelled:
+    """What the teachers say of a batch of sentences.
+
+    ``sentences`` hold what they decide on, with scores. ``tables`` has the kept probabilities by "turn.kind"; their
+    rows are sentences for turns 1 and 2, and queries for turn 3, a query being a distinct span of the entities.
+
+    Shapes:
+        n_queries: (n_sentences,)
+        certainty: (n_sentences, 3), by turn
+    """
+
+    sentences: list[Sentence]
+    n_queries: NDArray[np.int32]
+    certainty: NDArray[np.float16]
+    tables: dict[str, Entries] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch before it goes to the device: rows by the teachers' ways of reading, and pairs of words."""
+
+    examples: Sequence[Example]
+    rows: dict[str, tuple[list[Row], RowBatch]]
+    lengths: Tensor
+    pairs: Pairs
+
+
+class ThreeTurns:
+    """Asks the teachers turn by turn, what one turn decides on being told to the next."""
+
+    def __init__(
+        self,
+        teachers: Sequence[Teacher],
+        thresholds: Mapping[str, Tensor],
+        prepared: Prepared,
+        *,
+        floor: float,
+        joint: bool,
+        batch_words: int,
+    ) -> None:
+        self.teachers, self.thresholds, self.prepared = teachers, thresholds, prepared
+        self.floor, self.joint, self.batch_words = floor, joint, batch_words
+        self.device = teachers[0].device
+        self.n = len(prepared.examples)
+        self.n_words = int(prepared.lengths.max())
+        self.lengths = prepared.lengths.to(self.device)
+        pairs = prepared.pairs
+        self.pairs = Pairs(*(part.to(self.device) for part in (pairs.row, pairs.start, pairs.last)))
+        self.certainty = torch.ones(self.n, 3, device=self.device)
+        self.tables: dict[str, list[Entries]] = {}
+
+    def labelled(self) -> Labelled:
+        """All three turns."""
+        plain = {key: batch.to(self.device) for key, (_, batch) in self.prepared.rows.items()}
+        features = [teacher.features(plain[teacher.reading]) for teacher in self.teachers]
+        told = self._entities(features)
+        triples: list[list[Triple]] = [[] for _ in range(self.n)]
+        n_queries = np.zeros(self.n, dtype=np.int32)
+        if self.joint:
+            spans = distinct_spans(told.labels, self.n_words)
+            features = self._told_features(features, told)
+            tags = [teacher.tags(told, part) for teacher, part in zip(self.teachers, features, strict=True)]
+            subjects = self._subjects(features, tags, spans)
+            triples = self._triples(told, spans, self._objects(features, tags, told, spans, subjects))
+            n_queries = torch.bincount(spans[:, 0], minlength=self.n).int().cpu().numpy()
+        found = zip(self.prepared.examples, told.entities, triples, strict=True)
+        sentences = [example.sentence.annotated(entities, there) for example, entities, there in found]
+        tables = {name: _joined(parts) for name, parts in self.tables.items()}
+        return Labelled(sentences, n_queries, self.certainty.half().cpu().numpy(), tables)
+
+    def _keep(
+        self, turn: str, members: Sequence[SpanLogits], pairs: Pairs, lengths: Tensor, first_row: int = 0
+    ) -> None:
+        """Keep what reaches the floor; the rows are counted from ``first_row`` on."""
+        found = mean_probabilities(members)
+        entries = [kept_words(table, lengths, self.floor) for table in (found.start, found.end)]
+        entries.append(kept_pairs(found.match, pairs, lengths, self.floor))
+        for kind, each in zip(KINDS, entries, strict=True):
+            moved = Entries(each.row + np.int32(first_row), each.position, each.probability)
+            self.tables.setdefault(f"{turn}.{kind}", []).append(moved)
+
+    def _temperatures(self, turn: str) -> list[float]:
+        return [getattr(teacher.temperatures, turn) for teacher in self.teachers]
+
+    def _entities(self, features: Sequence[Tensor]) -> Told:
+        """Turn 1."""
+        pairs, threshold = self.pairs, self.thresholds["entity"]
+        found = [teacher.entities(part, pairs) for teacher, part in zip(self.teachers, features, strict=True)]
+        self._keep("entity", found, pairs, self.lengths)
+        scores = span_scores(found, self._temperatures("entity"), pairs)
+        self.certainty[:, 0] = least_by_row(certainties(scores, threshold), pairs.row, self.n)
+        pair, label = (scores >= threshold).nonzero(as_tuple=True)
+        labels = SpanLabels(pairs.row[pair], pairs.start[pair], pairs.last[pair], label)
+        columns, values = _fetched((labels.row, labels.start, labels.last, label), scores[pair, label])
+        names = self.teachers[0].model.schema.entity_types
+        entities: list[list[Span]] = [[] for _ in range(self.n)]
+        for (row, first, last, kind), score in zip(columns, values, strict=True):
+            entities[row].append(Span(first, last + 1, names[kind], score))
+        return Told([sorted(spans) for spans in entities], labels)
+
+    def _told_features(self, features: Sequence[Tensor], told: Told) -> list[Tensor]:
+        """What turn 2 reads: the sentences anew where markers tell the entities, else the same."""
+        made: dict[str, RowBatch] = {}
+        found = []
+        for teacher, part in zip(self.teachers, features, strict=True):
+            if teacher.fusion.entities == "markers":
+                if teacher.reading not in made:
+                    rows = teacher.with_entities(self.prepared.rows[teacher.reading][0], told)
+                    made[teacher.reading] = teacher.batch(rows).to(self.device)
+                part = teacher.features(made[teacher.reading])
+            found.append(part)
+        return found
+
+    def _subjects(self, features: Sequence[Tensor], tags: Sequence[Tensor | None], spans: Tensor) -> Tensor:
+        """Turn 2; the score of each span as a subject. Shapes: spans (n_spans, 3); returns (n_spans,)."""
+        asked = zip(self.teachers, features, tags, strict=True)
+        found = [teacher.subjects(part, tag, self.pairs) for teacher, part, tag in asked]
+        self._keep("subject", found, self.pairs, self.lengths)
+        row, first, last = spans.unbind(1)
+        places = pair_positions(SpanLabels(row, first, last, row), self.lengths)
+        scores = span_scores(found, self._temperatures("subject"), self.pairs, places)
+        self.certainty[:, 1] = least_by_row(certainties(scores, self.thresholds["subject"]), row, self.n)
+        return scores[:, 0]
+
+    def _objects(
+        self,
+        features: Sequence[Tensor],
+        tags: Sequence[Tensor | None],
+        told: Told,
+        spans: Tensor,
+        subjects: Tensor,
+    ) -> Iterator[tuple[list[int], float]]:
+        """Turn 3 for every span as a candidate; yields the relations that are decided on.
+
+        They come as (subject's span, object's span, label) and a score.
+        """
+        on_host: list[list[int]] = spans.tolist()
+        for first, end in self._groups(on_host):
+            queries = Queries(*spans[first:end].unbind(1))
+            query, pair = spans_of_queries(self.pairs.row, queries.sentence, self.n)
+            pairs = Pairs(query, self.pairs.start[pair], self.pairs.last[pair])
+            lengths = self.lengths[queries.sentence]
+            shown = self._query_features(features, told, on_host[first:end])
+            asked = zip(self.teachers, shown, tags, strict=True)
+            found = [t.objects(part, tag, queries, pairs, self.n_words) for t, part, tag in asked]
+            self._keep("object", found, pairs, lengths, first)
+            yield from self._decided(found, queries, pairs, lengths, spans, subjects[first:end], first)
+
+    def _decided(
+        self,
+        found: Sequence[SpanLogits],
+        queries: Queries,
+        pairs: Pairs,
+        lengths: Tensor,
+        spans: Tensor,
+        subjects: Tensor,
+        first: int,
+    ) -> Iterator[tuple[list[int], float]]:
+        """The relations of those queries that are subjects, with the spans of their sentences."""
+        threshold = self.thresholds["object"]
+        is_subject = (subjects >= self.thresholds["subject"]).nonzero()[:, 0]
+        which, span = spans_of_queries(spans[:, 0], queries.sentence[is_subject], self.n)
+        query = is_subject[which]
+        wanted = SpanLabels(query, spans[span, 1], spans[span, 2], span)
+        scores = span_scores(found, self._temperatures("object"), pairs, pair_positions(wanted, lengths))
+        least = least_by_row(certainties(scores, threshold), queries.sentence[query], self.n)
+        self.certainty[:, 2] = torch.minimum(self.certainty[:, 2], least)
+        at, label = (scores >= threshold).nonzero(as_tuple=True)
+        chosen = query[at] + first, span[at], label
+        yield from zip(*_fetched(chosen, scores[at, label] * subjects[query[at]]), strict=True)
+
+    def _query_features(
+        self, features: Sequence[Tensor], told: Told, subjects: Sequence[Sequence[int]]
+    ) -> Iterator[Tensor]:
+        """What turn 3 reads: a row for each query where markers tell the subject, else the sentences."""
+        made: dict[str, RowBatch] = {}
+        for teacher, part in zip(self.teachers, features, strict=True):
+            if teacher.fusion.subject != "markers":
+                yield part
+                continue
+            if teacher.reading not in made:
+                rows = teacher.with_subjects(self.prepared.rows[teacher.reading][0], told, subjects)
+                made[teacher.reading] = teacher.batch(rows).to(self.device)
+            yield teacher.features(made[teacher.reading])
+
+    def _groups(self, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+        """Queries one after the other in groups that memory holds."""
+        lengths = self.prepared.lengths.tolist()
+        marked = any(teacher.fusion.subject == "markers" for teacher in self.teachers)
+        most = max(1, self.batch_words // self.n_words) if marked else len(spans)
+        first = n_pairs = 0
+        for at, (row, _, _) in enumerate(spans):
+            size = lengths[row] * (lengths[row] + 1) // 2
+            if at > first and (n_pairs + size > _PAIRS_AT_ONCE or at - first == most):
+                yield first, at
+                first, n_pairs = at, 0
+            n_pairs += size
+        if spans:
+            yield first, len(spans)
+
+    def _triples(self, told: Told, spans: Tensor, found: Iterator[tuple[list[int], float]]) -> list[list[Triple]]:
+        """Relations between entities, from those between spans."""
+        names = self.teachers[0].model.schema.relation_types
+        places: list[list[int]] = spans.tolist()
+        triples: list[list[Triple]] = [[] for _ in range(self.n)]
+        for (subject, object_, label), score in found:
+            (row, start, last), (_, object_start, object_last) = places[subject], places[object_]
+            entities = told.entities[row]
+            head = entity_at(entities, start, last + 1)
+            tail = entity_at(entities, object_start, object_last + 1, not_this=head)
+            triples[row].append(Triple(head, names[label], tail, score))
+        return [sorted(there) for there in triples]
+
+
+def _fetched(columns: Sequence[Tensor], scores: Tensor) -> tuple[list[list[int]], list[float]]:
+    """Rows of whole numbers, and a score for each, brought from the device in one piece."""
+    bits = scores.float().view(torch.int32)
+    fetched = torch.stack((*(column.int() for column in columns), bits), dim=1).cpu().numpy()
+    return fetched[:, :-1].tolist(), np.ascontiguousarray(fetched[:, -1]).view(np.float32).tolist()
+
+
+def _joined(parts: Sequence[Entries]) -> Entries:
+    return Entries(
+        np.concatenate([part.row for part in parts]),
+        np.concatenate([part.position for part in parts]),
+        np.concatenate([part.probability for part in parts]),
+    )
