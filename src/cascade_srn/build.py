@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from cascade_srn.baselines import BASELINES
 from cascade_srn.cascade import N_TASKS, Cascade, RelationTurns
 from cascade_srn.config import ModelSettings
+from cascade_srn.data.collate import Collator
 from cascade_srn.encoder.bilstm import BiLSTM
+from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.sequence import SequenceEncoder
 from cascade_srn.encoder.srn import SelectionRecurrentNetwork
 from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
+from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
+from cascade_srn.methods import Method
+from cascade_srn.predict import Predictor
 from cascade_srn.schema import Schema
+
+
+def method_of(settings: ModelSettings) -> Method:
+    """The method that the settings name: the cascade, or a baseline."""
+    return METHODS[settings.method]
 
 
 def build_cascade(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Cascade:
@@ -67,3 +80,16 @@ def _span_extractor(settings: ModelSettings, width: int, n_labels: int) -> SpanE
         matcher = MlpMatcher(width, n_labels, hidden_width=settings.matcher_width)
     dropout = settings.dropout if settings.head_dropout is None else settings.head_dropout
     return SpanExtractor(width, n_labels, matcher=matcher, dropout=dropout)
+
+
+def _markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
+    return marker_names(settings.fusion, schema.entity_types)
+
+
+def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> Collator:
+    markers = Markers.of(settings.fusion, schema.entity_types, tokenizer)
+    return Collator(pieces, markers, schema, settings.fusion)
+
+
+METHODS: dict[str, Method] = {"cascade": Method(_markers, build_cascade, _collator, Predictor), **BASELINES}
+"""Every method by its name in ``ModelSettings.method``."""

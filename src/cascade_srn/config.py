@@ -10,6 +10,8 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from cascade_srn.errors import ConfigError, did_you_mean
 
+# The cascade, and what it is compared with (docs/baselines.md).
+METHODS = ("cascade", "pfn", "table-srn", "pipeline")
 POOLINGS = ("first", "mean", "max")
 SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
 # auto: triton on a GPU where it is installed and covers the shape, else fused.
@@ -227,9 +229,30 @@ class Temperatures(Settings):
 
 
 @dataclass(frozen=True)
+class BaselineSettings(Settings):
+    """What only the baselines have.
+
+    ``drop_connect`` is the share of PFN's recurrent weights that a training batch does without. The pipeline
+    classifies spans of up to ``max_span_words`` words; it tells how many they are by an embedding of
+    ``length_width``, and has hidden layers of ``span_width``.
+    """
+
+    drop_connect: float = 0.1
+    max_span_words: int = 8
+    length_width: int = 150
+    span_width: int = 150
+
+    def __post_init__(self) -> None:
+        require_range("baseline.drop_connect", self.drop_connect, 0, 0.99)
+        for name in ("max_span_words", "length_width", "span_width"):
+            require_range(f"baseline.{name}", getattr(self, name), 1)
+
+
+@dataclass(frozen=True)
 class ModelSettings(Settings):
     """Everything that decides a model's shape and behaviour, stored with it.
 
+    ``method`` is the cascade or one of the baselines, each of which reads some of the settings (docs/baselines.md).
     ``joint=False`` is the paper's independent entity model: turn 1 alone, no relations. ``dropout`` is that of the
     words' vectors before the sequence encoder, ``head_dropout`` that of its representations before the heads (None:
     the same).
@@ -248,8 +271,11 @@ class ModelSettings(Settings):
     loss_weights: TurnWeights = field(default_factory=TurnWeights)
     thresholds: Thresholds = field(default_factory=Thresholds)
     temperatures: Temperatures = field(default_factory=Temperatures)
+    method: str = "cascade"
+    baseline: BaselineSettings = field(default_factory=BaselineSettings)
 
     def __post_init__(self) -> None:
+        require_choice("method", self.method, METHODS)
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
         require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)
         require_choice("matcher", self.matcher, MATCHERS)

@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from cascade_srn.build import build_cascade
+from cascade_srn.build import method_of
 from cascade_srn.cascade import Cascade
 from cascade_srn.config import ModelSettings, Thresholds
 from cascade_srn.data.collate import Collator
@@ -20,7 +20,6 @@ from cascade_srn.data.folders import replacing_folder
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
 from cascade_srn.errors import CascadeError, ModelError
-from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.model_card import model_card
 from cascade_srn.predict import Predictor
 from cascade_srn.schema import Schema
@@ -32,7 +31,12 @@ CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "READ
 
 @dataclass(frozen=True)
 class Model:
-    """Everything that extraction needs. :meth:`create` makes one to train; :meth:`load` reads one."""
+    """Everything that extraction needs. :meth:`create` makes one to train; :meth:`load` reads one.
+
+    Where ``settings.method`` names a baseline, ``cascade``, :attr:`collator` and :meth:`predictor` are that method's.
+    They have the faces of :mod:`cascade_srn.methods`, which is all that training, evaluation and extraction use; what
+    looks deeper into a cascade calls :meth:`require_cascade` first.
+    """
 
     settings: ModelSettings
     schema: Schema
@@ -46,8 +50,9 @@ class Model:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             encoder = load_encoder(settings.encoder.name, pooling=settings.encoder.pooling)
-            add_markers(encoder, tokenizer, marker_names(settings.fusion, schema.entity_types))
-            cascade = build_cascade(settings, schema, encoder)
+            method = method_of(settings)
+            add_markers(encoder, tokenizer, method.markers(settings, schema))
+            cascade = cast(Cascade, method.network(settings, schema, encoder))
         return cls(settings, schema, tokenizer, cascade)
 
     @cached_property
@@ -58,15 +63,14 @@ class Model:
         if encoder.max_pieces is not None:
             limit = min(limit, encoder.max_pieces)
         pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap)
-        markers = Markers.of(self.settings.fusion, self.schema.entity_types, self.tokenizer)
-        return Collator(pieces, markers, self.schema, self.settings.fusion)
+        return cast(Collator, method_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer))
 
     def predictor(
         self, *, thresholds: Thresholds | None = None, batch_words: int = 4096, precision: str = "auto"
     ) -> Predictor:
         """A predictor with this model's thresholds, or others."""
         chosen = self.settings.thresholds if thresholds is None else thresholds
-        return Predictor(
+        made = method_of(self.settings).predictor(
             self.cascade,
             self.collator,
             chosen,
@@ -74,6 +78,15 @@ class Model:
             batch_words=batch_words,
             precision=precision,
         )
+        return cast(Predictor, made)
+
+    def require_cascade(self, purpose: str) -> None:
+        """Refuse a baseline where only a cascade will do; ``purpose`` completes the sentence "… is for cascades"."""
+        if self.settings.method != "cascade":
+            raise ModelError(
+                f"the model is a baseline, {self.settings.method!r}, and {purpose} is for cascades; give a model of "
+                "the method 'cascade'"
+            )
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, replacing a model that is there only when all is written."""
@@ -110,7 +123,7 @@ class Model:
         # Weights are about to be read: initialising them must not disturb the caller's random numbers.
         with torch.random.fork_rng(devices=[]):
             encoder = encoder_from_config(encoder_config, pooling=settings.encoder.pooling)
-            cascade = build_cascade(settings, found, encoder)
+            cascade = cast(Cascade, method_of(settings).network(settings, found, encoder))
         _load_weights(cascade, folder / WEIGHTS_FILE)
         return cls(settings, found, load_tokenizer(str(folder)), cascade.eval())
 
@@ -154,6 +167,11 @@ def _refuse_other(
         raise ModelError(
             f"the model in {str(folder)!r} was made for another schema: {'; '.join(differences)}; "
             "use the schema it was trained with, or train a new model"
+        )
+    if preset is not None and settings.method != "cascade":
+        raise ModelError(
+            f"the model in {str(folder)!r} is a baseline, {settings.method!r}, which has no fusion, not a cascade with "
+            f"the fusion {preset!r}; choose a model of that preset"
         )
     if preset is not None and settings.fusion.preset != preset:
         fusion = settings.fusion

@@ -8,9 +8,8 @@ from cascade_srn.schema import Schema
 
 def model_card(settings: ModelSettings, schema: Schema, encoder: str) -> str:
     """What the model is, what it finds, and how to use it, as Markdown."""
-    fusion = settings.fusion
-    preset = f"`{fusion.preset}`" if fusion.preset else "no preset"
     relations = ", ".join(f"{name} (symmetric)" if name in schema.symmetric else name for name in schema.relation_types)
+    described = "\n".join(f"| {name} | {value} |" for name, value in _described(settings).items())
     return f"""---
 library_name: cascade-srn
 pipeline_tag: token-classification
@@ -24,8 +23,7 @@ Extracts entities and the relations between them from text.
 | | |
 | --- | --- |
 | encoder | {encoder} |
-| fusion | {preset}: entities by {fusion.entities}, subject by {fusion.subject} |
-| sequence encoder | {settings.sequence_encoder}, hidden width {settings.hidden_width} |
+{described}
 | entity types | {", ".join(schema.entity_types)} |
 | relation types | {relations or "none"} |
 
@@ -36,3 +34,26 @@ extractor = Extractor.from_pretrained("path/to/this/folder")
 document = extractor.extract("Some text.")
 ```
 """
+
+
+def _described(settings: ModelSettings) -> dict[str, str]:
+    """What there is to say of a model of this method."""
+    width = f"hidden width {settings.hidden_width}"
+    if settings.method == "pipeline":
+        longest = settings.baseline.max_span_words
+        return {
+            "method": f"a baseline: classifies spans of up to {longest} words, then pairs of entities, each with an "
+            "encoder of its own"
+        }
+    if settings.method != "cascade":
+        sequence = "partition filter network" if settings.method == "pfn" else "srn of two tasks"
+        return {
+            "method": f"a baseline, `{settings.method}`: fills a table of entities and a table of relations",
+            "sequence encoder": f"{sequence}, {width}",
+        }
+    fusion = settings.fusion
+    preset = f"`{fusion.preset}`" if fusion.preset else "no preset"
+    return {
+        "fusion": f"{preset}: entities by {fusion.entities}, subject by {fusion.subject}",
+        "sequence encoder": f"{settings.sequence_encoder}, {width}",
+    }

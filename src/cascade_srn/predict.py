@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade, words_at
-from cascade_srn.config import Temperatures, Thresholds, require_choice, require_range
+from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
 from cascade_srn.decode import boundary_candidates, distinct_spans, entity_at, spans_of_queries
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
-from cascade_srn.schema import Schema
+from cascade_srn.prediction import PRECISIONS as PRECISIONS
+from cascade_srn.prediction import Found, Prediction, ScoredTriple
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -34,28 +32,8 @@ class _Objects:
     score: Tensor
 
 
-class ScoredTriple(NamedTuple):
-    """A triple with the score of its subject as a subject and that of its object as an object of that subject.
-
-    The triple's own score is their product.
-    """
-
-    triple: Triple
-    subject: float
-    object: float
-
-
-class Found(NamedTuple):
-    """A sentence with what was found in it."""
-
-    sentence: Sentence
-    triples: Sequence[ScoredTriple] = ()
-
-
 # Turn 3 looks at this many (subject, entity) pairs at a time, which bounds its memory.
 _PAIRS_AT_ONCE = 1 << 13
-
-PRECISIONS = ("auto", "float32", "bf16")
 
 
 class Predictor:
@@ -75,21 +53,28 @@ class Predictor:
         batch_words: int = 4096,
         precision: str = "auto",
     ) -> None:
-        require_range("batch_words", batch_words, 1)
-        require_choice("precision", precision, PRECISIONS)
-        _refuse_unknown(thresholds, collator.schema)
         self.cascade = cascade
         self.collator = collator
-        self.thresholds = thresholds
-        self.temperatures = Temperatures() if temperatures is None else temperatures
-        self.batch_words = batch_words
-        self._warned = False
-        self.half = precision == "bf16" or (precision == "auto" and self.device.type == "cuda")
+        self.frame = Prediction(
+            cascade,
+            collator.schema,
+            thresholds,
+            temperatures=temperatures,
+            batch_words=batch_words,
+            precision=precision,
+        )
+        self.thresholds, self.temperatures = self.frame.thresholds, self.frame.temperatures
+        self.half = self.frame.half
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.cascade.parameters()).device
+        return self.frame.device
+
+    @property
+    def batch_words(self) -> int:
+        """The words of a batch, fewer than were asked for where the device ran out of memory."""
+        return self.frame.batch_words
 
     @torch.inference_mode()
     def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
@@ -102,46 +87,10 @@ class Predictor:
     @torch.inference_mode()
     def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
         """What :meth:`predict` finds, and what the later turns made of it."""
-        if self.cascade.training:
-            raise RuntimeError("the model is in training mode; call eval() on it before predicting")
-        results = [Found(example.sentence) for example in examples]
-        for group in self._groups([len(found.sentence) for found in results]):
-            members = [examples[i] for i in group]
-            for i, found in zip(group, self._within_memory(members, given_entities), strict=True):
-                results[i] = found
-        return results
-
-    def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Batches by the word budget, which may shrink on the way."""
-        for group in by_word_budget(lengths, self.batch_words):
-            for part in by_word_budget([lengths[i] for i in group], self.batch_words):
-                yield [group[i] for i in part]
-
-    def _within_memory(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
-        """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
-        try:
-            return self._predict_batch(examples, given_entities)
-        except torch.OutOfMemoryError:
-            if len(examples) == 1 and self.batch_words <= len(examples[0].sentence):
-                raise
-        n_words = len(examples) * max(len(example.sentence) for example in examples)
-        self.batch_words = max(1, min(self.batch_words, n_words) // 2)
-        torch.cuda.empty_cache()
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"the device ran out of memory on a batch of {n_words} words; going on with smaller ones: "
-                "give batch_words to choose their size",
-                stacklevel=3,
-            )
-        middle = (len(examples) + 1) // 2
-        parts = [part for part in (examples[:middle], examples[middle:]) if part]
-        return [found for part in parts for found in self._within_memory(part, given_entities)]
+        return self.frame.run(examples, lambda members: self._predict_batch(members, given_entities))
 
     def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
         sentences = [example.sentence for example in examples]
-        if not any(len(sentence) for sentence in sentences):
-            return [Found(sentence.annotated((), ())) for sentence in sentences]
         rows = [self.collator.plain(example) for example in examples]
         batch = self.collator.pieces.batch(rows).to(self.device)
         features = self.cascade.features(batch, half=self.half)
@@ -164,19 +113,12 @@ class Predictor:
         head, temperature = self.cascade.entity_head, self.temperatures.entity
         words = self.cascade.entity_inputs(features)
         start, end = ((logits / temperature).sigmoid() for logits in head.boundaries(words))
-        threshold = self._by_label("entity")
+        threshold = self.frame.by_label("entity")
         row, first, last, label = boundary_candidates(start, end, lengths, threshold)
         match = head.match(words, Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
         score = least((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
         kept = score >= threshold[label]
         return SpanLabels(row[kept], first[kept], last[kept], label[kept]), score[kept]
-
-    def _by_label(self, turn: str) -> Tensor:
-        """The thresholds of turn 1 or of turn 3, one for each of its labels. Shape: (n_labels,)."""
-        schema, of_turn = self.collator.schema, getattr(self.thresholds, turn)
-        labels = schema.entity_types if turn == "entity" else schema.relation_types
-        own = self.thresholds.entity_types if turn == "entity" else self.thresholds.relation_types
-        return torch.tensor([own.get(label, of_turn) for label in labels], device=self.device)
 
     def _entities(self, found: SpanLabels, scores: Tensor, n_sentences: int) -> list[list[Span]]:
         names = self.collator.schema.entity_types
@@ -233,7 +175,7 @@ class Predictor:
         subjects: Tensor,
     ) -> _Objects:
         """The objects of all subjects of a batch, as many subjects at a time as the budget holds."""
-        head, threshold = self.cascade.relation_turns.object_head, self._by_label("object")
+        head, threshold = self.cascade.relation_turns.object_head, self.frame.by_label("object")
         parts = []
         for group, asked in self._object_features(rows, features, entities, subjects):
             queries = Queries(*subjects[group].unbind(1))
@@ -295,19 +237,6 @@ class Predictor:
             triple = Triple(head, names[label], tail, subject * object_)
             triples[row].append(ScoredTriple(triple, subject, object_))
         return [sorted(found) for found in triples]
-
-
-def _refuse_unknown(thresholds: Thresholds, schema: Schema) -> None:
-    """A threshold of a label that the model does not have is a mistake."""
-    kinds = {"entity": (thresholds.entity_types, schema.entity_types)}
-    kinds["relation"] = (thresholds.relation_types, schema.relation_types)
-    for kind, (given, known) in kinds.items():
-        for label in given:
-            if label not in known:
-                raise ConfigError(
-                    f"there is a threshold for the {kind} type {label!r}, which the model does not have. "
-                    f"{did_you_mean(label, known)}"
-                )
 
 
 def least(first: Tensor, *others: Tensor) -> Tensor:

@@ -70,6 +70,7 @@ def _models(options: ExtractOptions, corpus: Corpus, device: torch.device) -> It
     """One model at a time, so that no more than one is held."""
     if options.model is not None:
         model = Model.load(find_model(options.model))
+        model.require_cascade("this benchmark")
         for number_, sentence in enumerate(corpus.sentences):
             model.schema.check(sentence, f"sentence {number_} of {corpus.name}")
         model.cascade.to(device)

@@ -54,6 +54,7 @@ def measure(options: GrowthOptions) -> Result:
     with encoder_name(options.encoder, corpus) as encoder:
         if options.model is not None:
             model = Model.load(find_model(options.model))
+            model.require_cascade("this benchmark")
             model.cascade.to(device)
         else:
             model = new_model(encoder, corpus.schema, options.preset, device)

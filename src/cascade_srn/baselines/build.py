@@ -1,0 +1,100 @@
+"""From settings to a baseline: what each of them is made of."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from cascade_srn.baselines.partition_filter import PartitionFilterNetwork
+from cascade_srn.baselines.pipeline import PairClassifier, Pipeline, SpanClassifier, TwoEncoders
+from cascade_srn.baselines.pipeline_batch import PipelineCollator, find_markers, pipeline_markers
+from cascade_srn.baselines.pipeline_prediction import PipelinePredictor
+from cascade_srn.baselines.table_batch import TableCollator
+from cascade_srn.baselines.table_filling import Table, TableFilling, TwoTaskEncoder
+from cascade_srn.baselines.table_prediction import TablePredictor
+from cascade_srn.config import ModelSettings
+from cascade_srn.encoder.pieces import WordPieces
+from cascade_srn.encoder.pretrained import PretrainedEncoder
+from cascade_srn.encoder.srn import SelectionRecurrentNetwork
+from cascade_srn.fusion.markers import Markers
+from cascade_srn.methods import Method
+from cascade_srn.schema import Schema
+
+N_TASKS = 2
+
+
+def _no_markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
+    return {}
+
+
+def _finds_relations(settings: ModelSettings, schema: Schema) -> bool:
+    return settings.joint and bool(schema.relation_types)
+
+
+def _head_dropout(settings: ModelSettings) -> float:
+    return settings.dropout if settings.head_dropout is None else settings.head_dropout
+
+
+def build_tables(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> TableFilling:
+    """PFN or Table-SRN: the same tables over one or the other sequence encoder."""
+    sequence: TwoTaskEncoder
+    if settings.method == "pfn":
+        drop_connect = settings.baseline.drop_connect
+        sequence = PartitionFilterNetwork(encoder.width, settings.hidden_width, drop_connect=drop_connect)
+    else:
+        sequence = SelectionRecurrentNetwork(
+            encoder.width, settings.hidden_width, n_tasks=N_TASKS, backend=settings.srn_backend
+        )
+
+    def table(n_labels: int) -> Table:
+        return Table(sequence.task_width, settings.hidden_width, n_labels, dropout=_head_dropout(settings))
+
+    return TableFilling(
+        encoder=encoder,
+        sequence=sequence,
+        entities=table(len(schema.entity_types)),
+        relations=table(len(schema.relation_types)) if _finds_relations(settings, schema) else None,
+        dropout=settings.dropout,
+    )
+
+
+def _table_collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> TableCollator:
+    return TableCollator(pieces, schema, settings.method)
+
+
+def build_pipeline(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Pipeline:
+    """The pipeline; the relation model's encoder starts as a copy of the entity model's."""
+    joint, baseline = _finds_relations(settings, schema), settings.baseline
+    return Pipeline(
+        encoder=TwoEncoders(encoder, copy.deepcopy(encoder) if joint else None),
+        spans=SpanClassifier(
+            encoder.width,
+            len(schema.entity_types),
+            max_words=baseline.max_span_words,
+            length_width=baseline.length_width,
+            hidden_width=baseline.span_width,
+            dropout=_head_dropout(settings),
+        ),
+        relations=PairClassifier(encoder.width, len(schema.relation_types), dropout=settings.dropout)
+        if joint
+        else None,
+    )
+
+
+def _pipeline_markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
+    return pipeline_markers(schema) if _finds_relations(settings, schema) else {}
+
+
+def _pipeline_collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> PipelineCollator:
+    markers = find_markers(schema, tokenizer) if _finds_relations(settings, schema) else Markers({})
+    return PipelineCollator(pieces, schema, markers, max_words=settings.baseline.max_span_words)
+
+
+_TABLES = Method(_no_markers, build_tables, _table_collator, TablePredictor)
+
+BASELINES: dict[str, Method] = {
+    "pfn": _TABLES,
+    "table-srn": _TABLES,
+    "pipeline": Method(_pipeline_markers, build_pipeline, _pipeline_collator, PipelinePredictor),
+}
+"""The baselines by their names in ``ModelSettings.method``."""

@@ -1,0 +1,160 @@
+"""From filled tables to entities and triples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from cascade_srn.baselines.moving import moved
+from cascade_srn.baselines.table_batch import TableCollator
+from cascade_srn.baselines.table_filling import TableFilling
+from cascade_srn.config import Temperatures, Thresholds
+from cascade_srn.data.examples import Example
+from cascade_srn.heads import Pairs, pairs_within
+from cascade_srn.prediction import Found, Prediction, ScoredTriple
+from cascade_srn.types import Sentence, Span, Triple
+
+
+class TablePredictor:
+    """Fills the tables of sentences; a cell holds a label where its probability reaches the label's threshold.
+
+    That is the published decoding with thresholds of one half. ``thresholds.entity`` is that of the entity table and
+    ``thresholds.object`` that of the relation table; there is no turn for subjects, and theirs is not used.
+    """
+
+    def __init__(
+        self,
+        network: TableFilling,
+        collator: TableCollator,
+        thresholds: Thresholds,
+        *,
+        temperatures: Temperatures | None = None,
+        batch_words: int = 4096,
+        precision: str = "auto",
+    ) -> None:
+        self.network = network
+        self.collator = collator
+        self.frame = Prediction(
+            network,
+            collator.schema,
+            thresholds,
+            temperatures=temperatures,
+            batch_words=batch_words,
+            precision=precision,
+        )
+        self.half = self.frame.half
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return self.frame.device
+
+    @property
+    def batch_words(self) -> int:
+        """The words of a batch, fewer than were asked for where the device ran out of memory."""
+        return self.frame.batch_words
+
+    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
+        """The same sentences with what the model finds in them.
+
+        With ``given_entities`` the entities of the sentences are taken as they are, and only the relation table is
+        filled.
+        """
+        return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
+
+    @torch.inference_mode()
+    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
+        """What :meth:`predict` finds; a triple's score is that of its cell, and its subject's is 1."""
+        return self.frame.run(examples, lambda members: self._predict_batch(members, given_entities))
+
+    def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
+        sentences = [example.sentence for example in examples]
+        rows = self.collator.pieces.batch([self.collator.plain(example) for example in examples])
+        cells = pairs_within(rows.word_lengths)
+        rows = rows.to(self.device)
+        features = self.network.features(rows, half=self.half)
+        if given_entities:
+            entities = [list(sentence.entities) for sentence in sentences]
+        else:
+            cells = moved(cells, self.device)
+            logits = self.network.entity_logits(features, rows.word_lengths, cells)
+            found = self._passing(logits, cells, "entity", self.frame.temperatures.entity)
+            entities = entities_of_cells(found, self.collator.schema.entity_types, len(sentences))
+        triples: list[list[ScoredTriple]] = [[] for _ in sentences]
+        if self.network.relations is not None:
+            cells = moved(first_words_of(entities), self.device)
+            logits = self.network.relation_logits(features, rows.word_lengths, cells)
+            found = self._passing(logits, cells, "object", self.frame.temperatures.object)
+            triples = triples_of_cells(found, self.collator.schema.relation_types, entities)
+        return [
+            Found(sentence.annotated(spans, [scored.triple for scored in there]), there)
+            for sentence, spans, there in zip(sentences, entities, triples, strict=True)
+        ]
+
+    def _passing(
+        self, logits: Tensor, cells: Pairs, turn: str, temperature: float
+    ) -> list[tuple[tuple[int, int, int, int], float]]:
+        """What is in the cells: row, first word, second word and label, and its probability."""
+        score = (logits / temperature).sigmoid()
+        cell, label = (score >= self.frame.by_label(turn)).nonzero(as_tuple=True)
+        columns = torch.stack((cells.row[cell], cells.start[cell], cells.last[cell], label), dim=1).tolist()
+        return list(zip(map(tuple, columns), score[cell, label].tolist(), strict=True))
+
+
+def entities_of_cells(
+    found: Iterable[tuple[tuple[int, int, int, int], float]], names: Sequence[str], n_sentences: int
+) -> list[list[Span]]:
+    """Entities by sentence, from the labels in the cells of first and last words."""
+    entities: list[list[Span]] = [[] for _ in range(n_sentences)]
+    for (row, first, last, label), score in found:
+        entities[row].append(Span(first, last + 1, names[label], score))
+    return [sorted(spans) for spans in entities]
+
+
+def first_words_of(entities: Sequence[Sequence[Span]]) -> Pairs:
+    """The cells of the relation table that can become triples: those of words that entities begin with.
+
+    The published decoding fills the whole table and leaves out the other cells afterwards, which gives the same.
+    """
+    cells = [
+        (row, first, second)
+        for row, spans in enumerate(entities)
+        for starts in [sorted({span.start for span in spans})]
+        for first in starts
+        for second in starts
+    ]
+    return Pairs(*torch.tensor(cells, dtype=torch.long).view(-1, 3).unbind(1))
+
+
+def triples_of_cells(
+    found: Iterable[tuple[tuple[int, int, int, int], float]],
+    names: Sequence[str],
+    entities: Sequence[Sequence[Span]],
+) -> list[list[ScoredTriple]]:
+    """Triples by sentence, from the labels in the cells of first words: one for each.
+
+    Where several entities begin with a word, it stands for the surest of them; the object is not the very entity
+    that is the subject where there is another. Where there is none, an entity is related to itself.
+    """
+    triples: list[list[ScoredTriple]] = [[] for _ in entities]
+    starting = [_by_start(spans) for spans in entities]
+    for (row, first, second, label), score in found:
+        head = surest(starting[row][first])
+        tail = surest(starting[row][second], not_this=head)
+        triples[row].append(ScoredTriple(Triple(head, names[label], tail, score), 1.0, score))
+    return [sorted(there) for there in triples]
+
+
+def surest(entities: Sequence[Span], not_this: Span | None = None) -> Span:
+    """The entity with the highest score, one that was given counting as sure; not this one, where there is another."""
+    others = [entity for entity in entities if entity != not_this] or entities
+    return max(others, key=lambda entity: 1.0 if entity.score is None else entity.score)
+
+
+def _by_start(spans: Iterable[Span]) -> Mapping[int, list[Span]]:
+    found: dict[int, list[Span]] = {}
+    for span in spans:
+        found.setdefault(span.start, []).append(span)
+    return found

@@ -1,0 +1,49 @@
+"""docs/baselines.md: every method, the defaults it states, the figures, and its links."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cascade_srn.baselines.limits import beyond
+from cascade_srn.config import METHODS, EncoderSettings, ModelSettings
+from cascade_srn.data import read_documents
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
+SCIERC = ROOT.parent / "shared" / "data" / "scierc" / "dygie"
+
+
+def test_every_method_has_a_row_and_its_files_exist():
+    rows = re.findall(r"^\| `([\w-]+)` \| .* \| ((?:`[\w/]+\.py`(?:, )?)+) \|$", TEXT, flags=re.MULTILINE)
+    assert tuple(name for name, _ in rows) == METHODS
+    for _, files in rows:
+        for name in re.findall(r"`([^`]+)`", files):
+            assert (ROOT / "src" / "cascade_srn" / name).is_file()
+
+
+def test_defaults_are_as_stated():
+    rows = re.findall(r"^\| `([\w.]+)` \| `(\w[\w.]*)` \|", TEXT, flags=re.MULTILINE)
+    assert len(rows) == 10
+    for key, shown in rows:
+        value = ModelSettings(EncoderSettings("e"))
+        for part in key.split("."):
+            value = getattr(value, part)
+        assert yaml.safe_load(shown) == value, key
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT):
+        assert (ROOT / "docs" / target).exists(), target
+
+
+@pytest.mark.skipif(not SCIERC.is_dir(), reason="SciERC is not here")
+@pytest.mark.parametrize(("split", "n_long", "n_entities"), [("train", 41, 5598), ("dev", 5, 811), ("test", 11, 1685)])
+def test_how_many_entities_of_scierc_are_too_long(split, n_long, n_entities):
+    sentences = [s for d in read_documents(SCIERC / f"{split}.json", "dygie") for s in d.sentences]
+    settings = ModelSettings(EncoderSettings("e"), method="pipeline")
+    found = [limit for s in sentences for limit in beyond(settings, s) if "more than 8 words" in limit.problem]
+    assert len(found) == n_long
+    assert sum(len(s.entities) for s in sentences) == n_entities
+    assert f"{n_long} of {n_entities:,}" in TEXT.replace("\n", " ")

@@ -1,0 +1,142 @@
+"""Baselines as models: made, saved, loaded, refused; with the optimiser and calibration of all models."""
+
+import json
+
+import pytest
+import torch
+from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
+
+from cascade_srn import Document, Extractor
+from cascade_srn.build import METHODS
+from cascade_srn.config import METHODS as NAMES
+from cascade_srn.config import Thresholds
+from cascade_srn.data.examples import Example
+from cascade_srn.data.soft import SoftLabels
+from cascade_srn.errors import ConfigError, DataError, ModelError
+from cascade_srn.model import Model
+from cascade_srn.schema import Schema
+from cascade_srn.training.optimiser import make_optimiser
+
+BASELINES = ("pfn", "table-srn", "pipeline")
+# With thresholds this low an untrained model finds plenty to compare.
+LOW = Thresholds(0.001, 0.001, 0.001)
+
+
+def _exactly(sentences):
+    return [([(e, e.score) for e in s.entities], [(t, t.score) for t in s.triples]) for s in sentences]
+
+
+def _predicted(model):
+    return model.predictor(thresholds=LOW).predict(examples((NESTED, *SENTENCES[-2:])))
+
+
+def test_every_name_of_a_method_has_one():
+    assert tuple(METHODS) == NAMES
+
+
+@pytest.mark.parametrize("method", BASELINES)
+class TestEach:
+    def test_a_saved_model_predicts_bit_for_bit_the_same(self, method, tmp_path):
+        model = small_model(method=method)
+        before = _predicted(model)
+        assert any(s.entities for s in before)
+        assert any(s.triples for s in before)
+        model.save(tmp_path / "model")
+        loaded = Model.load(tmp_path / "model", schema=SCHEMA)
+        assert _exactly(_predicted(loaded)) == _exactly(before)
+        assert loaded.settings.method == method
+
+    @pytest.mark.parametrize("changes", [{"joint": False}, {"schema": Schema(SCHEMA.entity_types)}])
+    def test_a_model_of_entities_alone_survives_saving(self, method, changes, tmp_path):
+        model = small_model(method=method, **changes)
+        assert model.cascade.relations is None
+        model.save(tmp_path / "model")
+        assert _exactly(_predicted(Model.load(tmp_path / "model"))) == _exactly(_predicted(model))
+
+    def test_it_is_extracted_with(self, method, tmp_path):
+        small_model(method=method).save(tmp_path / "model")
+        extractor = Extractor.from_pretrained(tmp_path / "model")
+        document = extractor.extract("neural speech recognition systems need data .", thresholds=0.001)
+        assert isinstance(document, Document)
+        assert document.entities
+        related = extractor.relations(document, document.entities[:3], thresholds=0.001)
+        assert len(related.entities) == 3
+        assert related.relations
+        assert len(list(extractor.stream(["taggers and parsers", "a tagger"], thresholds=0.001))) == 2
+
+    def test_the_seed_decides_the_weights(self, method):
+        one, same, other = (small_model(method=method, seed=seed).cascade.state_dict() for seed in (1, 1, 2))
+        assert all(torch.equal(value, same[name]) for name, value in one.items())
+        assert not all(torch.equal(value, other[name]) for name, value in one.items())
+
+    def test_a_preset_is_a_cascades(self, method, tmp_path):
+        small_model(method=method).save(tmp_path / "model")
+        message = f"is a baseline, '{method}', which has no fusion, not a cascade with the fusion 'swift'"
+        with pytest.raises(ModelError, match=message):
+            Model.load(tmp_path / "model", preset="swift")
+
+    def test_weights_of_another_method_are_refused(self, method, tmp_path):
+        small_model(method=method).save(tmp_path / "model")
+        small_model().save(tmp_path / "cascade")
+        (tmp_path / "cascade" / "model.safetensors").replace(tmp_path / "model" / "model.safetensors")
+        with pytest.raises(ModelError, match=r"is missing.* the two files are of different models"):
+            Model.load(tmp_path / "model")
+
+    def test_what_is_for_cascades_says_so(self, method):
+        message = f"the model is a baseline, '{method}', and distillation is for cascades; give a model of the method"
+        with pytest.raises(ModelError, match=message):
+            small_model(method=method).require_cascade("distillation")
+        small_model().require_cascade("distillation")
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"candidates": "subjects"}, "candidates is 'subjects', but the method '{}' has no turn that is asked"),
+            ({"negatives": 0.5}, "negatives is 0.5, but the method '{}' learns from all pairs of words; leave it at 1"),
+        ],
+    )
+    def test_what_means_nothing_to_it_is_refused(self, method, given, message):
+        with pytest.raises(ConfigError, match=message.format(method)):
+            small_model(method=method).collator.training_batch(examples(), **given)
+
+    def test_a_teachers_labels_are_refused(self, method):
+        collator = small_model(method=method).collator
+        with pytest.raises(DataError, match=f"the method '{method}' learns from annotated sentences alone"):
+            collator.training_batch([Example(NESTED, weight=0.5)])
+        soft = SoftLabels.__new__(SoftLabels)
+        with pytest.raises(DataError, match="leave out data.labels, or train a cascade"):
+            collator.training_batch([Example(NESTED, soft=soft)])
+
+    def test_what_is_pretrained_learns_at_a_rate_of_its_own(self, method):
+        network = small_model(method=method).cascade
+        for layer_decay in (1.0, 0.5):
+            optimiser, _ = make_optimiser(
+                network,
+                learning_rate=1.0,
+                encoder_learning_rate=0.1,
+                weight_decay=0.0,
+                warmup=0.0,
+                n_steps=10,
+                layer_decay=layer_decay,
+            )
+            rates = {id(p): group["initial_lr"] for group in optimiser.param_groups for p in group["params"]}
+            assert len(rates) == len(list(network.parameters()))
+            for name, parameter in network.named_parameters():
+                if not name.startswith("encoder."):
+                    assert rates[id(parameter)] == 1.0, name
+                elif layer_decay == 1.0 or ".layer." in name:
+                    assert rates[id(parameter)] == pytest.approx(0.1), name
+                else:
+                    assert rates[id(parameter)] == pytest.approx(0.05), name
+
+
+def test_a_folder_from_before_there_were_methods_is_a_cascade(tmp_path):
+    model = small_model("early")
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    del config["model"]["method"], config["model"]["baseline"]
+    path.write_text(json.dumps(config), encoding="utf-8")
+    loaded = Model.load(tmp_path / "model", preset="early")
+    assert loaded.settings.method == "cascade"
+    assert _exactly(_predicted(loaded)) == _exactly(_predicted(model))

@@ -1,0 +1,165 @@
+"""From cells to entities and triples: by hand-made cases, and against tables that are filled whole."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.small_models import EMPTY, SCHEMA, SENTENCES, examples, small_model
+
+from cascade_srn.baselines.table_batch import pairs_of_words
+from cascade_srn.baselines.table_prediction import entities_of_cells, first_words_of, surest, triples_of_cells
+from cascade_srn.config import Temperatures, Thresholds
+from cascade_srn.data.examples import Example
+from cascade_srn.heads import pairs_within
+from cascade_srn.types import Span
+
+METHODS = ("pfn", "table-srn")
+NAMES = SCHEMA.relation_types
+
+
+def _spread(method, seed=0, **settings):
+    """A model whose tables are filled here and there, depending on the words."""
+    model = small_model(method=method, **settings)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for table in (model.cascade.entities, model.cascade.relations):
+            table.output.weight.copy_(torch.randn(table.output.weight.shape, generator=generator) * 1.5)
+            table.output.bias.fill_(-0.5)
+    return model
+
+
+class TestDecoding:
+    def test_entities_nest_cross_and_share_words(self):
+        cells = [((0, 0, 3, 2), 0.9), ((0, 1, 2, 1), 0.8), ((0, 1, 2, 0), 0.7), ((1, 2, 2, 0), 0.6)]
+        first, second = entities_of_cells(cells, SCHEMA.entity_types, 2)
+        assert first == [Span(0, 4, "Thing"), Span(1, 3, "Metric"), Span(1, 3, "Task")]
+        assert [span.score for span in first] == [0.9, 0.7, 0.8]
+        assert second == [Span(2, 3, "Metric")]
+
+    def test_a_cell_stands_for_the_surest_entities_that_begin_there(self):
+        short, long, other = Span(0, 1, "Task", 0.6), Span(0, 3, "Thing", 0.9), Span(4, 5, "Thing", 0.7)
+        (found,) = triples_of_cells([((0, 0, 4, 2), 0.8)], NAMES, [[short, long, other]])
+        assert [(t.triple.head, t.triple.label, t.triple.tail) for t in found] == [(long, "used-for", other)]
+        assert (found[0].triple.score, found[0].subject, found[0].object) == (0.8, 1.0, 0.8)
+
+    def test_a_words_cell_with_itself_relates_two_entities_where_there_are_two(self):
+        short, long = Span(0, 1, "Task", 0.6), Span(0, 3, "Thing", 0.9)
+        (found,) = triples_of_cells([((0, 0, 0, 1), 0.8)], NAMES, [[short, long]])
+        assert [(t.triple.head, t.triple.tail) for t in found] == [(long, short)]
+
+    def test_and_an_entity_to_itself_where_there_is_one(self):
+        only = Span(0, 2, "Task", 0.6)
+        (found,) = triples_of_cells([((0, 0, 0, 1), 0.8)], NAMES, [[only]])
+        assert [(t.triple.head, t.triple.tail) for t in found] == [(only, only)]
+
+    def test_several_relations_in_a_cell_and_both_directions(self):
+        a, b = Span(0, 1, "Task", 0.6), Span(2, 3, "Thing", 0.9)
+        cells = [((0, 0, 2, 0), 0.8), ((0, 0, 2, 2), 0.7), ((0, 2, 0, 0), 0.9)]
+        (found,) = triples_of_cells(cells, NAMES, [[a, b]])
+        assert [(t.triple.head, t.triple.label, t.triple.tail) for t in found] == [
+            (a, "compare", b),
+            (a, "used-for", b),
+            (b, "compare", a),
+        ]
+
+    def test_only_first_words_of_entities_are_looked_at(self):
+        cells = first_words_of([[Span(1, 3, "Task"), Span(1, 2, "Task"), Span(4, 5, "Task")], [], [Span(0, 1, "Task")]])
+        found = list(zip(cells.row.tolist(), cells.start.tolist(), cells.last.tolist(), strict=True))
+        assert found == [(0, 1, 1), (0, 1, 4), (0, 4, 1), (0, 4, 4), (2, 0, 0)]
+
+    def test_given_entities_are_sure(self):
+        given, found = Span(0, 1, "Task"), Span(0, 2, "Task", 0.99)
+        assert surest([found, given]) is given
+
+
+def _literal(model, sentence, thresholds, temperatures):
+    """The published decoding: both tables filled whole, then relations left out whose words begin no entity."""
+    network, collator = model.cascade, model.collator
+    rows = collator.pieces.batch([collator.plain(Example(sentence))])
+    features, lengths = network.features(rows), rows.word_lengths
+    spans, words = pairs_within(lengths), pairs_of_words(lengths)
+    entity = (network.entity_logits(features, lengths, spans) / temperatures.entity).sigmoid()
+    entities = [
+        Span(int(spans.start[k]), int(spans.last[k]) + 1, SCHEMA.entity_types[label], float(entity[k, label]))
+        for k in range(len(spans))
+        for label in range(entity.shape[1])
+        if entity[k, label] >= thresholds.entity
+    ]
+    relation = (network.relation_logits(features, lengths, words) / temperatures.object).sigmoid()
+    triples = set()
+    for k in range(len(words)):
+        heads, tails = ([e for e in entities if e.start == int(at[k])] for at in (words.start, words.last))
+        for label in range(relation.shape[1]):
+            if heads and tails and relation[k, label] >= thresholds.object:
+                head = max(heads, key=lambda e: e.score)
+                tail = max([e for e in tails if e != head] or tails, key=lambda e: e.score)
+                triples.add((head, NAMES[label], tail))
+    return set(entities), triples
+
+
+@pytest.mark.parametrize("method", METHODS)
+class TestPredictor:
+    def test_equals_tables_that_are_filled_whole(self, method):
+        temperatures = Temperatures(entity=1.3, subject=7.0, object=0.8)
+        model = _spread(method, temperatures=temperatures)
+        thresholds = Thresholds(0.55, 0.99, 0.45)
+        found = model.predictor(thresholds=thresholds).predict(examples())
+        with torch.no_grad():
+            for sentence, predicted in zip(SENTENCES, found, strict=True):
+                if len(sentence):
+                    entities, triples = _literal(model, sentence, thresholds, temperatures)
+                    assert set(predicted.entities) == entities
+                    assert {(t.head, t.label, t.tail) for t in predicted.triples} == triples
+        assert sum(len(s.entities) for s in found) > 10
+        assert sum(len(s.triples) for s in found) > 10
+
+    def test_results_do_not_depend_on_the_batch(self, method):
+        model = _spread(method)
+        sentences = [*SENTENCES, EMPTY, *SENTENCES[::-1]]
+        results = [model.predictor(batch_words=n).predict(examples(sentences)) for n in (1, 25, 10_000)]
+        assert [s.words for s in results[0]] == [s.words for s in sentences]
+        assert results[0] == results[1] == results[2]
+        assert any(s.triples for s in results[0])
+
+    def test_given_entities_are_taken_as_they_are(self, method):
+        found = _spread(method).predictor(thresholds=Thresholds(1.0, 0.5, 0.3)).predict(examples(), given_entities=True)
+        assert [s.entities for s in found] == [s.entities for s in SENTENCES]
+        assert any(s.triples for s in found)
+
+    def test_gold_is_not_looked_at(self, method):
+        predictor = _spread(method).predictor()
+        assert predictor.predict(examples()) == predictor.predict([Example(s.annotated((), ())) for s in SENTENCES])
+
+    def test_labels_may_have_thresholds_of_their_own(self, method):
+        model = _spread(method)
+        low = Thresholds(0.3, 0.5, 0.3)
+        strict = replace(low, entity_types={"Task": 0.6}, relation_types={"compare": 1.0})
+        everything, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, strict))
+        assert any(e.label == "Task" and e.score < 0.6 for s in everything for e in s.entities)
+        for all_of_it, less in zip(everything, found, strict=True):
+            assert list(less.entities) == [e for e in all_of_it.entities if e.label != "Task" or e.score >= 0.6]
+            assert "compare" not in {t.label for t in less.triples}
+
+    def test_scores_are_told(self, method):
+        for found in _spread(method).predictor().scored(examples()):
+            assert [scored.triple for scored in found.triples] == list(found.sentence.triples)
+            assert all(s.subject == 1.0 and s.object == s.triple.score >= 0.5 for s in found.triples)
+
+    def test_a_model_in_training_is_refused(self, method):
+        model = small_model(method=method)
+        model.cascade.train()
+        with pytest.raises(RuntimeError, match="in training mode; call eval"):
+            model.predictor().predict(examples())
+
+    def test_entities_alone(self, method):
+        found = small_model(method=method, joint=False).predictor(thresholds=Thresholds(0.0)).predict(examples())
+        assert sum(len(s.entities) for s in found) > 10
+        assert not any(s.triples for s in found)
+
+    def test_half_precision_is_for_what_comes_before_the_tables(self, method):
+        model = _spread(method)
+        exact, half = (model.predictor(precision=p) for p in ("float32", "bf16"))
+        assert (exact.half, half.half) == (False, True)
+        assert half.device.type == "cpu"
+        n_found = [sum(len(s.entities) for s in p.predict(examples())) for p in (exact, half)]
+        assert n_found[1] == pytest.approx(n_found[0], rel=0.2)

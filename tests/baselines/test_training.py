@@ -1,0 +1,114 @@
+"""Baselines by the commands that everything is trained and scored with."""
+
+import json
+
+import pytest
+from tests.training.runs import write_recipe
+from tests.twelve_sentences import DOCUMENTS, SCHEMA
+
+from cascade_srn import Extractor
+from cascade_srn.calibrate import calibrate
+from cascade_srn.cli import main
+from cascade_srn.data.examples import examples_of
+from cascade_srn.evaluation.scores import score
+from cascade_srn.model import Model
+from cascade_srn.training.recipe import load_recipe
+from cascade_srn.training.run import Run
+
+BASELINES = ("pfn", "table-srn", "pipeline")
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code or 0
+
+
+@pytest.fixture(scope="module", params=BASELINES)
+def trained(request, tmp_path_factory):
+    """A run that was trained until it had learned something, not calibrated."""
+    folder = tmp_path_factory.mktemp(request.param)
+    training = {
+        "epochs": 40,
+        "batch_size": 6,
+        "learning_rate": 0.01,
+        "encoder_learning_rate": 0.005,
+        "calibrate": False,
+    }
+    recipe = write_recipe(folder, model={"dropout": 0.0, "thresholds": {}}, training={**training, "evaluate_steps": 20})
+    assert run("train", recipe, f"model.method={request.param}", "--device", "cpu") == 0
+    return request.param, folder
+
+
+def test_a_run_holds_what_every_run_holds(trained):
+    method, folder = trained
+    summary = json.loads((folder / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["recipe"]["model"]["method"] == method
+    assert summary["dev"]["ner"]["micro"]["f1"] > 0.5
+    log = [json.loads(line) for line in (folder / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {"loss_entity", "loss_object"} <= set(log[0])
+    assert all(line["loss_subject"] == 0 for line in log)
+    assert log[-1]["loss_entity"] < 0.5 * log[0]["loss_entity"]
+
+
+def test_the_best_model_is_evaluated_and_extracted_with(trained, capsys):
+    _, folder = trained
+    assert run("evaluate", folder / "run" / "best", folder / "dev.jsonl", "--json", folder / "scores.json") == 0
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    summary = json.loads((folder / "run" / "summary.json").read_text(encoding="utf-8"))
+    found = scores["models"][0]["scores"]["directed"]
+    assert found["ner"]["micro"]["f1"] == pytest.approx(summary["dev"]["ner"]["micro"]["f1"])
+    assert run("evaluate", folder / "run" / "best", folder / "dev.jsonl", "--gold-entities") == 0
+    extractor = Extractor.from_pretrained(folder / "run" / "best")
+    assert extractor.extract("Ada Berg leads Norlux in Oslo .").entities
+    capsys.readouterr()
+
+
+def test_calibration_does_it_no_harm(trained):
+    _, folder = trained
+    model = Model.load(folder / "run" / "best")
+    dev = examples_of(DOCUMENTS) * 2
+
+    def reached(one):
+        scores = score([e.sentence for e in dev], one.predictor().predict(dev), schema=SCHEMA)
+        return scores.ner.counts.f1 + scores.re_strict.counts.f1
+
+    chosen = calibrate(model, dev, by_label=True)
+    assert reached(chosen) >= reached(model)
+
+
+def test_a_killed_run_is_resumed(trained, tmp_path, capsys):
+    """From the state of the middle, to the same weights."""
+    method, _ = trained
+    whole = {"epochs": 4, "batch_size": 6, "ema": None, "save_steps": 4, "evaluate_steps": None, "evaluate_every": 1}
+    weights = []
+    for name, stops in (("once", False), ("twice", True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        recipe = write_recipe(folder, training=whole)
+        given = ("train", recipe, f"model.method={method}", "--device", "cpu")
+        if stops:
+            for progress in Run(load_recipe(recipe, [f"model.method={method}"]), device="cpu"):
+                if progress.step == 4:
+                    break
+            given = (*given, "--resume")
+        assert run(*given) == 0
+        weights.append((folder / "run" / "best" / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.method=pnf", "method is 'pnf', not one of cascade, pfn, table-srn, pipeline. Did you mean 'pfn'?"),
+        ("training.negatives=0.5", "negatives is 0.5, but the method 'pfn' learns from all pairs of words"),
+        ("training.candidates=subjects", "candidates is 'subjects', but the method 'pfn' has no turn"),
+    ],
+)
+def test_refusals_are_one_sentence(override, message, tmp_path, capsys):
+    recipe = write_recipe(tmp_path)
+    assert run("train", recipe, "model.method=pfn", override, "--device", "cpu") == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.startswith("Error: ")
+    assert message in told
