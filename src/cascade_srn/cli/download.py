@@ -1,0 +1,45 @@
+"""``cascade-srn download``: a published corpus, fetched from its authors' site and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def download(
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="The name of the corpus: scierc.")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder for its files; data/CORPUS when left out.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(metavar="U", help="Another address of the published archive.")] = None,
+    archive: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The archive itself, downloaded by other means.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace other files of the same names.")] = False,
+) -> None:
+    """Download a published corpus into a folder that the recipes read.
+
+    A download that broke off goes on where it stopped; files that are there already are not fetched again. See
+    docs/data.md, for corpora that need a licence as well.
+    """
+    from cascade_srn.data import published
+    from cascade_srn.errors import ConfigError
+
+    if url is not None and archive is not None:
+        raise ConfigError("--url and --archive were both given; give the address of an archive, or a file")
+    wanted = published.find_corpus(corpus)
+    folder = Path("data") / corpus if output is None else output
+    last = -1
+
+    def tell(done: int, total: int | None) -> None:
+        nonlocal last
+        tenth = -1 if not total else 10 * done // total
+        if tenth > last:
+            last = tenth
+            typer.echo(f"{10 * tenth} % of {total} bytes", err=True)
+
+    found = published.download(wanted, folder, url=url, archive=archive, overwrite=overwrite, progress=tell)
+    state = "are in" if found.fetched else "were there already, in"
+    typer.echo(f"The files of {corpus} {state} {folder}: {', '.join(path.name for path in found.files)}")

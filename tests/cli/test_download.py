@@ -1,0 +1,62 @@
+"""``cascade-srn download``."""
+
+import pytest
+from tests.data.test_published import CORPUS, GOOD, TRAIN, _archive
+from tests.data.web import Site, serving
+
+from cascade_srn.cli import main
+from cascade_srn.data import published
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code or 0
+
+
+@pytest.fixture(autouse=True)
+def _toy(monkeypatch):
+    monkeypatch.setattr(published, "CORPORA", {"toy": CORPUS})
+
+
+def test_into_the_folder_that_recipes_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with serving(Site({"/a.tar.gz": _archive(GOOD)})) as site:
+        assert run("download", "toy", "--url", f"{site.url}/a.tar.gz") == 0
+        told = capsys.readouterr()
+        assert told.out == "The files of toy are in data/toy: train.json, test.json\n"
+        assert "100 % of" in told.err
+        assert (tmp_path / "data" / "toy" / "train.json").read_bytes() == TRAIN
+        assert run("download", "toy", "--url", f"{site.url}/a.tar.gz") == 0
+    told = capsys.readouterr()
+    assert told.out == "The files of toy were there already, in data/toy: train.json, test.json\n"
+    assert told.err == ""
+
+
+def test_from_a_file_into_another_folder(tmp_path, capsys):
+    (tmp_path / "a.tar.gz").write_bytes(_archive(GOOD))
+    assert run("download", "toy", "--archive", tmp_path / "a.tar.gz", "--output", tmp_path / "x") == 0
+    assert capsys.readouterr().out == f"The files of toy are in {tmp_path / 'x'}: train.json, test.json\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ace05"], "there is no corpus 'ace05' to download. Known: toy."),
+        (["toy", "--url", "http://a/b", "--archive", "c"], "--url and --archive were both given; give the address"),
+        (
+            ["toy", "--archive", "nowhere.tar.gz"],
+            "there is no archive 'nowhere.tar.gz'; give the file that was downloaded",
+        ),
+        (["toy", "--url", "http://127.0.0.1:9/a.tar.gz"], "http://127.0.0.1:9/a.tar.gz could not be reached ("),
+    ],
+)
+def test_refusals(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run("download", *arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("Error: ")
+    assert message in told.err
+    assert told.err.count("\n") == 1
+    assert not list(tmp_path.rglob("*.json"))

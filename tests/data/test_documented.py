@@ -1,0 +1,38 @@
+"""docs/data.md: its figures, its options, its example, and its links."""
+
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from cascade_srn.cli import app
+from cascade_srn.data.published import SCIERC
+from cascade_srn.training.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+def test_the_counts_are_those_that_are_checked():
+    for name, file in SCIERC.files.items():
+        counts = (file.documents, file.sentences, file.entities, file.relations)
+        assert f"| {name.removesuffix('.json')} | {' | '.join(f'{n:,}' for n in counts)} |" in TEXT
+    assert f"<{SCIERC.url}>" in TEXT
+
+
+def test_every_option_has_a_row():
+    command = CliRunner().invoke(app, ["download", "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    known = set(re.findall(r"--[a-z]+", command.output)) - {"--help"}
+    assert set(re.findall(r"^\| `(--[a-z]+)", TEXT, flags=re.MULTILINE)) == known
+
+
+def test_the_command_for_ace05_can_be_read():
+    (command,) = re.findall(r"cascade-srn train recipes/scierc\.yaml (.*?)\n\s*```", TEXT, flags=re.DOTALL)
+    recipe = load_recipe(ROOT / "recipes" / "scierc.yaml", command.replace("\\\n", " ").split())
+    assert recipe.data.symmetric == ("PER-SOC",)
+    assert recipe.data.splits["test"] == "ace05/test.json"
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT):
+        assert (ROOT / "docs" / target).exists(), target

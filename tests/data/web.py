@@ -1,0 +1,64 @@
+"""A web server on this machine that can be slow to finish, deaf to ranges, or wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Site:
+    """Files by their paths, and how they are served."""
+
+    files: dict[str, bytes]
+    url: str = ""
+    # The connection is closed after this many bytes of an answer.
+    breaks_after: int | None = None
+    ranges: bool = True
+    states_length: bool = True
+    # What a partial answer says it begins with, in place of what was asked for.
+    wrong_start: int | None = None
+    asked: list[str | None] = field(default_factory=list)
+
+
+@contextmanager
+def serving(site: Site) -> Iterator[Site]:
+    """The site, as long as the block lasts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = self.headers.get("Range")
+            site.asked.append(asked)
+            content = site.files.get(self.path.partition("?")[0])
+            if content is None:
+                self.send_error(404)
+                return
+            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and site.ranges else 0
+            if start >= len(content) > 0 and start:
+                self.send_error(416)
+                return
+            self.send_response(206 if start else 200)
+            if start:
+                stated = start if site.wrong_start is None else site.wrong_start
+                self.send_header("Content-Range", f"bytes {stated}-{len(content) - 1}/{len(content)}")
+            if site.states_length:
+                self.send_header("Content-Length", str(len(content) - start))
+            self.end_headers()
+            self.wfile.write(content[start:][: site.breaks_after])
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    site.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
