@@ -225,3 +225,16 @@ def test_features_are_those_of_the_words_not_of_the_markers(preset):
 
 def test_without_relation_types_there_are_no_relation_turns():
     assert small_model("swift", schema=Schema(("Task", "Thing"))).cascade.relations is None
+
+
+@pytest.mark.parametrize("subjects", [[(0, 0, 1)], [(0, 0, 4), (0, 0, 4), (1, 1, 3), (0, 1, 4), (1, 0, 4), (0, 4, 4)]])
+def test_the_means_of_subjects_few_or_overlapping(subjects):
+    """Of many long subjects running sums are taken over all words, of few the words alone."""
+    cascade = small_model("swift").cascade
+    features = cascade.sequence(torch.randn(2, 5, cascade.encoder.width), torch.tensor([5, 5]))
+    tags = torch.randn(2, 5, cascade.relation_turns.entity_tags.width)
+    queries = Queries(*torch.tensor(subjects).unbind(1))
+    means = cascade._subject_means(features, tags, queries)
+    words = torch.cat((tags, cascade.sequence.task(features, 2)), dim=-1)
+    expected = [words[sentence, first : last + 1].mean(0) for sentence, first, last in subjects]
+    torch.testing.assert_close(means, torch.stack(expected), rtol=1e-5, atol=1e-6)

@@ -1,15 +1,20 @@
 import os
+import shutil
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Thread
+from pathlib import Path
+from threading import Barrier
 
 import pytest
 from tests.twelve_sentences import SCHEMA, WORDS
 
-from cascade_srn import Document, Entity, Extractor
+from cascade_srn import Document, Entity, Extractor, bundled
 from cascade_srn.config import ModelSettings, Thresholds
 from cascade_srn.encoder.fresh import create_encoder
-from cascade_srn.errors import AnnotationError, CascadeError, ModelError, SchemaError
+from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, ModelError, SchemaError
 from cascade_srn.model import Model
+from cascade_srn.presplit import given_sentences, segment_spaces
 
 TEXT = "Ada Berg leads Norlux in Oslo. Tim Falk leads Rivon,\nin  Bergen!"
 LOW = Thresholds(entity=0.002, subject=0.002, object=0.002)
@@ -93,6 +98,100 @@ def test_stream_of_nothing(extractor):
     assert list(extractor.stream([])) == []
 
 
+class TestBadTexts:
+    HALF = "Ada \ud800 Berg"
+
+    def texts(self):
+        yield "Ada Berg leads Norlux ."
+        yield b"bytes"
+        yield "Tim Falk leads Rivon ."
+        yield self.HALF
+        yield Document.from_words([["Mona", "\udfff", "Lind"]])
+        yield "Oslo ."
+
+    GOOD = ("Ada Berg leads Norlux .", "Tim Falk leads Rivon .", "Oslo .")
+
+    @pytest.mark.parametrize("batch_words", [1, 5, 4096])
+    def test_they_are_left_out_with_a_warning_each(self, extractor, batch_words):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = list(extractor.stream(self.texts(), batch_words=batch_words))
+        assert [document.text for document in found] == list(self.GOOD)
+        assert [str(warning.message)[:16] for warning in told] == [
+            "left out: text 1",
+            "left out: text 3",
+            "left out: text 4",
+        ]
+        assert "a text is a bytes, not a string" in str(told[0].message)
+        assert "half a surrogate pair, '\\ud800', at character 4" in str(told[1].message)
+
+    def test_without_a_word(self, extractor):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert [document.text for document in extractor.stream(self.texts(), on_error="skip")] == list(self.GOOD)
+
+    def test_stopping_at_the_first(self, extractor):
+        stream = extractor.stream(self.texts(), on_error="raise")
+        assert next(stream).text == self.GOOD[0]
+        with pytest.raises(CascadeError, match="a text is a bytes, not a string"):
+            next(stream)
+
+    def test_a_function_is_told_and_can_put_a_document_in_their_place(self, extractor):
+        told = []
+
+        def stand_in(bad):
+            told.append((bad.position, bad.text))
+            return Document("", id=f"instead of {bad.position}") if bad.position == 3 else None
+
+        found = list(extractor.stream(self.texts(), on_error=stand_in))
+        assert [document.id for document in found] == ["", "", "instead of 3", ""]
+        assert told[:2] == [(1, b"bytes"), (3, self.HALF)]
+
+    def test_a_segmenter_that_fails_on_one(self, folder):
+        extractor = Extractor.from_pretrained(folder, segmenter=lambda text: [[(0, 99 if "odd" in text else 1)]])
+        with pytest.warns(UserWarning, match=r"left out: text 1: the segmenter puts a word of sentence 0 at"):
+            found = list(extractor.stream(["one", "odd", "two"]))
+        assert [document.text for document in found] == ["one", "two"]
+
+    def test_a_model_that_fails_on_one(self, extractor, monkeypatch):
+        whole = Extractor._predicted
+
+        def failing(self, documents, predictor, **chosen):
+            if any("7 ." in document.text for document in documents):
+                raise RuntimeError("out of order")
+            return whole(self, documents, predictor, **chosen)
+
+        monkeypatch.setattr(Extractor, "_predicted", failing)
+        with pytest.warns(UserWarning, match="left out: text 7: RuntimeError: out of order"):
+            found = list(extractor.stream(f"Number {i} ." for i in range(12)))
+        assert [d.text for d in found] == [f"Number {i} ." for i in range(12) if i != 7]
+
+    def test_where_the_texts_end_badly(self, extractor):
+        def texts():
+            yield "Oslo ."
+            raise OSError("the disk is gone")
+
+        with pytest.raises(OSError, match="the disk is gone"):
+            list(extractor.stream(texts()))
+
+    def test_a_policy_that_there_is_not(self, extractor):
+        with pytest.raises(
+            ConfigError, match="on_error is 'rise', not one of warn, skip, raise or a function. Did you"
+        ):
+            extractor.stream([], on_error="rise")
+
+    def test_one_alone(self, extractor):
+        with pytest.raises(CascadeError, match="half a surrogate pair, .* at character 4; write the whole character"):
+            extractor.extract(self.HALF)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_device_that_there_is_not(extractor, device):
+    with pytest.raises(ConfigError, match=f"the model cannot be moved to the device '{device}' .* give cpu, or cuda"):
+        extractor.to(device)
+    assert extractor.to("cpu") is extractor
+
+
 def test_words_given_by_the_caller_are_kept(extractor):
     document = extractor.extract(Document.from_words([["Ada", "Berg", "leads", "Nor lux"]], id="mine"))
     assert document.id == "mine"
@@ -101,6 +200,50 @@ def test_words_given_by_the_caller_are_kept(extractor):
 
 def test_thresholds_at_call_time(extractor):
     assert not extractor.extract(TEXT, thresholds=Thresholds(entity=1.0)).entities
+
+
+class TestThresholds:
+    def test_one_number_for_all_turns(self, extractor):
+        assert extractor.extract(TEXT, thresholds=0.002) == extractor.extract(TEXT, thresholds=LOW)
+        assert not extractor.extract(TEXT, thresholds=1).entities
+
+    def test_some_of_them(self, extractor):
+        found = extractor.extract(TEXT, thresholds={"object": 1.0})
+        assert found.entities == extractor.extract(TEXT).entities
+        assert not found.relations
+        places = extractor.extract(TEXT, thresholds={"entity": 1.0, "entity_types": {"Place": 0.0}})
+        assert {entity.label for entity in places.entities} == {"Place"}
+
+    def test_mistakes_are_told_before_a_text_is_read(self, extractor):
+        for given, message in (
+            (True, "thresholds is True"),
+            ("0.5", "thresholds is '0.5'"),
+            (1.5, "the threshold entity is 1.5; give a number from 0 to 1"),
+            ({"entities": 0.5}, "thresholds has no setting 'entities'. Did you mean 'entity'?"),
+            ({"entity_types": {"Plaice": 0.5}}, "entity type 'Plaice', which the model does not have. Did you mean"),
+        ):
+            with pytest.raises(ConfigError, match=message):
+                extractor.stream(iter("never read"), thresholds=given)
+            with pytest.raises(ConfigError, match=message):
+                extractor.extract(TEXT, thresholds=given)
+
+
+class TestSegmentation:
+    def test_another_segmenter(self, folder):
+        extractor = Extractor.from_pretrained(folder, segmenter=segment_spaces)
+        document = extractor.extract("Ada Berg, leads.\nNorlux!")
+        assert [sentence.words for sentence in document.sentences] == [("Ada", "Berg,", "leads."), ("Norlux!",)]
+
+    def test_sentences_given_by_the_caller(self, extractor):
+        sentences = given_sentences(["Ada Berg leads. Norlux is", "in Oslo."])
+        given = Document.from_text("Ada Berg leads. Norlux is in Oslo.", segmenter=sentences)
+        assert [len(sentence) for sentence in extractor.extract(given).sentences] == [6, 3]
+
+    def test_every_character_of_a_long_text_is_covered(self, extractor):
+        text = "\n".join(f"Ada Berg leads Norlux number {i} in Oslo." for i in range(300))
+        document = extractor.extract(text)
+        assert document.coverage.complete
+        assert max(entity.end for entity in document.entities) > len(text) - 60
 
 
 class TestRelations:
@@ -115,6 +258,16 @@ class TestRelations:
         with pytest.raises(AnnotationError, match="does not start and end on word boundaries"):
             extractor.relations("Ada Berg leads Norlux.", [Entity(0, 6, "Person")])
 
+    def test_whole_words_where_that_is_asked_for(self, extractor):
+        given = [Entity(0, 6, "Person"), Entity(1, 8, "Person"), Entity(15, 21, "Organization")]
+        with pytest.warns(UserWarning, match="2 of 3 entities aligned outward to whole words"):
+            document = extractor.relations("Ada Berg leads Norlux.", given, align="expand")
+        assert [entity.text for entity in document.entities] == ["Ada Berg", "Norlux"]
+
+    def test_twice(self, extractor):
+        with pytest.raises(CascadeError, match=r"the entity 'Person' at characters \[0, 8\) is given twice"):
+            extractor.relations("Ada Berg leads Norlux.", [Entity(0, 8, "Person")] * 2)
+
     def test_outside_the_text(self, extractor):
         with pytest.raises(AnnotationError, match="outside the text"):
             extractor.relations("Ada Berg leads Norlux.", [Entity(0, 600, "Person")])
@@ -125,8 +278,31 @@ class TestRelations:
 
 
 class TestFromPretrained:
-    def test_no_bundled_model_yet(self):
-        with pytest.raises(ModelError, match="no model ships with this release"):
+    def test_a_model_that_ships_with_the_package(self, folder, tmp_path, monkeypatch, extractor):
+        monkeypatch.setattr(bundled, "_MODELS", tmp_path / "models")
+        shutil.copytree(folder, tmp_path / "models" / bundled.DEFAULT)
+        shutil.copytree(folder, tmp_path / "models" / "other")
+        (tmp_path / "models" / "no-model").mkdir()
+        assert bundled.bundled_models() == ["other", "scierc-small"]
+        monkeypatch.chdir(tmp_path)
+        for name in (None, "scierc-small", "other"):
+            assert Extractor.from_pretrained(name).extract(TEXT) == extractor.extract(TEXT)
+        with pytest.raises(ModelError, match=r"no model folder 'others'; .* \(other, scierc-small\)"):
+            Extractor.from_pretrained("others")
+
+    def test_a_folder_comes_before_a_model_of_the_same_name(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(bundled, "_MODELS", tmp_path / "models")
+        (tmp_path / "models" / "here").mkdir(parents=True)
+        (tmp_path / "models" / "here" / "config.json").write_text("{}", encoding="utf-8")
+        (tmp_path / "here").mkdir()
+        monkeypatch.chdir(tmp_path)
+        assert bundled.find_model("here") == Path("here")
+        monkeypatch.chdir(tmp_path / "here")
+        assert bundled.find_model("here") == tmp_path / "models" / "here"
+
+    def test_none_ships_with_the_package(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(bundled, "_MODELS", tmp_path)
+        with pytest.raises(ModelError, match=r"'scierc-small' does not ship with this .* \(models that do: none\)"):
             Extractor.from_pretrained()
 
     def test_missing_folder(self, tmp_path):
@@ -145,17 +321,33 @@ class TestFromPretrained:
         assert Extractor.from_pretrained(tmp_path / "copy").extract(TEXT) == extractor.extract(TEXT)
 
 
-def test_threads_do_not_disturb_each_other(extractor):
-    texts = [f"Ada Berg leads Norlux {'in Oslo ' * i}." for i in range(12)]
-    expected = [extractor.extract(text) for text in texts]
-    found = [None] * len(texts)
+def everything(document):
+    """What was found, to the last digit."""
+    return document.to_dict()
+
+
+def test_threads_do_not_disturb_each_other(folder):
+    """Eight threads begin at once on an extractor that has done nothing yet, with thresholds of their own."""
+    texts = [f"Ada Berg {'leads ' * i}word{i} ." for i in range(5)]
+    limits = [LOW, Thresholds(entity=0.02, subject=0.02, object=0.02), 1.0]
+    alone = Extractor.from_pretrained(folder)
+    expected = [[everything(alone.extract(text, thresholds=limits[i % 3])) for text in texts] for i in range(8)]
+    extractor, start = Extractor.from_pretrained(folder), Barrier(8)
 
     def work(i):
-        found[i] = extractor.extract(texts[i])
+        start.wait()
+        if i % 4 == 3:
+            found = extractor.stream(texts, batch_words=8, thresholds=limits[i % 3])
+            return [everything(document) for document in found]
+        return [everything(extractor.extract(text, thresholds=limits[i % 3])) for text in texts]
 
-    threads = [Thread(target=work, args=(i,)) for i in range(len(texts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == expected
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(work, range(8)))
+    assert any(document["relations"] for document in expected[0])
+    assert expected[0] != expected[1]
+    for i in range(8):
+        assert [d["text"] for d in found[i]] == texts
+        if i % 4 != 3:
+            assert found[i] == expected[i]
+        else:  # batches of other shapes: the same results, but for the last digits of scores
+            assert [Document.from_dict(d) for d in found[i]] == [Document.from_dict(d) for d in expected[i]]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.segment import segment
+from cascade_srn.segment import LONGEST_SENTENCE, segment
 
 
 def words(text):
@@ -122,8 +122,37 @@ def test_words_of_words_are_the_same_words(text):
     assert words(words(text)) == words(text)
 
 
+@pytest.mark.parametrize(
+    ("pause", "ends"),
+    [("\n", "a"), (" ; ", ";"), (" , ", ","), (" ) ", ")"), (" - ", "-"), (" ", "a")],
+)
+def test_a_sentence_without_end_is_cut_at_its_last_pause(pause, ends):
+    size = 7
+    text = pause.join([" ".join("a" * size)] * 100)
+    sentences = [[text[start:end] for start, end in sentence] for sentence in segment(text)]
+    assert len(sentences) > 3
+    for sentence in sentences[:-1]:
+        assert LONGEST_SENTENCE - size - 1 <= len(sentence) <= LONGEST_SENTENCE
+        assert sentence[-1] == ends
+        assert pause == " " or len(sentence) % (size + (pause != "\n")) == 0
+
+
+def test_the_better_pause_is_taken_within_the_second_half():
+    text = f"{'a ' * 110}\n{'b ' * 50}; {'c ' * 30}, {'d ' * 100}"
+    assert [text[sentence[0][0]] for sentence in segment(text)] == ["a", "b"]
+    text = f"{'a ' * 90}\n{'b ' * 50}; {'c ' * 30}, {'d ' * 100}"
+    assert [text[sentence[0][0]] for sentence in segment(text)] == ["a", "c"]
+
+
+def test_a_sentence_of_ordinary_length_is_not_cut():
+    assert len(segment("a, b;\n" * 50)) == 1
+    assert len(segment("a " * LONGEST_SENTENCE)) == 1
+    assert [len(sentence) for sentence in segment("a " * (LONGEST_SENTENCE + 1))] == [LONGEST_SENTENCE, 1]
+
+
 def check(text):
     sentences = segment(text)
+    assert all(len(sentence) <= LONGEST_SENTENCE for sentence in sentences)
     assert all(sentences)
     offsets = [word for sentence in sentences for word in sentence]
     at = 0

@@ -1,8 +1,12 @@
+import json
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.errors import AnnotationError
+from cascade_srn.errors import AnnotationError, CascadeError, DataError
+from cascade_srn.presplit import given_words
 from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
 
 CRF, TASK = Span(1, 2, "Method"), Span(3, 5, "Task")
@@ -157,3 +161,186 @@ def test_character_offsets_show_the_entities_words(sentences):
     for relation, (sentence, triple) in zip(document.relations, triples, strict=True):
         assert relation.head.text == " ".join(sentence.words[triple.head.start : triple.head.end])
         assert relation.tail in document.entities
+
+
+def scored(document):
+    """A document with everything in it, scores included."""
+    return [
+        (s.words, s.offsets, [(e, e.score) for e in s.entities], [(t, t.score) for t in s.triples])
+        for s in document.sentences
+    ]
+
+
+class TestAsDictionary:
+    DOCUMENT = Document.from_sentences(
+        [
+            SENTENCE.annotated(
+                [Span(3, 5, "Task", 0.25), Span(1, 2, "Method"), Span(1, 2, "Task", 1)],
+                [Triple(Span(1, 2, "Task"), "used-for", TASK, 0.1 + 0.2), Triple(CRF, "used-for", TASK)],
+            ),
+            Sentence.from_words([]),
+            SENTENCE,
+        ],
+        id="d 1",
+    )
+
+    def test_what_it_holds(self):
+        record = self.DOCUMENT.to_dict()
+        assert list(record) == ["id", "text", "sentences", "entities", "relations"]
+        assert record["id"] == "d 1"
+        assert record["sentences"][1:] == [[], [[30, 31], [32, 35], [36, 39], [40, 46], [47, 58]]]
+        assert record["entities"][2:4] == [
+            {"id": 2, "text": "CRF", "label": "Task", "start": 2, "end": 5, "score": 1.0},
+            {"id": 3, "text": "CRF", "label": "Method", "start": 32, "end": 35, "score": None},
+        ]
+        assert record["relations"] == [
+            {"head": 2, "tail": 0, "label": "used-for", "score": 0.1 + 0.2},
+            {"head": 1, "tail": 0, "label": "used-for", "score": None},
+            {"head": 3, "tail": 4, "label": "used-for", "score": None},
+        ]
+
+    def test_it_comes_back_from_json_as_it_was(self):
+        record = json.loads(json.dumps(self.DOCUMENT.to_dict()))
+        again = Document.from_dict(record)
+        assert again == self.DOCUMENT
+        assert scored(again) == scored(self.DOCUMENT)
+        assert again.to_dict() == record
+
+    def test_annotations_and_id_may_be_left_out(self):
+        assert Document.from_dict({"text": "a b", "sentences": [[[0, 1], [2, 3]]]}) == Document.from_words([["a", "b"]])
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"text": None}, "the record is .* without the field 'text'"),
+            ({"text": 3}, "text is 3, but a string was expected"),
+            ({"text": "\ud800"}, "text is .*, which holds half a surrogate pair"),
+            ({"sentences": None}, "without the field 'sentences'"),
+            ({"sentences": [[[0, 99]]]}, r"sentences\[0\]\[0\] is \[0, 99\], but offsets from 0 to 5 were expected"),
+            (
+                {"sentences": [[[0, 2]], [[1, 3]]]},
+                r"sentences\[1\]\[0\] is .*, which starts before the previous word's end",
+            ),
+            ({"sentences": [[[0, 1, 2]]]}, "a list of 3, but 2 items were expected"),
+            ({"entitys": []}, "the record has an unknown key 'entitys'. Did you mean 'entities'?"),
+            (
+                {"entities": [{"start": 0, "end": 2, "label": "X", "name": "a"}]},
+                r"entities\[0\] has an unknown key 'name'",
+            ),
+            ({"entities": [{"id": 1, "start": 0, "end": 2, "label": "X"}]}, r"entities\[0\].id is 1, but 0, its place"),
+            (
+                {"entities": [{"start": 0, "end": 2, "label": "X", "text": "xy"}]},
+                "says its text is 'xy', but 'ab' stands",
+            ),
+            ({"entities": [{"start": 0, "end": 1, "label": "X"}]}, "does not start and end on word boundaries"),
+            ({"entities": [{"start": 0, "end": 2, "label": " "}]}, "but the name of a type was expected"),
+            (
+                {"entities": [{"start": 0, "end": 2, "label": "X", "score": float("nan")}]},
+                "a finite number was expected",
+            ),
+            ({"entities": [{"start": 0, "end": 2, "label": "X"}] * 2}, "a second time"),
+            ({"entities": {}}, "entities is {}, but a list was expected"),
+            ({"relations": [{"head": 0, "tail": 0, "label": "r"}]}, "but an index of one of the 0 listed was expected"),
+        ],
+    )
+    def test_what_is_wrong_is_said_with_its_place(self, change, message):
+        record = {"id": "d", "text": "ab cd", "sentences": [[[0, 2], [3, 5]]]}
+        with pytest.raises((DataError, AnnotationError), match=message):
+            Document.from_dict(record | change)
+
+    def test_relations_stay_in_their_sentence(self):
+        entities = [{"start": 0, "end": 1, "label": "X"}, {"start": 2, "end": 3, "label": "X"}]
+        record = {"text": "a b", "sentences": [[[0, 1]], [[2, 3]]], "entities": entities}
+        with pytest.raises(DataError, match="whose head is in sentence 0 and tail in sentence 1"):
+            Document.from_dict(record | {"relations": [{"head": 0, "tail": 1, "label": "r"}]})
+
+    @pytest.mark.parametrize("record", [3, None, [], "text"])
+    def test_it_must_be_a_dictionary(self, record):
+        with pytest.raises(DataError, match="the document's dictionary: the record is .*, but a JSON object was"):
+            Document.from_dict(record)
+
+    def test_what_json_cannot_hold(self):
+        endless = Sentence.from_words(["a"], [Span(0, 1, "X", float("inf"))])
+        with pytest.raises(DataError, match="the score inf is no finite number, which JSON cannot hold"):
+            Document.from_sentences([endless]).to_dict()
+        with pytest.raises(AnnotationError, match="document 'd' has an empty word, which no offsets can tell"):
+            Document.from_words([["a", "", "b"]], id="d").to_dict()
+        with pytest.raises(AnnotationError, match="document 'd' holds half a surrogate pair"):
+            Document("\ud800", id="d").to_dict()
+
+
+@given(st.lists(annotated_sentences(), max_size=4), st.lists(st.floats(0, 1) | st.none(), min_size=1))
+def test_any_document_comes_back_from_json_as_it_was(sentences, scores):
+    given_scores = iter(scores * 50)
+    rated = [
+        s.annotated(
+            [Span(e.start, e.end, e.label, next(given_scores)) for e in s.entities],
+            [Triple(t.head, t.label, t.tail, next(given_scores)) for t in s.triples],
+        )
+        for s in sentences
+    ]
+    document = Document.from_sentences(rated, id="any")
+    record = document.to_dict()
+    again = Document.from_dict(json.loads(json.dumps(record)))
+    assert scored(again) == scored(document)
+    assert again.to_dict() == record
+
+
+class TestFromText:
+    def test_the_packages_own_segmenter(self):
+        document = Document.from_text("A CRF. It isn't new.", id="d")
+        assert [sentence.words for sentence in document.sentences] == [
+            ("A", "CRF", "."),
+            ("It", "is", "n't", "new", "."),
+        ]
+        assert document.id == "d"
+
+    @pytest.mark.parametrize("word", [(0, 0), (2, 1), (-1, 1), (1, 4)])
+    def test_a_segmenter_that_leaves_the_text(self, word):
+        message = rf"the segmenter puts a word of sentence 1 at characters \[{word[0]}, {word[1]}\), which is empty or"
+        with pytest.raises(AnnotationError, match=message):
+            Document.from_text("abc", segmenter=lambda text: [[], [word]])
+
+    def test_a_segmenter_that_goes_back(self):
+        with pytest.raises(AnnotationError, match="give offsets that rise"):
+            Document.from_text("abc", segmenter=lambda text: [[(1, 2)], [(0, 1)]])
+
+
+class TestCoverage:
+    def test_everything_but_white_space_lies_in_words(self):
+        covered = Document.from_text(" A\u00a0CRF.\n\n\tIt works. ").coverage
+        assert (covered.complete, covered.share, covered.missed) == (True, 1.0, ())
+        assert covered.n_characters == covered.n_covered == len("ACRF.Itworks.")
+
+    def test_what_is_missed_is_told(self):
+        covered = Document.from_text("ab, cd  e f", segmenter=given_words([[(0, 2)], [(4, 6)]])).coverage
+        assert covered.missed == ((2, 3), (8, 11))
+        assert not covered.complete
+        assert (covered.n_characters, covered.n_covered) == (7, 4)
+        assert covered.share == 4 / 7
+
+    def test_nothing_is_covered_by_nothing(self):
+        assert Document(" \n").coverage.share == 1.0
+        assert Document(" x ").coverage.missed == ((1, 2),)
+        assert Document(" x ").coverage.share == 0.0
+
+
+class TestGraph:
+    def test_entities_are_nodes_and_relations_edges(self):
+        pytest.importorskip("networkx")
+        triples = [Triple(CRF, "used-for", TASK, 0.5), Triple(CRF, "part-of", TASK), Triple(TASK, "used-for", CRF)]
+        document = Document.from_sentences([SENTENCE, SENTENCE.annotated([CRF, TASK], triples)], id="d")
+        graph = document.to_networkx()
+        assert graph.graph == {"id": "d", "text": document.text}
+        assert graph.nodes[3] == {"text": "entity recognition", "label": "Task", "start": 39, "end": 57, "score": None}
+        assert [(h, t, d["label"], d["score"]) for h, t, d in graph.edges(data=True)] == [
+            (0, 1, "used-for", None),
+            (2, 3, "used-for", 0.5),
+            (2, 3, "part-of", None),
+            (3, 2, "used-for", None),
+        ]
+
+    def test_without_networkx(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "networkx", None)
+        with pytest.raises(CascadeError, match=r"networkx is not installed.*pip install 'cascade-srn\[graph\]'"):
+            Document("").to_networkx()

@@ -14,6 +14,7 @@ from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.sequence import SequenceEncoder, padding_mask
 from cascade_srn.fusion import EntityTags, Queries, SubjectSpan, SubjectTag
+from cascade_srn.fusion.span import subject_means
 from cascade_srn.heads import SpanExtractor, SpanLabels, span_loss
 
 # The tasks of the sequence encoder, one for each turn.
@@ -149,10 +150,7 @@ class Cascade(nn.Module):
                 return words(query, sentence, first[span]), words(query, sentence, last[span])
 
             return marked
-        query, word = queries.words_inside()
-        inside = words(queries.sentence[query], queries.sentence[query], word)
-        sums = inside.new_zeros(len(queries), inside.shape[1]).index_add(0, query, inside)
-        subjects = fusion.subjects(sums / (queries.last - queries.start + 1)[:, None])
+        subjects = fusion.subjects(self._subject_means(features, tags, queries))
         own = {edge: fusion.words(words(row, row, edge)) for edge in (first, last)}
 
         def fused(query: Tensor, span: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,6 +162,17 @@ class Cascade(nn.Module):
             return at(first), at(last)
 
         return fused
+
+    def _subject_means(self, features: Tensor, tags: Tensor | None, queries: Queries) -> Tensor:
+        """The mean of ĥ_o's parts over each subject. Shape: (n_queries, width)."""
+        size = queries.last - queries.start + 1
+        if int(size.sum()) > features.shape[0] * features.shape[1]:
+            # So many long subjects share their words that all words together are fewer.
+            return subject_means(self._object_words(features, tags), queries)
+        query, word = queries.words_inside()
+        sentence = queries.sentence[query]
+        inside = self._object_words(words_at(features, sentence, word), _tags_at(tags, sentence, word))
+        return inside.new_zeros(len(queries), inside.shape[1]).index_add(0, query, inside) / size[:, None]
 
     @property
     def relation_turns(self) -> RelationTurns:

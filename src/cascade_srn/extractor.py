@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 import torch
 
-from cascade_srn.config import Thresholds, require_choice
-from cascade_srn.data.alignment import WordMap
+from cascade_srn.bundled import find_model as find_model
+from cascade_srn.config import require_choice
+from cascade_srn.data.alignment import Align, WordMap
 from cascade_srn.data.examples import examples_of
-from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.memory import give_back_freed
 from cascade_srn.model import Model
-from cascade_srn.predict import PRECISIONS
+from cascade_srn.predict import PRECISIONS, Predictor
 from cascade_srn.schema import Schema
-from cascade_srn.segment import segment
-from cascade_srn.types import Document, Entity, Offsets, Sentence, Span
-
-Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
+from cascade_srn.segment import Segmenter, segment
+from cascade_srn.streaming import BadText, OnError, Outcome, attempt, error_policy, parts
+from cascade_srn.thresholds import ThresholdsLike, chosen_thresholds
+from cascade_srn.types import Document, Entity, Span
 
 
 class Extractor:
     """Extracts entities and relations from text with a trained model.
 
-    A text is split by ``segmenter`` into sentences of word offsets; texts that are words already go in as
-    :class:`~cascade_srn.types.Document`, for instance by ``Document.from_words``.
+    A text is split by ``segmenter`` into sentences of word offsets; texts that are split already go in as
+    :class:`~cascade_srn.types.Document`, by ``Document.from_text`` or ``Document.from_words``.
+
+    One extractor can be used from several threads at once: a call changes nothing that another one reads. Only
+    :meth:`to`, which moves the model, wants the extractor to itself.
+
+    ``thresholds`` is in every method one number for all three turns, a mapping of those that differ from the
+    model's own, as ``{"entity": 0.4, "relation_types": {"PART-OF": 0.3}}``, or ``Thresholds`` in full.
     """
 
     def __init__(self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto") -> None:
@@ -38,14 +46,19 @@ class Extractor:
 
     @classmethod
     def from_pretrained(
-        cls, name: str | Path | None = None, *, device: str | torch.device = "cpu", precision: str = "auto"
+        cls,
+        name: str | Path | None = None,
+        *,
+        device: str | torch.device = "cpu",
+        precision: str = "auto",
+        segmenter: Segmenter = segment,
     ) -> Extractor:
-        """Load a model from a folder, or from the hub by its id.
+        """Load the model that ships with the package, or one from a folder, or from the hub by its id.
 
         ``precision`` is that of the pretrained encoder: "auto" is bf16 on a GPU and float32 elsewhere. "bf16" is
         several times faster on processors that have instructions for it (Intel AMX, for one).
         """
-        return cls(Model.load(find_model(name)), precision=precision).to(device)
+        return cls(Model.load(find_model(name)), precision=precision, segmenter=segmenter).to(device)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model to a folder that :meth:`from_pretrained` reads."""
@@ -57,11 +70,18 @@ class Extractor:
         return self.model.schema
 
     def to(self, device: str | torch.device) -> Extractor:
-        """Move the model to a device."""
-        self.model.cascade.to(device)
+        """Move the model to a device; not while it is extracting."""
+        try:
+            self.model.cascade.to(device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ConfigError(
+                f"the model cannot be moved to the device {str(device)!r} ({reason}); give cpu, or cuda where torch "
+                "sees a GPU with room for it"
+            ) from error
         return self
 
-    def extract(self, text: str | Document, *, thresholds: Thresholds | None = None) -> Document:
+    def extract(self, text: str | Document, *, thresholds: ThresholdsLike | None = None) -> Document:
         """Entities and relations of one text."""
         return self.predict([self._document(text)], thresholds=thresholds)[0]
 
@@ -70,28 +90,78 @@ class Extractor:
         texts: Iterable[str | Document],
         *,
         batch_words: int = 4096,
-        thresholds: Thresholds | None = None,
+        thresholds: ThresholdsLike | None = None,
+        on_error: OnError = "warn",
     ) -> Iterator[Document]:
         """Documents for texts, one by one and in order, however many there are.
 
-        Texts are taken in only as they are needed: about sixteen batches at a time, so that sentences of
+        Texts are taken in only as they are needed: at most about sixteen batches at a time, so that sentences of
         similar length can go through the model together.
+
+        A text that nothing can be extracted from (one that is no string, say) does not stop the others. With
+        ``on_error="warn"`` it is left out with a warning, with "skip" without one; "raise" stops there. A function
+        is given the :class:`~cascade_srn.streaming.BadText`, and what it returns stands in its place, unless it is
+        None.
         """
-        documents = (self._document(text) for text in texts)
-        while part := _words_worth(documents, 16 * batch_words):
-            yield from self.predict(part, batch_words=batch_words, thresholds=thresholds)
+        policy, predictor = error_policy(on_error), self._predictor(thresholds, batch_words)
+        return self._stream(iter(texts), predictor, batch_words, policy)
+
+    def _stream(
+        self,
+        texts: Iterator[str | Document],
+        predictor: Predictor,
+        batch_words: int,
+        policy: Callable[[BadText], Document | None],
+    ) -> Iterator[Document]:
+        done = 0
+        for part in parts(self._prepared(texts), batch_words):
+            good = [(at, outcome) for at, outcome in enumerate(part, done) if isinstance(outcome, Document)]
+            found = attempt(good, lambda documents: self._predicted(documents, predictor))
+            for at, outcome in enumerate(part, done):
+                result = found.get(at, outcome)
+                document = policy(result) if isinstance(result, BadText) else result
+                if document is not None:
+                    yield document
+            done += len(part)
             give_back_freed()
 
+    def _prepared(self, texts: Iterator[str | Document]) -> Iterator[Outcome]:
+        """Texts split into sentences and words, or what kept one from it: a segmenter can be anyone's."""
+        for position, text in enumerate(texts):
+            try:
+                yield self._document(text)
+            except Exception as error:
+                yield BadText(position, text, error)
+
     def relations(
-        self, text: str | Document, entities: Sequence[Entity], *, thresholds: Thresholds | None = None
+        self,
+        text: str | Document,
+        entities: Sequence[Entity],
+        *,
+        thresholds: ThresholdsLike | None = None,
+        align: Align = "exact",
     ) -> Document:
-        """Relations between given entities (character offsets), which are taken as they are: turns 2 and 3 only."""
+        """Relations between given entities (character offsets), which are taken as they are: turns 2 and 3 only.
+
+        An entity must start and end where words do; with ``align="expand"`` the words that it touches are taken
+        whole, with a warning that counts them.
+        """
         document = self._document(text)
         words = WordMap(document.text, [s.offsets for s in document.sentences], document=document.id)
-        spans: list[list[Span]] = [[] for _ in document.sentences]
+        spans: list[dict[Span, None]] = [{} for _ in document.sentences]
+        n_expanded = 0
         for entity in entities:
-            place = words.place(entity.start, entity.end)
-            spans[place.sentence].append(Span(place.start, place.end, entity.label, entity.score))
+            place = words.place(entity.start, entity.end, align=align)
+            span = Span(place.start, place.end, entity.label, entity.score)
+            n_expanded += not place.exact
+            if span in spans[place.sentence] and align == "exact":
+                raise CascadeError(
+                    f"the entity {entity.label!r} at characters [{entity.start}, {entity.end}) is given twice; "
+                    "remove the repeat"
+                )
+            spans[place.sentence].setdefault(span)
+        if n_expanded:
+            warnings.warn(f"{n_expanded} of {len(entities)} entities aligned outward to whole words", stacklevel=2)
         sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
         given = Document(document.text, tuple(sentences), document.id)
         return self.predict([given], given_entities=True, thresholds=thresholds)[0]
@@ -102,65 +172,47 @@ class Extractor:
         *,
         given_entities: bool = False,
         batch_words: int = 4096,
-        thresholds: Thresholds | None = None,
+        thresholds: ThresholdsLike | None = None,
     ) -> list[Document]:
         """Documents with the annotations of the model in place of their own (or beside given entities)."""
+        predictor = self._predictor(thresholds, batch_words)
+        for document in documents:
+            _refuse_half_characters(document.text)
         if given_entities:
             for document in documents:
                 for number, sentence in enumerate(document.sentences):
                     self.schema.check(
                         sentence.annotated(sentence.entities, ()), f"sentence {number} of {document.id!r}"
                     )
+        return self._predicted(documents, predictor, given_entities=given_entities)
+
+    def _predictor(self, thresholds: ThresholdsLike | None, batch_words: int) -> Predictor:
+        chosen = chosen_thresholds(thresholds, self.model.settings.thresholds)
+        return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision)
+
+    def _predicted(
+        self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
+    ) -> list[Document]:
         examples = examples_of(documents, self.model.settings.encoder.context_words)
-        predictor = self.model.predictor(thresholds=thresholds, batch_words=batch_words, precision=self.precision)
         found = iter(predictor.predict(examples, given_entities=given_entities))
         return [Document(d.text, tuple(islice(found, len(d.sentences))), d.id) for d in documents]
 
     def _document(self, text: str | Document) -> Document:
-        if isinstance(text, Document):
-            return text
-        if not isinstance(text, str):
+        if not isinstance(text, str | Document):
             raise CascadeError(f"a text is a {type(text).__name__}, not a string; give a str or a Document")
-        sentences = []
-        for words in self.segmenter(text):
-            offsets: Offsets = tuple((start, end) for start, end in words)
-            sentences.append(Sentence(tuple(text[start:end] for start, end in offsets), offsets))
-        return Document(text, tuple(sentences))
+        if isinstance(text, Document):
+            _refuse_half_characters(text.text)
+            return text
+        _refuse_half_characters(text)
+        return Document.from_text(text, segmenter=self.segmenter)
 
 
-def _words_worth(documents: Iterator[Document], n_words: int) -> list[Document]:
-    """The next documents, until they hold that many words."""
-    taken: list[Document] = []
-    count = 0
-    for document in documents:
-        taken.append(document)
-        count += 1 + sum(len(sentence) for sentence in document.sentences)
-        if count >= n_words:
-            break
-    return taken
-
-
-def find_model(name: str | Path | None) -> Path:
-    """The folder of a model: the one that ships with the package, a folder, or a download from the hub."""
-    if name is None:
-        raise ModelError(
-            "no model ships with this release of cascade-srn; give the folder of a trained model or a hub id"
-        )
-    folder = Path(name).expanduser()
-    if folder.exists():
-        return folder
-    text = str(name)
-    if isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") != 1:
-        raise ModelError(
-            f"there is no model folder {text!r}; give a folder that a model was saved to, or a hub id (owner/name)"
-        )
-    from huggingface_hub import snapshot_download
-
+def _refuse_half_characters(text: str) -> None:
+    """A lone surrogate is no character: no tokenizer takes it and no file holds it."""
     try:
-        return Path(snapshot_download(text))
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(
-            f"there is no folder {text!r}, and it could not be had from the hub either ({reason}); "
-            "check the name, or the network"
-        ) from error
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CascadeError(
+            f"the text holds half a surrogate pair, {text[error.start]!r}, at character {error.start}; "
+            "write the whole character, or replace it (text.encode('utf-8', 'replace').decode())"
+        ) from None

@@ -13,8 +13,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from itertools import pairwise
+
+Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
+"""A text to its sentences, each the half-open character offsets of its words."""
 
 _MARK, _JOINER, _HAN = "\u02b9", "\u02ba", "\u4e00"  # what stands in the shadow for a whole kind; all are \w
 _SAME = {
@@ -129,6 +133,13 @@ _QUOTES = frozenset(['"', "'"])
 _OPENING = frozenset(["(", "[", "{", "“", "«", "‘", "„", "``", "`", '"', "'", "¿", "¡", "「", "『", "（"])
 
 
+LONGEST_SENTENCE = 200
+"""Words after which a sentence is cut at a pause: longer ones are lists, tables or noise, and cost the more."""
+
+# What a sentence that is too long is cut after, the better ones first; a line break is better than all of them.
+_PAUSES = (frozenset(";:"), frozenset(",)]}"), frozenset(["-", "–", "—", "--", "|", "/"]))
+
+
 class _Ends(IntEnum):
     """Whether a sentence can end with a word."""
 
@@ -143,7 +154,7 @@ def segment(text: str) -> list[list[tuple[int, int]]]:
 
     Every character that is no whitespace (``str.isspace``) belongs to exactly one word, no word holds
     whitespace, no word and no sentence is empty, and all stand in the order of the text. A blank line always
-    ends a sentence; a line break alone never does.
+    ends a sentence; a line break alone does not, unless the sentence would be longer than ``LONGEST_SENTENCE``.
 
     >>> text = "Dr. Li's parser isn't slow."
     >>> [[text[start:end] for start, end in sentence] for sentence in segment(text)]
@@ -152,6 +163,11 @@ def segment(text: str) -> list[list[tuple[int, int]]]:
     shadow = text.translate(_SHADOW)
     words, ends = _words(shadow)
     return _sentences(shadow, words, ends)
+
+
+def segment_words(text: str) -> list[tuple[int, int]]:
+    """The words alone, as :func:`segment` cuts them, whatever sentences they make."""
+    return _words(text.translate(_SHADOW))[0]
 
 
 def _words(shadow: str) -> tuple[list[tuple[int, int]], list[_Ends]]:
@@ -255,7 +271,30 @@ def _sentences(shadow: str, words: list[tuple[int, int]], ends: list[_Ends]) -> 
             # The period of "(Smith et al.)" is the abbreviation's alone, whatever follows the bracket.
             pending = _Ends.NEVER
         before = end
-    return [words[first:after] for first, after in pairwise([*firsts, len(words)])]
+    return [
+        words[low:high]
+        for first, after in pairwise([*firsts, len(words)])
+        for low, high in _cut(shadow, words, first, after)
+    ]
+
+
+def _cut(shadow: str, words: list[tuple[int, int]], first: int, after: int) -> Iterator[tuple[int, int]]:
+    """The words ``[first, after)`` whole, or in parts that are not too long, each to the best of its last pauses."""
+    while after - first > LONGEST_SENTENCE:
+        ends = range(first + LONGEST_SENTENCE // 2, first + LONGEST_SENTENCE + 1)
+        cut = max(ends, key=lambda end: (_pause(shadow, words[end - 1], words[end]), end))
+        yield first, cut
+        first = cut
+    yield first, after
+
+
+def _pause(shadow: str, word: tuple[int, int], following: tuple[int, int]) -> int:
+    """How much of a pause there is between two words."""
+    between = shadow[word[1] : following[0]]
+    if "\n" in between or "\r" in between:
+        return len(_PAUSES) + 1
+    written = shadow[slice(*word)]
+    return next((len(_PAUSES) - rank for rank, pauses in enumerate(_PAUSES) if written in pauses), 0)
 
 
 def _starts(shadow: str, words: list[tuple[int, int]], index: int, pending: _Ends, spaced: bool, depth: int) -> bool:

@@ -10,11 +10,16 @@ There are two levels, and a type for each, so that a word index is never taken f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from cascade_srn.coverage import Coverage, coverage_of
 from cascade_srn.errors import AnnotationError
+
+if TYPE_CHECKING:
+    from cascade_srn.segment import Segmenter
 
 Offsets = tuple[tuple[int, int], ...]
 
@@ -159,6 +164,26 @@ class Document:
                 at = end
 
     @classmethod
+    def from_text(cls, text: str, *, id: str = "", segmenter: Segmenter | None = None) -> Document:
+        """A document without annotations from a text, as ``segmenter`` splits it (left out: the package's own).
+
+        Texts that are split already come with a segmenter of :mod:`cascade_srn.presplit`.
+        """
+        from cascade_srn.segment import segment
+
+        sentences = []
+        for number, words in enumerate((segment if segmenter is None else segmenter)(text)):
+            offsets: Offsets = tuple((start, end) for start, end in words)
+            for start, end in offsets:
+                if not 0 <= start < end <= len(text):
+                    raise AnnotationError(
+                        f"the segmenter puts a word of sentence {number} at characters [{start}, {end}), which is "
+                        f"empty or outside the text's {len(text)}; it must give half-open offsets within the text"
+                    )
+            sentences.append(Sentence(tuple(text[start:end] for start, end in offsets), offsets))
+        return cls(text, tuple(sentences), id)
+
+    @classmethod
     def from_words(cls, sentences: Sequence[Sequence[str]], *, id: str = "") -> Document:
         """A document without annotations from words: joined by spaces, one sentence a line."""
         return cls.from_sentences([Sentence.from_words(words) for words in sentences], id=id)
@@ -187,6 +212,45 @@ class Document:
             shown = {span: next(entities) for span in sentence.entities}
             found += [Relation(shown[t.head], t.label, shown[t.tail], t.score) for t in sentence.triples]
         return tuple(found)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How much of the text lies in the words of the sentences, and where what does not."""
+        return coverage_of(self.text, (pair for sentence in self.sentences for pair in sentence.offsets))
+
+    def to_networkx(self) -> Any:
+        """The entities as the nodes and the relations as the edges of a ``networkx.MultiDiGraph``.
+
+        A node is an entity's place in :attr:`entities`, with its text, label, offsets and score; an edge leads from
+        head to tail, with label and score. The graph has the document's id and text.
+        """
+        from cascade_srn.graph import to_graph
+
+        return to_graph(self)
+
+    def _repr_html_(self) -> str:
+        """The document drawn, for notebooks."""
+        from cascade_srn.drawing import draw_in_notebook
+
+        return draw_in_notebook(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, from which :meth:`from_dict` makes this document again.
+
+        ``sentences`` holds the half-open character offsets of the words of each sentence. An entity's ``id`` is its
+        place in ``entities``, and relations name their ``head`` and ``tail`` by it. ``score`` is None where there is
+        none.
+        """
+        from cascade_srn.data.plain import to_plain
+
+        return to_plain(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Document:
+        """The inverse of :meth:`to_dict`; unknown keys, wrong types and what contradicts the text are refused."""
+        from cascade_srn.data.plain import from_plain
+
+        return from_plain(record)
 
     def _entity(self, sentence: Sentence, span: Span) -> Entity:
         start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]

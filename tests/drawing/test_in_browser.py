@@ -6,7 +6,7 @@ import pytest
 from tests.drawing.browser import opened, scrolls_sideways
 from tests.drawing.sentences import DOCUMENT, PLAIN, SCHEMA, sentence
 
-from cascade_srn.drawing import draw_page
+from cascade_srn.drawing import draw_page, draw_svg
 from cascade_srn.types import Document
 
 DENSE = sentence(
@@ -145,3 +145,20 @@ def test_only_screen_readers_find_the_text_twice(browser, page_file):
         assert box["height"] <= 1
         page.locator("summary").first.press("Enter")
         assert page.locator("details li").first.is_visible()
+
+
+@pytest.mark.parametrize(("width", "pixels"), [("desktop", 1200), ("phone", 380)])
+def test_no_text_of_a_picture_lies_over_another(browser, tmp_path, width, pixels):
+    """The viewer's font is another one than widths were estimated for, and is made to fit."""
+    path = tmp_path / "picture.html"
+    svg = draw_svg(Document.from_sentences([*DOCUMENT.sentences, DENSE]), schema=SCHEMA, width=pixels)
+    path.write_text(f"<!DOCTYPE html><title>picture</title>{svg}", encoding="utf-8")
+    with opened(browser, path, width=width) as page:
+        boxes = page.locator("svg").evaluate(
+            """(svg) => Array.from(svg.querySelectorAll("tspan, .k, .r, .g"))
+                .map((text) => ({text: text.textContent, ...text.getBoundingClientRect().toJSON()}))"""
+        )
+        edge = page.locator("svg .paper").first.bounding_box()
+    assert len(boxes) > 100
+    assert overlapping(boxes) == []
+    assert all(edge["x"] <= box["left"] and box["right"] <= edge["x"] + edge["width"] for box in boxes)

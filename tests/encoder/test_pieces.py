@@ -468,3 +468,12 @@ def test_special_pieces_are_found_for_a_vocabulary_without_latin_letters() -> No
     pieces = WordPieces(tokenizer, limit=10)
     assert pieces.prefix.tolist() == [0]
     assert pieces.suffix.tolist() == [1]
+
+
+def test_long_words_are_not_remembered(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=64)
+    long = "parser" * 30
+    first, again = pieces.row(["We", long, "We"]), pieces.row([long, "train"])
+    assert split(first)[1] == split(again)[0]
+    assert split(first)[0] == split(first)[2]
+    assert set(pieces._known) == {"We", "train"}

@@ -94,14 +94,14 @@ def _document(document: Document, labels: Labels, *, style: str = "", legend: Se
             marks={},
             name=f"sentence {number}",
             listing="details",
-            between=_text_between(document, sentence),
+            between=text_between(document, sentence),
         )
         drawings.append(view)
     template = environment().get_template("document.html.jinja")
     return template.render(id=document.id, style=as_markup(style), drawings=drawings, legend=legend)
 
 
-def _text_between(document: Document, sentence: Sentence) -> list[str]:
+def text_between(document: Document, sentence: Sentence) -> list[str]:
     """The document's text after each word up to the next of the sentence."""
     starts = [start for start, _ in sentence.offsets[1:]]
     ends = [end for _, end in sentence.offsets]

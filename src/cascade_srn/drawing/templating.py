@@ -6,6 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from cascade_srn.errors import CascadeError
+
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
@@ -16,8 +18,12 @@ HERE = "cascade_srn.drawing"
 @cache
 def environment(*packages: str) -> Environment:
     """Templates of the given packages, then of this one. Everything put into them is escaped unless it is markup."""
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
+    try:
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError as error:
+        raise CascadeError(
+            "jinja2 is not installed, and drawing as HTML needs it; install it by pip install 'cascade-srn[report]'"
+        ) from error
     loaders = [PackageLoader(package, "templates") for package in (*packages, HERE)]
     return Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined)
 

@@ -118,7 +118,7 @@ def _curve(
         "css": css,
         "area": _area(row, row_end, curve.columns),
         "title": said(arc.triple, sentence, mark),
-        "label": _pointed(_tagged(arc.triple.label, mark), to_left, to_right, direction) * curve.labelled,
+        "label": pointed(_tagged(arc.triple.label, mark), to_left, to_right, direction) * curve.labelled,
     }
 
 
@@ -126,7 +126,7 @@ def _tagged(label: str, mark: Mark) -> str:
     return f"{label} · {mark.tag}" if mark.tag else label
 
 
-def _pointed(label: str, to_left: bool, to_right: bool, direction: str) -> str:
+def pointed(label: str, to_left: bool, to_right: bool, direction: str) -> str:
     """A relation's label with an arrow to its object, as it lies on the page."""
     if not (to_left or to_right):
         return label

@@ -79,6 +79,10 @@ class RowBatch:
         return type(self)(**moved)
 
 
+# Longer words hardly ever come again, and many of them would take much memory.
+_LONG_WORD = 100
+
+
 class WordPieces:
     """Turns words and markers into rows of pieces, and rows into batches, for one tokenizer.
 
@@ -124,8 +128,11 @@ class WordPieces:
         if new:
             encoded = self._backend.encode_batch([self._lead + word for word in new], add_special_tokens=False)
             # A word of nothing but characters that the tokenizer drops still takes its place in the sentence.
-            known.update((w, self._plain(e.ids) or (self._stand_in,)) for w, e in zip(new, encoded, strict=True))
+            found = {w: self._plain(e.ids) or (self._stand_in,) for w, e in zip(new, encoded, strict=True)}
+            known.update((word, pieces) for word, pieces in found.items() if len(word) <= _LONG_WORD)
             self._known = known
+            if any(len(word) > _LONG_WORD for word in new):
+                return {word: found[word] if word in found else known[word] for word in words}
         return known
 
     def _plain(self, ids: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,168 @@
+"""``cascade-srn extract``: entities and relations of raw text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cascade_srn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cascade_srn.extraction.sources import Sources
+    from cascade_srn.extractor import Extractor
+
+SOME_BAD, CLOSED_PIPE = 1, 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
+
+
+def extract(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER|PATTERN|-]…",
+            help="Raw text: .txt and .jsonl files (also .gz, .xz, .bz2), folders of them, patterns in quotes; "
+            "- is standard input.",
+        ),
+    ] = None,
+    text: Annotated[list[str] | None, typer.Option(metavar="T", help="A text itself; again for more.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="M", help="By folder, name or hub id; the one that ships with the package if left out."),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="table|jsonl|brat|html",
+            help="Told by the ending of --output if left out; else table on a terminal, jsonl in a pipe.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="P", help="A file, or a folder for brat; standard output if left out."),
+    ] = None,
+    per: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|file|line|record",
+            help="What a document is; auto is a record in .jsonl and a file in .txt.",
+        ),
+    ] = "auto",
+    field: Annotated[str, typer.Option(help="The field of JSON records that holds the text.")] = "text",
+    id_field: Annotated[str, typer.Option(help="The field of JSON records that holds a document's name.")] = "id",
+    segmenter: Annotated[
+        str,
+        typer.Option(
+            metavar="rules|lines|spaces",
+            help="How text is split; lines: a sentence a line; spaces: that, and words between spaces.",
+        ),
+    ] = "rules",
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="X|TURN=X|LABEL=X",
+            help="What scores must reach, 0 to 1: in all turns, in one (entity, subject, object), for a label.",
+        ),
+    ] = None,
+    batch_words: Annotated[int, typer.Option(help="Words of a batch at most, padding included.")] = 4096,
+    precision: Annotated[
+        str, typer.Option(help="Of the pretrained encoder: auto (bf16 on a GPU), float32 or bf16.")
+    ] = "auto",
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
+    ] = "auto",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first text that cannot be used, instead of going on.")
+    ] = False,
+) -> None:
+    """Extract entities and relations from raw text.
+
+    What cannot be read is told on stderr and left out; the exit code is then 1. It is 2 where nothing was done.
+    docs/extract.md tells the rest.
+    """
+    from cascade_srn.extraction.sources import Sources
+    from cascade_srn.extraction.writers import chosen_format
+
+    chosen = chosen_format(format, output, terminal=sys.stdout.isatty())
+    sources = Sources(_arguments(inputs, text), text or (), per=per, field=field, id_field=id_field)
+    extractor = _extractor(model, segmenter=segmenter, device=device, precision=precision)
+    try:
+        n_bad = _run(
+            extractor,
+            sources,
+            format=chosen,
+            output=output,
+            threshold=threshold or [],
+            batch_words=batch_words,
+            strict=strict,
+        )
+    except BrokenPipeError:
+        # The reader has what it wants. What is left in the buffer must not fail a second time when we end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(CLOSED_PIPE) from None
+    if n_bad:
+        raise typer.Exit(SOME_BAD)
+
+
+def _arguments(inputs: list[str] | None, text: list[str] | None) -> list[str]:
+    """What is to be read: what was named, or else what is piped in."""
+    if inputs or text:
+        return inputs or []
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ConfigError("there is nothing to extract from; give files, folders, - for standard input, or --text")
+    return ["-"]
+
+
+def _extractor(model: str | None, *, segmenter: str, device: str, precision: str) -> Extractor:
+    from cascade_srn.config import require_choice
+    from cascade_srn.presplit import SEGMENTERS
+
+    require_choice("--segmenter", segmenter, tuple(SEGMENTERS))
+    from cascade_srn.benchmarks.measuring import find_device
+    from cascade_srn.extractor import Extractor
+
+    return Extractor.from_pretrained(
+        model, device=find_device(device), precision=precision, segmenter=SEGMENTERS[segmenter]
+    )
+
+
+def _run(
+    extractor: Extractor,
+    sources: Sources,
+    *,
+    format: str,
+    output: Path | None,
+    threshold: list[str],
+    batch_words: int,
+    strict: bool,
+) -> int:
+    """Extract, show it, and say what was done; how many texts could not be used."""
+    from cascade_srn.extraction.display import display
+    from cascade_srn.extraction.run import extract_all, told
+    from cascade_srn.extraction.writers import make_writer
+    from cascade_srn.thresholds import parse_thresholds
+
+    thresholds = parse_thresholds(threshold, extractor.schema, extractor.model.settings.thresholds)
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal and output is None else 0
+    writer = make_writer(format, output, schema=extractor.schema, terminal=terminal, width=width)
+    # Results that go to the terminal show themselves how far they are.
+    shown = sys.stderr.isatty() and (output is not None or not terminal)
+    with display(sources.n_bytes, shown=shown) as progress:
+        counts = extract_all(
+            extractor,
+            sources,
+            writer,
+            batch_words=batch_words,
+            thresholds=thresholds,
+            strict=strict,
+            tell=lambda sentence: typer.echo(f"Note: {' '.join(sentence.split())}", err=True),
+            progress=progress,
+        )
+    if output is not None or counts.bad:
+        typer.echo(told(counts, output), err=True)
+    return counts.bad

@@ -1,0 +1,116 @@
+"""Files of raw text: which there are, and their lines; plain or JSON lines, compressed or not."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from cascade_srn.data.formats.files import BYTE_ORDER_MARK, opened
+from cascade_srn.data.reports import Place
+from cascade_srn.errors import DataError
+
+TEXT, RECORDS = ".txt", ".jsonl"
+_COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+ENDINGS = tuple(kind + packed for kind in (TEXT, RECORDS) for packed in ("", *_COMPRESSED))
+
+
+def find_files(paths: Sequence[str | Path]) -> list[Path]:
+    """The files of text that are named, and those in the folders that are, in their order; each once."""
+    found: dict[str, Path] = {}
+    for path in map(Path, paths):
+        if not os.path.exists(path):
+            raise DataError(
+                f"{path} does not exist, but a file or folder with text was expected there; check the path and the "
+                "working folder"
+            )
+        members = files_in(path) if path.is_dir() else [path]
+        for member in members:
+            if not is_text_file(member):
+                raise DataError(
+                    f"{member} has an ending that is not known here; text is read from files that end in "
+                    f"{', '.join(ENDINGS)}"
+                )
+            found.setdefault(os.path.realpath(member), member)
+    return list(found.values())
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of text in a folder and those below it, but for hidden ones; a folder without any is refused."""
+    members = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if is_text_file(path)
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+    if not members:
+        raise DataError(f"the folder {folder} holds no text; files that end in {', '.join(ENDINGS)} were expected")
+    return members
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether a path has one of the endings that text is read from."""
+    return path.name.lower().endswith(ENDINGS)
+
+
+def plain_name(path: Path) -> Path:
+    """A path without the ending of its compression."""
+    return path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+
+
+def holds_records(path: Path) -> bool:
+    """Whether a file holds JSON lines."""
+    return plain_name(path).suffix.lower() == RECORDS
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file that is being read: its bytes, uncompressed, and what is read of it on the disk."""
+
+    path: Path
+    handle: IO[bytes]
+    _on_disk: BinaryIO
+
+    @property
+    def position(self) -> int:
+        """How many bytes of the file, as it lies on the disk, have been read."""
+        return self._on_disk.tell()
+
+    def lines(self) -> Iterator[tuple[bytes, Place]]:
+        """All lines with their places; what is wrong with the file is said with the line it was found after."""
+        number = 0
+        try:
+            for number, line in enumerate(self.handle, 1):
+                bare = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+                yield bare, Place(str(self.path), f"line {number}")
+        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+            raise DataError(
+                f"{self.path}: the file cannot be read on after line {number} ({error}); check that it is whole, and "
+                "compressed as its ending says"
+            ) from error
+
+
+@contextmanager
+def opened_text(path: Path) -> Iterator[TextFile]:
+    """A file of text opened for reading; what goes wrong becomes a :class:`DataError`."""
+    with opened(path) as on_disk:
+        unpack = _COMPRESSED.get(path.suffix.lower())
+        if unpack is None:
+            yield TextFile(path, on_disk, on_disk)
+        else:
+            with unpack(on_disk, "rb") as unpacked:
+                yield TextFile(path, unpacked, on_disk)
+
+
+def lines_of(path: Path) -> Iterator[tuple[bytes, Place]]:
+    """All lines of a file with their places."""
+    with opened_text(path) as file:
+        yield from file.lines()

@@ -1,0 +1,1 @@
+"""Extraction from files into files: what ``cascade-srn extract`` does, as functions."""

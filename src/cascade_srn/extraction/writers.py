@@ -1,0 +1,166 @@
+"""Documents as they are written out, one after the other: a table, JSON lines, brat files, a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from cascade_srn.config import require_choice
+from cascade_srn.data import write_documents
+from cascade_srn.data.formats.files import to_json
+from cascade_srn.data.formats.jsonl import to_record
+from cascade_srn.errors import ConfigError
+from cascade_srn.extraction.targets import AtomicFile, AtomicFolder, Stream, Target
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document
+
+FORMATS = ("table", "jsonl", "brat", "html")
+# What the ending of a path tells of its format.
+_BY_ENDING = {".jsonl": "jsonl", ".html": "html", ".htm": "html", ".txt": "table"}
+_FILE_WIDTH = 120
+_LONGEST_NAME = 200  # bytes; most file systems stop at 255
+
+
+class Writer(Protocol):
+    """Takes documents, and in the end is either finished or abandoned."""
+
+    def write(self, document: Document) -> None:
+        """Write a document so that a reader can have it at once, where the format allows."""
+
+    def finish(self) -> None:
+        """All documents are written."""
+
+    def abandon(self) -> Path | None:
+        """Not all documents are written: where those that are can be found, if anywhere."""
+
+
+class OneByOne:
+    """Documents that stand on their own, each written as it comes."""
+
+    def __init__(self, target: Target, render: Callable[[Document], str]) -> None:
+        self.target = target
+        self.render = render
+
+    def write(self, document: Document) -> None:
+        """Write the document."""
+        self.target.write(self.render(document).encode())
+
+    def finish(self) -> None:
+        """All is written."""
+        self.target.commit()
+
+    def abandon(self) -> Path | None:
+        """Keep what is written."""
+        return self.target.abandon()
+
+
+class Page:
+    """One HTML page of all documents, which are held until all of them are there."""
+
+    def __init__(self, target: Target, schema: Schema, title: str) -> None:
+        self.target = target
+        self.schema = schema
+        self.title = title
+        self.documents: list[Document] = []
+
+    def write(self, document: Document) -> None:
+        """Take the document onto the page."""
+        self.documents.append(document)
+
+    def finish(self) -> None:
+        """Draw the page."""
+        self._draw()
+        self.target.commit()
+
+    def abandon(self) -> Path | None:
+        """Draw a page of those documents that there are."""
+        if self.documents:
+            self._draw()
+        return self.target.abandon()
+
+    def _draw(self) -> None:
+        from cascade_srn.drawing import draw_page
+
+        self.target.write(draw_page(self.documents, schema=self.schema, title=self.title).encode())
+
+
+class BratFolder:
+    """A folder of brat files, named by the documents' ids as far as those can be names of files."""
+
+    def __init__(self, path: Path) -> None:
+        self.target = AtomicFolder(path)
+        self._taken: set[str] = set()
+
+    def write(self, document: Document) -> None:
+        """Write the two files of the document."""
+        name = self._name(document.id)
+        path = self.target.folder / f"{name}.ann"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_documents([document], path, "brat")
+        self._taken.add(name.casefold())
+
+    def _name(self, id: str) -> str:
+        parts = [_plain(part) for part in id.split("/")]
+        plain = "/".join(part for part in parts if part) or "document"
+        name, number = plain, 1
+        while name.casefold() in self._taken:
+            number += 1
+            name = f"{plain}-{number}"
+        return name
+
+    def finish(self) -> None:
+        """All is written."""
+        self.target.commit()
+
+    def abandon(self) -> Path | None:
+        """Keep what is written."""
+        return self.target.abandon()
+
+
+def _plain(part: str) -> str:
+    """A part of an id as a part of a path that is valid anywhere, and hidden nowhere."""
+    kept = "".join(char if char.isprintable() and char not in '\\:*?"<>|' else "_" for char in part)
+    while len(kept.encode()) > _LONGEST_NAME:
+        kept = kept[:-1]
+    return kept.lstrip(".").rstrip(". ")
+
+
+def chosen_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
+    """The format that is asked for, or what suits the output: its ending, a table on a terminal, JSON lines else."""
+    if format is not None:
+        require_choice("--format", format, FORMATS)
+        return format
+    if output is None:
+        return "table" if terminal else "jsonl"
+    if output.suffix.lower() not in _BY_ENDING:
+        raise ConfigError(
+            f"the ending of {output} tells no format; give --format table, jsonl, brat or html, or an ending such as "
+            ".jsonl or .html"
+        )
+    return _BY_ENDING[output.suffix.lower()]
+
+
+def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: bool = False, width: int = 0) -> Writer:
+    """The writer of a format, to a path, or to standard output where there is none."""
+    require_choice("--format", format, FORMATS)
+    if format == "brat":
+        if output is None:
+            raise ConfigError("--format brat writes a folder of files; name it by --output DIR")
+        return BratFolder(output)
+    if format == "html" and output is None and terminal:
+        raise ConfigError("--format html writes a page; name its file by --output page.html")
+    if format == "html":
+        from cascade_srn.drawing.templating import environment
+
+        environment()  # refuses here, before anything is made, where the template engine is missing
+    target: Target = Stream(sys.stdout.buffer) if output is None else AtomicFile(output)
+    if format == "html":
+        return Page(target, schema, "Extracted" if output is None else output.stem)
+    if format == "jsonl":
+        return OneByOne(target, lambda document: f"{to_json(to_record(document))}\n")
+    from cascade_srn.extraction.tables import document_table
+
+    colour = terminal and output is None
+    return OneByOne(target, lambda document: f"{document_table(document, width=width or _FILE_WIDTH, colour=colour)}\n")

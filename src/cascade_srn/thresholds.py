@@ -1,0 +1,87 @@
+"""Thresholds as callers give them: one number, some by turn, some by label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cascade_srn.config import Thresholds
+from cascade_srn.errors import ConfigError, did_you_mean
+from cascade_srn.schema import Schema
+
+TURNS = ("entity", "subject", "object")
+# Which thresholds by label belong to a turn.
+_BY_LABEL = {"entity": "entity_types", "object": "relation_types"}
+
+ThresholdsLike = Thresholds | float | Mapping[str, Any]
+"""Thresholds in full, one number for all three turns, or a mapping of those that differ from the model's own."""
+
+
+def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresholds:
+    """What a caller means, given the model's ``own`` thresholds.
+
+    One number holds in all three turns, for every label. A mapping has the names of :class:`Thresholds`; what it
+    leaves out stays as it is, but that a turn's new threshold also takes the place of those of its labels.
+    """
+    if given is None:
+        return own
+    if isinstance(given, Thresholds):
+        return given
+    if isinstance(given, Mapping):
+        changes = Thresholds.from_dict(given, "thresholds")
+        values = {name: getattr(changes, name) for name in given}
+        for turn, by_label in _BY_LABEL.items():
+            if turn in values:
+                values.setdefault(by_label, {})
+        return replace(own, **values)
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ConfigError(
+            f"thresholds is {given!r} ({type(given).__name__}); give a number from 0 to 1, a mapping such as "
+            '{"entity": 0.4}, or Thresholds'
+        )
+    return Thresholds(entity=float(given), subject=float(given), object=float(given))
+
+
+def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> Thresholds:
+    """Thresholds from a command line: ``0.6`` for all turns, ``entity=0.4`` for one, ``Task=0.3`` for a label."""
+    thresholds = own
+    for text in given:
+        name, parted, number = text.rpartition("=")
+        value = _number(number, text)
+        if not parted:
+            thresholds = chosen_thresholds(value, thresholds)
+        elif name in TURNS:
+            thresholds = chosen_thresholds({name: value}, thresholds)
+        else:
+            kind = _kind_of(name, schema)
+            thresholds = chosen_thresholds({kind: {**getattr(thresholds, kind), name: value}}, thresholds)
+    return thresholds
+
+
+def _number(text: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(
+            f"the threshold {whole!r} is no number; give one from 0 to 1, alone or as in entity=0.4 or a label=0.4"
+        ) from None
+
+
+def _kind_of(label: str, schema: Schema) -> str:
+    kinds = [
+        kind
+        for kind, labels in (("entity_types", schema.entity_types), ("relation_types", schema.relation_types))
+        if label in labels
+    ]
+    if len(kinds) == 1:
+        return kinds[0]
+    if kinds:
+        raise ConfigError(
+            f"the threshold of {label!r} could be that of an entity type or of a relation type; set that of the turn, "
+            "entity or object"
+        )
+    known = (*TURNS, *schema.entity_types, *schema.relation_types)
+    raise ConfigError(
+        f"there is a threshold for {label!r}, which is neither a turn nor a label. {did_you_mean(label, known)}"
+    )

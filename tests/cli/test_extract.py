@@ -1,0 +1,194 @@
+"""``cascade-srn extract``."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.extraction.models import model_folder
+
+from cascade_srn import read_documents
+from cascade_srn.cli import main
+
+TEXT = "Ada Berg leads Norlux in Oslo."
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["extract", *map(str, arguments), "--model", model_folder(), "--device", "cpu"])
+    return stopped.value.code or 0
+
+
+def piped(monkeypatch, data):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def process(*arguments, **chosen):
+    command = [sys.executable, "-m", "cascade_srn.cli", "extract", *map(str, arguments)]
+    command += ["--model", model_folder(), "--device", "cpu"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, **chosen)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from cascade_srn.cli import main\n"
+        "try: main(['extract', '--help'])\n"
+        "except SystemExit as stopped: assert not stopped.code\n"
+        "print([n for n in ('torch', 'transformers', 'numpy', 'jinja2') if n in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--threshold" in told
+    assert told.splitlines()[-1] == "[]"
+
+
+def test_a_text_in_a_pipe_gives_json_lines(capsys):
+    assert run("--text", TEXT) == 0
+    shown = capsys.readouterr()
+    record = json.loads(shown.out)
+    assert record["text"] == TEXT
+    assert record["id"] == "text"
+    assert record["entities"]
+    assert all(TEXT[e["start"] : e["end"]] == e["text"] for e in record["entities"])
+    assert shown.err == ""
+
+
+def test_a_table(capsys):
+    assert run("--text", TEXT, "--format", "table") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("text\nentity")
+    assert "subject" in shown
+
+
+def test_files_folders_and_patterns(tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"id": 5, "body": "Tim Falk leads Rivon."}\n', encoding="utf-8")
+    assert run(tmp_path / "in", tmp_path / "*.jsonl", "--field", "body", "--threshold", "1") == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["id"] for record in records] == ["a", "5"]
+
+
+def test_standard_input_is_read_where_nothing_is_named(monkeypatch, capsys):
+    piped(monkeypatch, b"Ada Berg\nleads\n")
+    assert run("--per", "line", "--threshold", "1") == 0
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["stdin-1", "stdin-2"]
+
+
+def test_segmenters(monkeypatch, capsys):
+    piped(monkeypatch, b"Ada Berg, leads.\nNorlux.\n")
+    assert run("-", "--segmenter", "spaces", "--threshold", "1") == 0
+    assert json.loads(capsys.readouterr().out)["words"] == [[[0, 3], [4, 9], [10, 16]], [[17, 24]]]
+
+
+@pytest.mark.parametrize("name", ["found.jsonl", "found.html", "found.txt"])
+def test_output_to_a_file_by_its_ending(tmp_path, capsys, name):
+    assert run("--text", TEXT, "--output", tmp_path / name) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("1 document, ")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_json_lines_and_brat_are_read_back(tmp_path):
+    assert run("--text", TEXT, "--text", "Oslo.", "-o", tmp_path / "a.jsonl") == 0
+    assert run("--text", TEXT, "--text", "Oslo.", "-o", tmp_path / "brat", "--format", "brat") == 0
+    lines, files = list(read_documents(tmp_path / "a.jsonl")), list(read_documents(tmp_path / "brat"))
+    assert [document.id for document in lines] == [document.id for document in files] == ["text-1", "text-2"]
+    assert [sorted(document.entities) for document in lines] == [sorted(document.entities) for document in files]
+
+
+def test_bad_texts_are_told_and_the_rest_goes_on(tmp_path, capsys):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "Oslo."}\n{"text": \n\xff\n{"text": "Bergen."}\n')
+    assert run(path) == 1
+    shown = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in shown.out.splitlines()] == ["a-1", "a-4"]
+    first, second, last = shown.err.splitlines()
+    assert first.startswith(f"Note: {path}, line 2: the text ")
+    assert second.startswith(f"Note: {path}, line 3: the text is not UTF-8")
+    assert last.endswith("; 2 texts could not be used")
+
+
+def test_strictly(tmp_path, capsys):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "Oslo."}\n{"text": \n{"text": "Bergen."}\n')
+    assert run(path, "--strict", "--output", tmp_path / "found.jsonl") == 2
+    shown = capsys.readouterr()
+    assert "stopped early; what was extracted until then is in" in shown.err
+    assert shown.err.splitlines()[-1].startswith(f"Error: {path}, line 2")
+    assert [d.id for d in read_documents(tmp_path / "found.partial.jsonl")] == ["a-1"]
+    assert not (tmp_path / "found.jsonl").exists()
+
+
+def test_nothing_readable(tmp_path, capsys, monkeypatch):
+    (tmp_path / "a.txt").write_bytes(b"\xff")
+    assert run(tmp_path, "-o", tmp_path / "found.jsonl") == 2
+    assert "Error: none of the texts could be used" in capsys.readouterr().err
+    assert not (tmp_path / "found.jsonl").exists()
+    piped(monkeypatch, b"")
+    assert run() == 2
+    assert "Error: there was nothing to extract from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.txt"], "nowhere.txt does not exist"),
+        (["--text", "a", "--format", "xml"], "--format is 'xml', not one of table, jsonl, brat, html"),
+        (["--text", "a", "--format", "brat"], "--format brat writes a folder of files; name it by --output DIR"),
+        (["--text", "a", "--threshold", "Persona=0.5"], "neither a turn nor a label. Did you mean 'Person'?"),
+        (["--text", "a", "--segmenter", "rule"], "--segmenter is 'rule', not one of rules, lines, spaces"),
+        (["--text", "a", "--precision", "half"], "precision is 'half'"),
+        (["--text", "a", "--batch-words", "0"], "batch_words is 0; give a number at least 1"),
+        (["--text", "a", "--device", "cuda:99"], "the device 'cuda:99' was asked for"),
+    ],
+)
+def test_mistakes(capsys, arguments, message):
+    with pytest.raises(SystemExit) as stopped:
+        main(["extract", "--model", model_folder(), *arguments])
+    assert stopped.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_terminal_is_asked_for_something_to_read(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert run() == 2
+    assert "there is nothing to extract from; give files, folders" in capsys.readouterr().err
+
+
+def test_a_model_that_there_is_not(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["extract", "--text", "a", "--model", "./nowhere"])
+    assert stopped.value.code == 2
+    assert "there is no model folder './nowhere'" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("Oslo. \n" * 400, encoding="utf-8")
+    running = process(path, "--per", "line", "--batch-words", 1, stdout=subprocess.PIPE)
+    assert b'"id": "a-1"' in running.stdout.readline()  # there before the others are read
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    assert running.wait() == 128 + signal.SIGPIPE
+
+
+def test_interrupted_it_keeps_what_is_written_and_says_where(tmp_path):
+    running = process("-", "--per", "line", "--batch-words", 1, "-o", tmp_path / "found.jsonl")
+    running.stdin.write(b"Ada Berg leads Norlux in Oslo.\n" * 2)
+    running.stdin.flush()
+    for _ in range(3000):  # until the first document is on the disk
+        if any(file.stat().st_size for file in tmp_path.iterdir()) or running.poll() is not None:
+            break
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    told = running.communicate()[1].decode()
+    assert running.returncode == 130
+    assert os.listdir(tmp_path) == ["found.partial.jsonl"]
+    assert f"stopped early; what was extracted until then is in {tmp_path}/found.partial.jsonl" in told
+    assert "Traceback" not in told
+    assert [document.id for document in read_documents(tmp_path / "found.partial.jsonl")][:1] == ["stdin-1"]

@@ -1,0 +1,37 @@
+"""What a notebook shows of a document."""
+
+import sys
+
+import pytest
+from tests.drawing.markup import read_markup
+from tests.drawing.sentences import DOCUMENT, HOSTILE
+
+from cascade_srn.drawing import draw_document
+from cascade_srn.drawing.templating import environment
+from cascade_srn.errors import CascadeError
+from cascade_srn.types import Document
+
+
+@pytest.fixture
+def no_jinja2(monkeypatch):
+    environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+
+def test_a_document_shows_itself_drawn():
+    shown = DOCUMENT._repr_html_()
+    assert shown == draw_document(DOCUMENT)
+    assert len(read_markup(shown).all("figure")) == len(DOCUMENT.sentences)
+
+
+def test_without_the_template_engine_it_says_what_is_missing(no_jinja2):
+    root = read_markup(Document.from_sentences([HOSTILE])._repr_html_())
+    (told,) = root.all("p")
+    assert told.text.startswith("jinja2 is not installed, and drawing as HTML needs it; install it by")
+    assert not root.all("script")
+    assert "<script>alert(1)</script>" in root.all("pre")[0].text
+
+
+def test_drawing_without_the_template_engine(no_jinja2):
+    with pytest.raises(CascadeError, match=r"jinja2 is not installed.*pip install 'cascade-srn\[report\]'"):
+        draw_document(DOCUMENT)

@@ -1,0 +1,134 @@
+"""Where things stand in an SVG picture: nothing over anything else, nothing outside, everything there."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.drawing.sentences import ALL, LONG_ENTITY, PARALLEL, PLAIN, sentence, sentences
+from tests.drawing.test_in_browser import DENSE
+
+from cascade_srn.drawing.arcs import place_arcs
+from cascade_srn.drawing.layout import gaps
+from cascade_srn.drawing.metrics import cut_to_width, text_width
+from cascade_srn.drawing.svg_layout import AROUND, TYPE, label_width, lay_out_lines
+
+
+def lines(one, width=600, labels=None):
+    arcs = place_arcs(one.triples)
+    written = [arc.triple.label for arc in arcs] if labels is None else labels
+    return lay_out_lines(one, between=gaps(one), labels=written, width=width)
+
+
+def check(one, width):
+    found = lines(one, width)
+    shown = [cell for line in found for cell in line.cells]
+    assert "".join(cell.text for cell in shown) == "".join(one.words)
+    arcs, labelled = set(), set()
+    for line in found:
+        at = 0.0
+        for cell in line.cells:
+            assert cell.x >= at - 1e-6
+            assert cell.width >= text_width(cell.text, TYPE) - 1e-6
+            at = cell.x + cell.width
+        boxes = []
+        for part in line.arcs:
+            arcs.add(part.arc)
+            assert part.left <= part.right
+            if part.label is not None:
+                labelled.add(part.arc)
+                half = label_width(part.arc.triple.label) / 2
+                boxes.append((part.level, part.label - half, part.label + half))
+                assert part.label - half >= -1e-6
+        for number, (level, left, right) in enumerate(boxes):
+            others = boxes[number + 1 :]
+            assert all(level != other or right <= low or high <= left for other, low, high in others)
+        for one_part in line.arcs:
+            for other in line.arcs:
+                if one_part is not other and one_part.level == other.level:
+                    assert one_part.right <= other.left or other.right <= one_part.left
+        bars = [(bar.row, bar.left, bar.right) for bar in line.bars]
+        for number, (row, left, right) in enumerate(bars):
+            assert left < right
+            assert all(row != other or right <= low or high <= left for other, low, high in bars[number + 1 :])
+    assert arcs == labelled == set(place_arcs(one.triples))
+    assert {bar.entity for line in found for bar in line.bars if bar.opens} == set(one.entities)
+    assert {bar.entity for line in found for bar in line.bars if bar.closes} == set(one.entities)
+
+
+@pytest.mark.parametrize("width", [120, 350, 900])
+@pytest.mark.parametrize("number", range(len(ALL) + 1))
+def test_hard_sentences(number, width):
+    check((*ALL, DENSE)[number], width)
+
+
+@given(sentences(), st.sampled_from([150, 400, 2000]))
+def test_any_sentence(one, width):
+    check(one, width)
+
+
+def test_lines_are_no_wider_than_they_may_be():
+    for width in (200, 400, 800):
+        for line in lines(DENSE, width):
+            assert line.cells[-1].x + line.cells[-1].width <= width
+
+
+def test_room_is_made_for_labels():
+    (line,) = lines(PARALLEL)
+    for part in line.arcs:
+        assert part.right - part.left >= label_width(part.arc.triple.label) + AROUND - 1e-6
+    (line,) = lines(sentence("a b", [(0, 1, "ConsiderablyLongLabel")]))
+    (bar,) = line.bars
+    assert bar.right - bar.left >= label_width("ConsiderablyLongLabel")
+
+
+def test_an_arc_ends_over_its_words():
+    (line,) = lines(PLAIN)
+    (part,) = line.arcs
+    crf, tagging = line.cells[3], line.cells[5]
+    assert crf.x < part.left < crf.x + crf.width
+    assert tagging.x < part.right < tagging.x + tagging.width
+
+
+def test_an_arc_over_lines_is_whole():
+    found = lines(LONG_ENTITY, 200)
+    assert len(found) > 3
+    parts = [[part for part in line.arcs if part.arc.triple.label == "USED-FOR"] for line in found]
+    shown = [part for (part,) in filter(None, parts)]
+    assert [part.left_end for part in shown] == [True] + [False] * (len(shown) - 1)
+    assert [part.right_end for part in shown] == [False] * (len(shown) - 1) + [True]
+    assert all(part.left == 0 for part in shown[1:])
+    assert all(part.right == 200 for part in shown[:-1])
+
+
+def test_a_label_keeps_clear_of_the_ends_of_other_arcs_where_it_can():
+    one = sentence(
+        "aaaaaaaaaaaa bbbbbbbbbbbb cc dddddddddddd eeeeeeeeeeee ffff",
+        [(n, n + 1, "Task") for n in range(6)],
+        [(0, "USED-FOR", 4), (2, "PART-OF", 5)],
+    )
+    (line,) = lines(one, 1000)
+    low, high = sorted(line.arcs, key=lambda part: part.level)
+    half = label_width("USED-FOR") / 2
+    assert not low.label - half < high.left < low.label + half
+
+
+def test_a_word_that_is_longer_than_a_line_is_cut():
+    one = sentence("x " * 3 + "y" * 500, [(3, 4, "Task")], [(0, "USED-FOR", 0)])
+    found = lines(one, 300)
+    assert len(found) > 5
+    assert all(line.cells[-1].x + line.cells[-1].width <= 300 for line in found)
+    assert sum(len(line.bars) for line in found) > 5
+
+
+def test_widths():
+    assert text_width("mW", 10) > text_width("il", 10) > 0
+    assert text_width("e\u0301\u200d", 10) == text_width("e", 10)
+    assert text_width("字👍", 10) == pytest.approx(20.4)
+
+
+@given(st.text(), st.floats(5, 200))
+def test_pieces_are_the_text_and_no_wider_than_they_may_be(text, most):
+    pieces = cut_to_width(text, 16, most)
+    assert "".join(pieces) == text
+    for piece in pieces:
+        n_wide = sum(text_width(char, 16) > 0 for char in piece)
+        assert n_wide <= 1 or text_width(piece, 16) <= most + 1e-6

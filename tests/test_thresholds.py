@@ -1,0 +1,49 @@
+"""Thresholds as they are given in Python and on a command line."""
+
+import pytest
+
+from cascade_srn.config import Thresholds
+from cascade_srn.errors import ConfigError
+from cascade_srn.schema import Schema
+from cascade_srn.thresholds import chosen_thresholds, parse_thresholds
+
+OWN = Thresholds(0.4, 0.5, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2})
+SCHEMA = Schema(("Both", "Metric", "Task"), ("Both", "PART-OF", "USED-FOR"))
+
+
+def test_what_a_caller_means():
+    other = Thresholds(0.1)
+    assert chosen_thresholds(None, OWN) is OWN
+    assert chosen_thresholds(other, OWN) is other
+    assert chosen_thresholds(0.7, OWN) == Thresholds(0.7, 0.7, 0.7)
+    assert chosen_thresholds({}, OWN) == OWN
+    assert chosen_thresholds({"subject": 0.1}, OWN) == Thresholds(0.4, 0.1, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2})
+    # A label's own threshold would undo a new one of its turn.
+    assert chosen_thresholds({"entity": 0.1}, OWN) == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2})
+    assert chosen_thresholds({"object": 1}, OWN) == Thresholds(0.4, 0.5, 1.0, {"Task": 0.3}, {})
+    both = {"entity": 0.1, "entity_types": {"Metric": 0.2}}
+    assert chosen_thresholds(both, OWN) == Thresholds(0.1, 0.5, 0.6, {"Metric": 0.2}, {"USED-FOR": 0.2})
+
+
+def test_on_a_command_line():
+    assert parse_thresholds([], SCHEMA, OWN) is OWN
+    assert parse_thresholds(["0.7"], SCHEMA, OWN) == Thresholds(0.7, 0.7, 0.7)
+    given = ["0.7", "entity=0.1", "PART-OF=.2", "Task=0.25"]
+    assert parse_thresholds(given, SCHEMA, OWN) == Thresholds(0.1, 0.7, 0.7, {"Task": 0.25}, {"PART-OF": 0.2})
+    assert parse_thresholds(["Metric=0"], SCHEMA, OWN).entity_types == {"Task": 0.3, "Metric": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("high", "the threshold 'high' is no number; give one from 0 to 1"),
+        ("entity=", "the threshold 'entity=' is no number"),
+        ("2", "the threshold entity is 2.0; give a number from 0 to 1"),
+        ("nan", "the threshold entity is nan"),
+        ("Tusk=0.5", "threshold for 'Tusk', which is neither a turn nor a label. Did you mean 'Task'?"),
+        ("Both=0.5", "the threshold of 'Both' could be that of an entity type or of a relation type"),
+    ],
+)
+def test_mistakes(given, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_thresholds([given], SCHEMA, OWN)
