@@ -1,6 +1,6 @@
 """Train a small model on the example corpus and extract from sentences it has not seen.
 
-    python examples/demo.py [--preset swift] [--epochs 20] [--output runs/demo]
+    python examples/train.py [--preset swift] [--epochs 20] [--output runs/example]
 
 The encoder starts at random with a vocabulary of the training words, so that nothing has to be downloaded: expect
 it to pick up how names look and how sentences relate them, not to know the world. A pretrained encoder does much
@@ -74,7 +74,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--preset", default="swift", help="a fusion preset: swift, hybrid, early, late, subject-marker")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--encoder", help="a pretrained encoder, by hub id or folder (default: a fresh small one)")
-    parser.add_argument("--output", type=Path, default=Path("runs/demo"))
+    parser.add_argument("--output", type=Path, default=Path("runs/example"))
     return parser.parse_args()
 
 

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +33,14 @@ def test_nothing_is_imported_before_it_is_needed(statement, forbidden):
     code = f"import sys\n{statement}\nprint([n for n in {forbidden!r} if n in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_what_is_no_python_is_packaged_too():
+    root = Path(__file__).parents[1]
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    package = root / "src" / "cascade_srn"
+    patterns = settings["tool"]["setuptools"]["package-data"]["cascade_srn"]
+    packaged = {path for pattern in patterns for path in package.glob(pattern)}
+    found = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert package / "models" / "scierc-small" / "model.safetensors" in found
+    assert found <= packaged
