@@ -1,0 +1,81 @@
+"""What the paper says of its figures, and what we say of ours, each as something that can turn out wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# What is claimed of the first figure beside the second one.
+MORE, FEWER, NO_WORSE = "more", "fewer", "no worse"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One figure of two variants. ``paper`` says whose claim it is: the paper's, or ours."""
+
+    statement: str
+    column: str
+    first: str
+    second: str
+    kind: str = MORE
+    paper: bool = True
+
+
+def _of(
+    columns: Sequence[str], statement: str, first: str, second: str, *, kind: str = MORE, paper: bool = True
+) -> tuple[Claim, ...]:
+    return tuple(Claim(statement, column, first, second, kind, paper) for column in columns)
+
+
+_BOTH = ("ner", "re")
+_GROUPS = ("in_f1", "out_f1")
+
+EARLY_BEATS_LATE = _of(_BOTH, "early beats late", "early", "late")
+
+MAIN = (
+    *EARLY_BEATS_LATE,
+    *_of(_BOTH, "early beats PFN", "early", "pfn"),
+    *_of(_BOTH, "early beats the pipeline", "early", "pipeline"),
+    *_of(_BOTH, "swift beats late", "swift", "late", paper=False),
+    *_of(_BOTH, "swift beats early", "swift", "early", paper=False),
+    *_of(_BOTH, "hybrid beats early", "hybrid", "early", paper=False),
+)
+
+ABLATION = (
+    *_of(_BOTH, "SRN beats BiLSTM", "early", "bilstm"),
+    *_of(_BOTH, "SRN is no worse than BiSRN", "early", "bisrn", kind=NO_WORSE),
+    *_of(_BOTH, "entity markers help", "early", "subject-marker"),
+    *_of(_BOTH, "subject markers beat the subject's span", "subject-marker", "no-markers", paper=False),
+    *_of(_BOTH, "gold entities beat gold subjects as candidates", "early", "gold-subjects"),
+    Claim("RE helps NER", "ner", "early", "independent"),
+)
+
+ENTITIES = (
+    *_of(_GROUPS, "early beats PFN", "early", "pfn"),
+    *_of(_GROUPS, "late beats PFN", "late", "pfn"),
+    Claim("RE helps NER", "ner", "early", "independent"),
+    Claim("RE helps to find entities in triples", "in_recall", "early", "independent", paper=False),
+    Claim("RE does no harm out of triples", "out_recall", "early", "independent", kind=NO_WORSE, paper=False),
+    Claim("RE helps NER with swift fusion", "ner", "swift", "independent", paper=False),
+)
+
+FUSION = (
+    *EARLY_BEATS_LATE,
+    Claim("late is faster than early", "speed", "late", "early"),
+    Claim("swift is faster than early", "speed", "swift", "early", paper=False),
+    Claim("hybrid is faster than early", "speed", "hybrid", "early", paper=False),
+    Claim("swift is faster than PFN", "speed", "swift", "pfn", paper=False),
+    Claim("swift is faster than the pipeline", "speed", "swift", "pipeline", paper=False),
+)
+
+ENCODER = (
+    Claim("SRN beats PFN's encoder", "ner", "table-srn", "pfn"),
+    Claim("SRN is no worse than PFN's encoder", "re", "table-srn", "pfn", kind=NO_WORSE),
+)
+
+_BASES = (("PFN", "pfn"), ("late", "late"))
+ERRORS = tuple(
+    Claim(f"early has {kind} {error} errors than {name}", error, "early", variant, kind)
+    for error, kind in (("RNF", FEWER), ("RME", FEWER), ("ESE", MORE))
+    for name, variant in _BASES
+)

@@ -1,0 +1,130 @@
+"""Filled tables as Markdown: the paper's figures beside ours, then the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cascade_srn.reproduction.judging import Verdict
+from cascade_srn.reproduction.results import TableResult
+from cascade_srn.reproduction.tables import COLUMNS, COUNT, SPEED, Row
+
+NONE = "–"
+QUICK_LOOK = (
+    "**A quick look**, which shows that everything works: with an encoder that starts at random, few epochs and a "
+    "small corpus, it says nothing about the paper's claims."
+)
+
+
+def table_markdown(result: TableResult) -> str:
+    """One table with its claims and all that has to be known beside it."""
+    table = result.table
+    parts = [f"## {table.title}", _about(result)]
+    parts += [QUICK_LOOK] if result.about["quick"] else []
+    parts.append(_figures(result))
+    if result.speed is not None:
+        parts.append(_speed(result.speed))
+    parts += table.notes
+    parts += [_claims(result.verdicts), _bootstrap(result)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _about(result: TableResult) -> str:
+    about, table = result.about, result.table
+    seeds = "one seed" if about["n_seeds"] == 1 else f"{about['n_seeds']} seeds, mean ± standard deviation"
+    scores = any(COLUMNS[column].kind not in (COUNT, SPEED) for column in table.columns)
+    unit = f"Percentages, micro, {about['symmetric']}." if scores else f"Numbers of errors, {about['symmetric']}."
+    return (
+        f"`{table.label}` of the paper (SciBERT on SciERC). Ours: {about['encoder']} on {about['data']} (test: "
+        f"{about['n_documents']:,} documents, {about['n_sentences']:,} sentences), {seeds}. {unit}\n\n"
+        f"`{about['command']}`"
+    )
+
+
+def _figures(result: TableResult) -> str:
+    """The paper's figures beside ours, and below them what only the paper has."""
+    table = result.table
+    shared = [column for column in table.columns if COLUMNS[column].ours]
+    alone = [column for column in table.columns if not COLUMNS[column].ours]
+    headings = [""]
+    for column in shared:
+        heading = COLUMNS[column].heading
+        headings += [f"{heading}, paper", "ours"] if column in table.paper_columns else [f"{heading}, ours"]
+    rows = []
+    for row in table.rows:
+        cells = []
+        for column in shared:
+            cells += [_paper(row, column)] if column in table.paper_columns else []
+            cells.append(str(result.measured(row, column) or NONE))
+        if any(cell != NONE for cell in cells):
+            rows.append([row.name, *cells])
+    grids = [_grid(headings, rows)]
+    if alone:
+        rows = [[row.name, *(_paper(row, column) for column in alone)] for row in table.rows if alone[0] in row.paper]
+        grids.append(_grid(["the paper alone", *(COLUMNS[column].heading for column in alone)], rows))
+    return "\n\n".join(grids)
+
+
+def _paper(row: Row, column: str) -> str:
+    if column not in row.paper:
+        return NONE
+    return f"{row.paper[column]:.{2 if COLUMNS[column].kind == SPEED else 1}f}"
+
+
+def _claims(verdicts: Sequence[Verdict]) -> str:
+    rows = [_claim(verdict) for verdict in verdicts]
+    return _grid(["claim", "figure", "paper", "ours", "interval", "p", "outcome"], rows)
+
+
+def _claim(verdict: Verdict) -> list[str]:
+    claim, kind = verdict.claim, COLUMNS[verdict.claim.column].kind
+
+    def shown(value: float | None, scale: float = 1, digits: int = 1) -> str:
+        if value is None:
+            return NONE
+        if kind == SPEED:
+            return f"{value:.1f}×"
+        # Without a minus before zero.
+        return f"{round(scale * value, digits) + 0.0:+.{digits}f}"
+
+    ours = (1, 0) if kind == COUNT else (100, 1)
+    return [
+        claim.statement if claim.paper else f"{claim.statement} (ours)",
+        COLUMNS[claim.column].heading,
+        shown(verdict.paper),
+        shown(verdict.difference, *ours),
+        f"{shown(verdict.low, *ours)} to {shown(verdict.high, *ours)}",
+        NONE if verdict.p_value is None else f"{verdict.p_value:.2g}",
+        verdict.outcome,
+    ]
+
+
+def _speed(speed: Mapping[str, Any]) -> str:
+    known, settings, rows = speed["environment"], speed["settings"], speed["rows"]
+    first = next(iter(rows.values()))
+    hardware = known["gpu"] or f"{known['cpu']} ({known['threads']} thread{'s' * (known['threads'] != 1)})"
+    found = "; ".join(f"{variant} {row['n_entities']:,} and {row['n_triples']:,}" for variant, row in rows.items())
+    return (
+        f"Speed: seed 0 of each alone, one after the other, from words to triples over {first['n_sentences']:,} "
+        f"sentences ({first['n_words']:,} words) in batches of {settings['batch_words']:,} words, encoder in "
+        f"{known['precision']}, median of {settings['repeats']} runs after one that warms up, on {hardware}. Entities "
+        f"and triples found: {found}. The paper's is on a GeForce 2080Ti with batches of 32 sentences."
+    )
+
+
+def _bootstrap(result: TableResult) -> str:
+    about = result.about
+    also = " and of a side's seeds" if about["n_seeds"] > 1 else ""
+    told = (
+        f"Intervals of 95 % and p by a paired bootstrap, {about['n_resamples']:,} resamples of the test "
+        f"{about['resample']}{also}; p is two-sided, and not corrected for the number of claims. Held and "
+        "contradicted: p < 0.05. No worse: held where the interval excludes a loss of more than one point."
+    )
+    if result.speed is not None:
+        told += " Ratios of speeds: from the slowest run against the other's fastest to the reverse."
+    return told
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,0 +1,111 @@
+"""What predictions are measured by: counts of each sentence, and the figures that are made of their sums.
+
+Figures are made of counts that add up over sentences, documents and draws of a bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascade_srn.evaluation.alignment import Pair, align_documents
+from cascade_srn.evaluation.comparison import Array
+from cascade_srn.evaluation.in_triples import group_in_triples
+from cascade_srn.evaluation.relation_errors import RELATION_KINDS, count_relation_errors
+from cascade_srn.evaluation.scores import Counts, task_items
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document
+
+# How symmetric relations are counted: as the paper does.
+POLICY = "directed"
+# Tasks of the evaluation by the columns of tables.
+TASK_OF = {"ner": "ner", "re": "re_strict", "boundaries": "re_boundaries"}
+
+Statistic = Callable[[Array], Array]
+
+
+def _ratio(numerator: Array, denominator: Array) -> Array:
+    return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator > 0)
+
+
+def precision(counts: Array) -> Array:
+    """Of gold, predicted and correct ones. Shapes: (…, 3) to (…)."""
+    return _ratio(counts[..., 2], counts[..., 1])
+
+
+def recall(counts: Array) -> Array:
+    """Of gold, predicted and correct ones. Shapes: (…, 3) to (…)."""
+    return _ratio(counts[..., 2], counts[..., 0])
+
+
+def f1(counts: Array) -> Array:
+    """Of gold, predicted and correct ones. Shapes: (…, 3) to (…)."""
+    return _ratio(2 * counts[..., 2], counts[..., 0] + counts[..., 1])
+
+
+def number(counts: Array) -> Array:
+    """Of things that are counted and nothing more. Shapes: (…, 1) to (…)."""
+    return counts[..., 0]
+
+
+# Each column by the counts it is made of, and how.
+MEASURES: Mapping[str, tuple[str, Statistic]] = {
+    **{column: (column, f1) for column in TASK_OF},
+    **{
+        f"{group}_{name}": (group, statistic)
+        for group in ("in", "out")
+        for name, statistic in (("precision", precision), ("recall", recall), ("f1", f1))
+    },
+    **{kind.kind: (kind.kind, number) for kind in RELATION_KINDS},
+}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The counts of one model's predictions by what is counted, a row for each sentence, and where sentences are."""
+
+    parts: Mapping[str, Array]
+    documents: tuple[int, ...]
+
+    def value(self, column: str) -> float:
+        """A figure over all sentences."""
+        part, statistic = MEASURES[column]
+        return float(statistic(self.parts[part].sum(axis=0)))
+
+    def by_unit(self, column: str, unit: str) -> Array:
+        """The counts that a figure is made of, by "document" or by "sentence". Shapes: returns (n_units, n_counts)."""
+        counts = self.parts[MEASURES[column][0]]
+        if unit == "sentence":
+            return counts
+        summed = np.zeros((self.documents[-1] + 1 if self.documents else 0, counts.shape[1]))
+        np.add.at(summed, list(self.documents), counts)
+        return summed
+
+
+def count(gold: Sequence[Document], predicted: Sequence[Document], schema: Schema) -> Counted:
+    """Count all that the tables are made of."""
+    owners = tuple(at for at, document in enumerate(gold) for _ in document.sentences)
+    rows = [_counts(pair, schema) for pair in align_documents(gold, predicted)]
+    return Counted({part: np.array([row[part] for row in rows], dtype=np.float64) for part in rows[0]}, owners)
+
+
+def _counts(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
+    """The counts of one sentence, by what is counted."""
+    known, found = (task_items(sentence, schema, POLICY) for sentence in (pair.gold, pair.predicted))
+    groups = group_in_triples([pair])
+    errors = count_relation_errors([pair], schema=schema, symmetric=POLICY)
+    return {
+        **{
+            column: (len(known[task]), len(found[task]), len(known[task] & found[task]))
+            for column, task in TASK_OF.items()
+        },
+        "in": _three(groups.in_triple),
+        "out": _three(groups.out_of_triple),
+        **{kind.kind: (errors.n(kind.kind),) for kind in RELATION_KINDS},
+    }
+
+
+def _three(counts: Counts) -> tuple[int, int, int]:
+    return counts.n_gold, counts.n_predicted, counts.n_correct

@@ -1,0 +1,74 @@
+"""How fast variants extract: each alone, one after the other, with the same sentences, batches and precision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from cascade_srn.benchmarks.measuring import timed
+from cascade_srn.benchmarks.results import environment
+from cascade_srn.data.examples import examples_of
+from cascade_srn.evaluation.evaluate import write_json
+from cascade_srn.model import Model
+from cascade_srn.reproduction.plan import Plan, PlannedRun
+from cascade_srn.reproduction.predictions import require_model
+from cascade_srn.training.corpus import Corpus
+
+SPEED = "speed.json"
+
+
+def speeds(
+    plan: Plan, variants: Sequence[str], corpus: Corpus, *, device: torch.device, console: Console
+) -> dict[str, Any]:
+    """Sentences a second of the variants' first seeds, by ``rows``, with the hardware and all that they depend on.
+
+    Kept in ``speed.json``. What was measured before holds as long as the models, the sentences and the settings are
+    the same; else all variants are measured anew, so that their figures are of one machine and one hour.
+    """
+    options = plan.options
+    runs = {variant: plan.runs[variant][0] for variant in variants}
+    wanted = {
+        "batch_words": options.batch_words,
+        "precision": options.precision,
+        "repeats": options.repeats,
+        "sha256": corpus.splits["test"].sha256,
+        # A run that was made anew is another model.
+        "models": {variant: run.folder.read_summary()["environment"]["started"] for variant, run in runs.items()},
+    }
+    path = Path(options.output) / SPEED
+    if path.is_file():
+        before: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if before["settings"] == wanted:
+            return before
+    for run in runs.values():
+        require_model(run)
+    console.print(f"measuring the speed of {', '.join(runs)}", highlight=False, markup=False)
+    found = {variant: _measure(run, plan, corpus, device) for variant, run in runs.items()}
+    precision = ("bf16" if device.type == "cuda" else "float32") if options.precision == "auto" else options.precision
+    record = {"settings": wanted, "environment": environment(device, precision), "rows": found}
+    write_json(record, path)
+    return record
+
+
+def _measure(run: PlannedRun, plan: Plan, corpus: Corpus, device: torch.device) -> dict[str, Any]:
+    """One model from words to triples, its loading left out; the median of some runs after one that warms up."""
+    model = Model.load(run.folder.best)
+    model.cascade.to(device)
+    examples = examples_of(corpus.test, model.settings.encoder.context_words)
+    predictor = model.predictor(batch_words=plan.options.batch_words, precision=plan.options.precision)
+    timing = timed(lambda: predictor.predict(examples), repeats=plan.options.repeats, device=device)
+    sentences = predictor.predict(examples)
+    return {
+        "seed": run.seed,
+        "sentences_per_second": len(examples) / timing.median,
+        **timing.to_dict(),
+        "n_sentences": len(examples),
+        "n_words": sum(len(example.sentence) for example in examples),
+        "n_entities": sum(len(sentence.entities) for sentence in sentences),
+        "n_triples": sum(len(sentence.triples) for sentence in sentences),
+    }

@@ -1,0 +1,172 @@
+"""``cascade-srn reproduce``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cascade_srn.cli import main
+from cascade_srn.reproduction.tables import TABLES
+from cascade_srn.reproduction.variants import VARIANTS
+from cascade_srn.training.run_folder import SUMMARY
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code or 0
+
+
+def _failure(capsys, *arguments):
+    assert run("reproduce", *arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("Error: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """All tables by one epoch of one seed of each variant: the folder, and the arguments that made it."""
+    folder = tmp_path_factory.mktemp("quick")
+    # Little is learned in one epoch: with low thresholds there is something to measure all the same.
+    low = {"entity": 0.12, "subject": 0.1, "object": 0.05}
+    changes = ["training.epochs=1", "training.calibrate=false", *(f"model.thresholds.{t}={low[t]}" for t in low)]
+    shorter = [part for change in changes for part in ("--set", change)]
+    arguments = ("all", "--quick", "--seeds", 1, *shorter, "--repeats", 1, "--device", "cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        assert run("reproduce", *arguments, "--output", folder) == 0
+    return folder, arguments
+
+
+def _record(folder, name):
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_quick_look_fills_every_table(quick, name):
+    folder, _ = quick
+    table, record = TABLES[name], _record(folder, name)
+    for row, wanted in zip(record["rows"], table.rows, strict=True):
+        measured = set(table.our_columns) - set(wanted.without) if wanted.variant else set()
+        assert set(row["ours"]) == measured
+        assert row["paper"] == dict(wanted.paper)
+    assert [claim["claim"] for claim in record["claims"]] == [claim.statement for claim in table.claims]
+    for claim in record["claims"]:
+        assert claim["outcome"] in ("held", "not shown", "contradicted")
+        assert (claim["p_value"] is None) == (claim["figure"] == "speed")
+        assert claim["interval"]["low"] <= claim["interval"]["high"]
+    text = (folder / f"{name}.md").read_text(encoding="utf-8")
+    assert text in (folder / "results.md").read_text(encoding="utf-8")
+    assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_each_variant_is_trained_once(quick):
+    folder, _ = quick
+    assert {path.parents[1].name for path in folder.rglob(SUMMARY)} == set(VARIANTS)
+    assert len(list(folder.rglob(SUMMARY))) == len(VARIANTS)
+    # One and the same figure in every table that has it.
+    figures = {
+        (row["variant"], column): found["values"]
+        for name in TABLES
+        for row in _record(folder, name)["rows"]
+        for column, found in row["ours"].items()
+    }
+    for name in TABLES:
+        for row in _record(folder, name)["rows"]:
+            for column, found in row["ours"].items():
+                assert found["values"] == figures[row["variant"], column]
+    assert sum(value > 0 for (_, column), values in figures.items() if column == "ner" for value in values) > 5
+    summary = json.loads((folder / "runs" / "late" / "seed-0" / SUMMARY).read_text(encoding="utf-8"))
+    assert figures["late", "ner"] == pytest.approx([summary["test"]["ner"]["micro"]["f1"]])
+
+
+def test_speed_is_measured_alike(quick):
+    folder, _ = quick
+    speed = _record(folder, "speed")
+    assert set(speed["rows"]) == {"early", "late", "swift", "hybrid", "pfn", "pipeline"}
+    assert speed["settings"]["batch_words"] == 4096
+    assert speed["environment"]["precision"] == "float32"
+    assert {row["n_sentences"] for row in speed["rows"].values()} == {54}
+    for row in speed["rows"].values():
+        assert row["sentences_per_second"] == pytest.approx(54 / row["median_s"])
+
+
+def test_again_is_only_reading(quick, capsys, monkeypatch):
+    folder, arguments = quick
+    monkeypatch.chdir(ROOT)
+    before = {name: _record(folder, name) for name in (*TABLES, "speed")}
+    assert run("reproduce", *arguments, "--output", folder) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("13 runs predicted and counted\n\n## Main results\n")
+    assert "## Relation errors by kind" in told
+    for name, record in before.items():
+        again = _record(folder, name)
+        assert again == record, name
+
+
+def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkeypatch):
+    folder, arguments = quick
+    monkeypatch.chdir(ROOT)
+    assert run("reproduce", "fusion", *arguments[1:], "--batch-words", 64, "--output", folder) == 0
+    assert "measuring the speed of early, late, swift, hybrid, pfn, pipeline" in capsys.readouterr().out
+    assert _record(folder, "speed")["settings"]["batch_words"] == 64
+
+
+def test_dry_run(quick, tmp_path, capsys, monkeypatch):
+    folder, arguments = quick
+    monkeypatch.chdir(ROOT)
+    assert run("reproduce", *arguments, "--seeds", 2, "--output", folder, "--dry-run") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == "13 of 26 runs are to be trained, 1 at a time"
+    assert next(line for line in told if line.startswith("bilstm")).split()[:4] == ["bilstm", "0", "–", "1"]
+    assert run("reproduce", "main", "--quick", "--output", tmp_path / "x", "--dry-run") == 0
+    assert not (tmp_path / "x").exists()
+
+
+def test_list(capsys):
+    assert run("reproduce", "list") == 0
+    told = capsys.readouterr().out
+    assert told.startswith("main: Main results (tab:main_result in the paper)\n  trains: pipeline, pfn, late, early")
+    assert "all: all of them, 13 variants" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mains"], "there is no table 'mains'. Did you mean 'main'?"),
+        (["list", "main"], "'list' was given with 'main'; give one of the two"),
+        (["main", "--quick", "--data", "x"], "--quick and --data were both given"),
+        (["main", "--recipe", "nowhere.yaml"], "there is no recipe 'nowhere.yaml'"),
+        (["main", "--data", "nowhere"], "--data is 'nowhere', which is no folder"),
+        (["main", "--quick", "--set", "training.epoch=1"], "Did you mean 'training.epochs'?"),
+        (["main", "--quick", "--set", "model.fusion=late"], "would change what tells the models of the tables apart"),
+        (["main", "--quick", "--seeds", "0"], "--seeds is 0; give a number at least 1"),
+        (["main", "--quick", "--device", "tpu9", "--output", "/nonexistent/x"], "there is no device 'tpu9'"),
+    ],
+)
+def test_failures_are_one_sentence(capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(ROOT)
+    assert message in _failure(capsys, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["reproduce", "--help"], ["reproduce", "list"]])
+def test_help_and_list_import_no_torch(arguments):
+    code = f"""
+import sys
+from cascade_srn.cli import main
+try:
+    main({arguments!r})
+except SystemExit as stopped:
+    assert not stopped.code
+print([n for n in ("torch", "transformers", "numpy", "accelerate", "matplotlib") if n in sys.modules])
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "ablation" in shown.stdout
+    assert shown.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,124 @@
+"""Filled tables, as text and as JSON."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cascade_srn.reproduction.claims import Claim
+from cascade_srn.reproduction.judging import HELD, NOT_SHOWN, Verdict
+from cascade_srn.reproduction.markdown import QUICK_LOOK, table_markdown
+from cascade_srn.reproduction.plot import draw_table
+from cascade_srn.reproduction.results import Measured, TableResult
+from cascade_srn.reproduction.tables import COUNT, SPEED, TABLES
+
+ABOUT = {
+    "encoder": "some/encoder",
+    "data": "data/scierc",
+    "n_documents": 100,
+    "n_sentences": 551,
+    "symmetric": "directed",
+    "quick": False,
+    "n_seeds": 2,
+    "resample": "documents",
+    "n_resamples": 1000,
+    "command": "cascade-srn reproduce all",
+}
+TIMES = {"median_s": 1.0, "times_s": [1.0], "n_sentences": 551, "n_words": 13000, "n_entities": 1665, "n_triples": 714}
+RATES = {
+    "environment": {"gpu": "NVIDIA H200", "cpu": "x", "threads": 1, "precision": "bf16"},
+    "settings": {"batch_words": 4096, "repeats": 5},
+    "rows": {"early": {**TIMES, "sentences_per_second": 551.0}},
+}
+
+
+def _result(name, values=(0.66, 0.68), **changes):
+    table = TABLES[name]
+    kinds = {"speed": SPEED, **dict.fromkeys(TABLES["errors"].columns, COUNT)}
+    figures = {
+        variant: {column: Measured(values, kinds.get(column, "score")) for column in table.our_columns}
+        for variant in table.variants
+    }
+    verdicts = (
+        Verdict(Claim("early beats late", "re", "early", "late"), 0.35, 0.3, -0.0001, NOT_SHOWN, -0.02, 0.03, 0.4, 2.0),
+        Verdict(Claim("it is faster", "speed", "late", "early", paper=False), 9.0, 3.0, 3.0, HELD, 2.51, 3.5),
+        Verdict(Claim("fewer", "RNF", "early", "pfn", "fewer"), 70.5, 90, -19.5, HELD, -30.2, -9.7, 0.002),
+    )
+    return replace(TableResult(table, figures, verdicts, ABOUT), **changes)
+
+
+def _cells(text, opening):
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {opening} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_figures_stand_beside_the_papers():
+    text = table_markdown(_result("ablation"))
+    assert text.startswith("## Ablation study, early fusion\n\n`tab:ablation` of the paper (SciBERT on SciERC). Ours: ")
+    assert (
+        "some/encoder on data/scierc (test: 100 documents, 551 sentences), 2 seeds, mean ± standard deviation" in text
+    )
+    assert "`cascade-srn reproduce all`" in text
+    assert "| NER, paper | ours | RE strict, paper | ours | RE boundaries, ours |" in text
+    assert _cells(text, "encoder: BiSRN") == ["69.1", "67.0 ± 1.4", "36.8", "67.0 ± 1.4", "67.0 ± 1.4"]
+    # Without relations there is nothing to say of them.
+    assert _cells(text, "independent") == ["67.5", "67.0 ± 1.4", "–", "–", "–"]
+    assert _cells(text, "text marker: none (ours)")[:2] == ["–", "67.0 ± 1.4"]
+    assert QUICK_LOOK not in text
+    assert QUICK_LOOK in table_markdown(_result("ablation", about={**ABOUT, "quick": True}))
+
+
+def test_what_only_the_paper_has_stands_below():
+    text = table_markdown(_result("main"))
+    assert "| the paper alone | ACE05 NER | ACE05 RE |" in text
+    assert _cells(text, "Structured Perceptron") == ["80.8", "49.5"]
+    shared, alone = (line for line in text.splitlines() if line.startswith("| PFN |"))
+    assert shared == "| PFN | 66.8 | 67.0 ± 1.4 | 38.4 | 67.0 ± 1.4 | 67.0 ± 1.4 |"
+    assert alone == "| PFN | 89.0 | 66.8 |"
+
+
+def test_claims():
+    text = table_markdown(_result("encoder"))
+    # No minus before zero, and the paper's differences in its own unit.
+    assert _cells(text, "early beats late") == ["RE strict", "+2.0", "+0.0", "-2.0 to +3.0", "0.4", "not shown"]
+    assert _cells(text, "it is faster (ours)") == ["sentences/s", "–", "3.0×", "2.5× to 3.5×", "–", "held"]
+    assert _cells(text, "fewer") == ["RNF", "–", "-20", "-30 to -10", "0.002", "held"]
+    assert "1,000 resamples of the test documents and of a side's seeds; p is two-sided" in text
+
+
+def test_one_seed_has_no_deviation():
+    text = table_markdown(_result("errors", values=(70.0,), about={**ABOUT, "n_seeds": 1}))
+    assert "one seed. Numbers of errors, directed." in text
+    assert _cells(text, "PFN") == ["70"] * 6
+    assert "of a side's seeds" not in text
+    assert _cells(table_markdown(_result("errors", values=(70.0, 72.0))), "PFN") == ["71 ± 1"] * 6
+
+
+def test_speed_names_its_circumstances():
+    text = table_markdown(_result("fusion", values=(0.5,), speed=RATES))
+    assert "over 551 sentences (13,000 words) in batches of 4,096 words, encoder in bf16, median of 5 runs" in text
+    assert "on NVIDIA H200. Entities and triples found: early 1,665 and 714." in text
+    assert _cells(text, "late")[4:] == ["295.04", "0"]
+
+
+def test_as_json():
+    record = json.loads(json.dumps(_result("ablation").to_dict()))
+    row = next(row for row in record["rows"] if row["variant"] == "independent")
+    assert row["paper"] == {"ner": 67.5}
+    assert row["ours"] == {
+        "ner": {"mean": 0.67, "sd": pytest.approx(0.014142, abs=1e-6), "n": 2, "values": [0.66, 0.68]}
+    }
+    assert record["label"] == "tab:ablation"
+    assert [claim["outcome"] for claim in record["claims"]] == ["not shown", "held", "held"]
+    assert record["about"]["encoder"] == "some/encoder"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_can_be_drawn(name, tmp_path):
+    pytest.importorskip("matplotlib")
+    for values in ((0.6,), (0.6, 0.7)):
+        draw_table(_result(name, values=values), tmp_path / f"{len(values)}.png")
+    one, two = ((tmp_path / f"{n}.png").read_bytes() for n in (1, 2))
+    assert one.startswith(b"\x89PNG")
+    assert one != two
+    assert len(list(tmp_path.iterdir())) == 2

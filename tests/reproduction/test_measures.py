@@ -1,0 +1,44 @@
+import pytest
+from tests.evaluation.saved_models import DOCUMENTS, saved_model
+from tests.small_models import SCHEMA
+
+from cascade_srn import Extractor
+from cascade_srn.evaluation import analyse
+from cascade_srn.reproduction.measures import MEASURES, count
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    return Extractor.from_pretrained(saved_model()).predict(DOCUMENTS)
+
+
+@pytest.fixture(scope="module")
+def counted(predicted):
+    return count(DOCUMENTS, predicted, SCHEMA)
+
+
+def test_figures_are_those_of_the_evaluation(predicted, counted):
+    analysis = analyse(DOCUMENTS, predicted, schema=SCHEMA)
+    groups, errors = analysis.in_triples, analysis.relation_errors
+    wanted = {
+        "ner": analysis.scores.ner.counts.f1,
+        "re": analysis.scores.re_strict.counts.f1,
+        "boundaries": analysis.scores.re_boundaries.counts.f1,
+        **{f"in_{figure}": getattr(groups.in_triple, figure) for figure in ("precision", "recall", "f1")},
+        **{f"out_{figure}": getattr(groups.out_of_triple, figure) for figure in ("precision", "recall", "f1")},
+        **{kind.kind: errors.n(kind.kind) for kind in errors.kinds},
+    }
+    assert {column: counted.value(column) for column in MEASURES} == pytest.approx(wanted)
+    # Else this would say little.
+    assert 0 < wanted["ner"] < 1
+    assert wanted["out_recall"] > 0
+    assert sum(errors.n(kind.kind) > 0 for kind in errors.kinds) > 2
+
+
+def test_counts_by_document_are_those_of_its_sentences(counted):
+    by_sentence, by_document = (counted.by_unit("ner", unit) for unit in ("sentence", "document"))
+    # The first document has two sentences, the others have one.
+    assert by_sentence.shape == (6, 3)
+    assert by_document.shape == (5, 3)
+    assert (by_document[0] == by_sentence[:2].sum(axis=0)).all()
+    assert (by_document[1:] == by_sentence[2:]).all()

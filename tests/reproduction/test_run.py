@@ -1,0 +1,184 @@
+"""Two variants of two seeds over twelve sentences, from training to the table, and what happens when asked again."""
+
+import io
+import json
+import shutil
+
+import pytest
+from rich.console import Console
+from tests.training.runs import write_recipe
+
+from cascade_srn.data import write_documents
+from cascade_srn.errors import DataError, ModelError, TrainingError
+from cascade_srn.reproduction.options import ReproduceOptions
+from cascade_srn.reproduction.plan import Plan
+from cascade_srn.reproduction.run import reproduce
+from cascade_srn.training.run_folder import SUMMARY
+
+
+def _options(folder, **given):
+    small = ("model.hidden_width=12", "training.epochs=6", "training.corruption=0")
+    chosen = {
+        "tables": ("encoder",),
+        "recipe": str(folder / "recipe.yaml"),
+        "output": str(folder / "out"),
+        "n_seeds": 2,
+        "n_resamples": 100,
+        "repeats": 1,
+        "changes": small,
+        "device": "cpu",
+    }
+    return ReproduceOptions.create(**{**chosen, **given})
+
+
+def _reproduce(folder, **given):
+    """The results, and what was told on the way."""
+    told = io.StringIO()
+    console = Console(file=told, width=200)
+    return reproduce(Plan.of(_options(folder, **given)), console=console, command="cascade-srn reproduce encoder"), (
+        told.getvalue().splitlines()
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduce")
+    write_recipe(folder, data={"test": str(folder / "test.jsonl")})
+    shutil.copy(folder / "dev.jsonl", folder / "test.jsonl")
+    return folder, *_reproduce(folder)
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A copy that a test may change; the recipes keep the paths of the data."""
+    shutil.copytree(made[0] / "out", tmp_path / "out")
+    shutil.copy(made[0] / "recipe.yaml", tmp_path)
+    return tmp_path
+
+
+def _summary(folder, variant, seed):
+    return json.loads((folder / "out" / "runs" / variant / f"seed-{seed}" / SUMMARY).read_text(encoding="utf-8"))
+
+
+def test_figures_are_those_that_training_ended_with(made):
+    folder, (result,), told = made
+    for variant in ("pfn", "table-srn"):
+        for column, task in (("ner", "ner"), ("re", "re_strict"), ("boundaries", "re_boundaries")):
+            wanted = [_summary(folder, variant, seed)["test"][task]["micro"]["f1"] for seed in (0, 1)]
+            assert result.figures[variant][column].values == pytest.approx(tuple(wanted))
+    assert any(result.figures[variant]["ner"].mean > 0 for variant in result.figures)
+    assert [line.partition(":")[0] for line in told[:4]] == [
+        f"{variant}-seed-{seed} ({number} of 4)"
+        for number, (variant, seed) in enumerate([(v, s) for v in ("pfn", "table-srn") for s in (0, 1)], start=1)
+    ]
+    assert told[4:] == ["4 runs trained", "4 runs predicted and counted"]
+
+
+def test_what_is_written(made):
+    folder, (result,), _ = made
+    out = folder / "out"
+    record = json.loads((out / "encoder.json").read_text(encoding="utf-8"))
+    assert record == json.loads(json.dumps(result.to_dict()))
+    assert set(record["about"]["recipes"]) == {"pfn", "table-srn"}
+    assert str(folder) not in json.dumps(record)
+    text = (out / "encoder.md").read_text(encoding="utf-8")
+    assert str(folder) not in text
+    assert text in (out / "results.md").read_text(encoding="utf-8")
+    seeds = json.loads((out / "runs" / "pfn" / "seeds.json").read_text(encoding="utf-8"))
+    assert (seeds["seeds"], seeds["command"]) == ([0, 1], "cascade-srn reproduce encoder")
+    assert " model.method=pfn " in _summary(folder, "pfn", 0)["command"]
+
+
+def test_what_is_finished_is_not_done_again(made, folder):
+    _, (before,), _ = made
+    # Weights are not needed any more.
+    for best in (folder / "out").rglob("best"):
+        shutil.rmtree(best)
+    (result,), told = _reproduce(folder)
+    assert told == ["4 runs predicted and counted"]
+    assert result.figures == before.figures
+    assert result.verdicts == before.verdicts
+    # Fewer seeds are the first ones.
+    (fewer,), told = _reproduce(folder, n_seeds=1)
+    assert fewer.figures["pfn"]["ner"].values == before.figures["pfn"]["ner"].values[:1]
+    assert json.loads((folder / "out" / "runs" / "pfn" / "seeds.json").read_text(encoding="utf-8"))["seeds"] == [0, 1]
+
+
+def test_what_is_missing_is_made(made, folder):
+    _, (before,), _ = made
+    shutil.rmtree(folder / "out" / "runs" / "table-srn" / "seed-1")
+    kept = folder / "out" / "runs" / "table-srn" / "seed-0" / "best" / "model.safetensors"
+    stamp = kept.stat().st_mtime_ns
+    (result,), told = _reproduce(folder)
+    assert told[0].startswith("table-srn-seed-1 (1 of 1): trained in")
+    assert told[1:] == ["1 run trained", "4 runs predicted and counted"]
+    assert result.figures == before.figures
+    assert kept.stat().st_mtime_ns == stamp
+
+
+def test_predictions_are_read_where_they_are(made, folder):
+    _, (before,), _ = made
+    (kept,) = (folder / "out" / "runs" / "pfn" / "seed-0").glob("test-*.jsonl")
+    from cascade_srn.data import read_documents
+
+    documents = [type(d)(d.text, tuple(s.annotated((), ()) for s in d.sentences), d.id) for d in read_documents(kept)]
+    write_documents(documents, kept)
+    (result,), _ = _reproduce(folder)
+    assert result.figures["pfn"]["ner"].values == (0.0, before.figures["pfn"]["ner"].values[1])
+
+
+def test_a_model_that_was_taken_away_too_early(folder):
+    run = folder / "out" / "runs" / "pfn" / "seed-1"
+    shutil.rmtree(run / "best")
+    for kept in run.glob("test-*.jsonl"):
+        kept.unlink()
+    with pytest.raises(
+        ModelError, match=r"is finished, but its model is not in it any more; put best/ back, or remove"
+    ):
+        _reproduce(folder)
+
+
+def test_other_data_is_refused(folder, made):
+    # Other sentences under the same name: as if the training data had been mended.
+    for summary in (folder / "out").rglob(SUMMARY):
+        values = json.loads(summary.read_text(encoding="utf-8"))
+        values["data"]["train"]["sha256"] = "0" * 64
+        summary.write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"data.train, .* is not what the run in .*seed-0' was made with; give the data"
+    ):
+        _reproduce(folder)
+
+
+def test_a_test_set_without_sentences(tmp_path, monkeypatch):
+    write_recipe(tmp_path, data={"test": str(tmp_path / "test.jsonl")})
+    (tmp_path / "test.jsonl").write_text('{"text": "", "words": []}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"data.test, .* holds no sentence; give annotated sentences to test on"):
+        _reproduce(tmp_path)
+
+
+def test_without_matplotlib_there_is_a_sentence(folder, monkeypatch):
+    monkeypatch.setattr("cascade_srn.reproduction.run.can_draw", lambda: False)
+    (folder / "out" / "encoder.png").unlink(missing_ok=True)
+    _, told = _reproduce(folder)
+    assert told[-1] == (
+        "The tables are not drawn, because matplotlib is not installed; install it by pip install 'cascade-srn[report]'"
+    )
+    assert not (folder / "out" / "encoder.png").exists()
+
+
+def test_runs_that_fail_side_by_side_do_not_stop_the_others(folder):
+    for seed in (0, 1):
+        shutil.rmtree(folder / "out" / "runs" / "table-srn" / f"seed-{seed}")
+    # One cannot be made: a file is where its weights belong. The other can.
+    blocked = folder / "out" / "runs" / "table-srn" / "seed-0"
+    blocked.mkdir()
+    recipe = next(run for run in Plan.of(_options(folder)) if run.name == "table-srn-seed-0").recipe
+    (blocked / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+    (blocked / "log.jsonl").mkdir()
+    with pytest.raises(
+        TrainingError, match=r"1 of 2 runs failed, table-srn-seed-0 with exit code \d+ .*the same comma"
+    ):
+        _reproduce(folder, jobs=2)
+    assert (folder / "out" / "runs" / "table-srn" / "seed-1" / SUMMARY).is_file()
+    assert (folder / "out" / "logs" / "table-srn-seed-0.log").is_file()
