@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
+from tests.twelve_sentences import DOCUMENTS, WORDS
 
-from cascade_srn import Document, Model, ModelSettings
 from cascade_srn.data import write_documents
 from cascade_srn.encoder.fresh import create_encoder
 
@@ -25,18 +24,15 @@ def _encoder(folder):
     return create_encoder(WORDS, folder, width=32, n_layers=1, n_heads=2, vocabulary=200)
 
 
-def test_two_lines_extract(workplace):
-    encoder = _encoder(workplace / "encoder")
-    settings = ModelSettings.from_dict(
-        {"encoder": {"name": encoder}, "thresholds": {"entity": 0.002, "subject": 0.0, "object": 0.0}}
-    )
-    Model.create(settings, SCHEMA).save("runs/demo")
+def test_two_lines_extract():
     first, second = BLOCKS[:2]
     assert len([line for line in first.splitlines() if line]) == 2
     names = {}
     exec(first, names)
-    assert isinstance(names["document"], Document)
-    assert names["document"].entities
+    found = {(entity.text, entity.label) for entity in names["document"].entities}
+    assert found == {("CRF", "Method"), ("named entity recognition", "Task")}
+    (relation,) = names["document"].relations
+    assert (relation.head.text, relation.label, relation.tail.text) == ("CRF", "USED-FOR", "named entity recognition")
     exec(second, names)
 
 

@@ -96,7 +96,12 @@ def test_every_command_has_a_sentence_of_help():
     assert {command.callback.__name__ for command in app.registered_commands} == {
         "adapt",
         "convert",
+        "distil",
+        "download",
         "evaluate",
+        "extract",
+        "reproduce",
+        "serve",
         "train",
     }
     for group in [app, *(added.typer_instance for added in app.registered_groups)]:

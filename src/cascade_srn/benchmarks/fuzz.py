@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from cascade_srn.benchmarks.fuzz_options import FuzzOptions
+from cascade_srn.benchmarks.fuzz_service import asked
 from cascade_srn.benchmarks.fuzz_texts import FuzzText, fuzz_texts
 from cascade_srn.benchmarks.measuring import find_device
 from cascade_srn.benchmarks.results import Column, Result, Row, environment, number, plain_settings, text
@@ -48,7 +49,7 @@ def violations(given: str, document: Document) -> Iterator[str]:
 def measure(options: FuzzOptions, extractor: Extractor | None = None) -> Result:
     """Extract from the texts and check everything that was found."""
     device = find_device(options.device)
-    if extractor is None:
+    if extractor is None and options.service is None:
         extractor = Extractor.from_pretrained(options.model, device=device, precision=options.precision)
     given = list(islice(fuzz_texts(options.skip + options.texts, seed=options.seed), options.skip, None))
     told: list[str] = []
@@ -82,9 +83,14 @@ def measure(options: FuzzOptions, extractor: Extractor | None = None) -> Result:
 
 
 def _outcomes(
-    extractor: Extractor, given: list[FuzzText], options: FuzzOptions
+    extractor: Extractor | None, given: list[FuzzText], options: FuzzOptions
 ) -> Iterator[tuple[int, FuzzText, Document | str]]:
     """What was found in each text, or the error that it gave."""
+    if extractor is None:
+        answers = asked(options.service or "", [fuzz.text for fuzz in given], threshold=options.threshold)
+        for position, (fuzz, answer) in enumerate(zip(given, answers, strict=True)):
+            yield position, fuzz, answer
+        return
     bad: dict[int, str] = {}
 
     def note(failed: BadText) -> Document:

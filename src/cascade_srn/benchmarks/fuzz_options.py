@@ -10,7 +10,10 @@ from cascade_srn.config import Settings, require_choice, require_range
 
 @dataclass(frozen=True)
 class FuzzOptions(Settings):
-    """How many texts by which seed, and ``skip`` of them not, to go on where another run ended."""
+    """How many texts by which seed, and ``skip`` of them not, to go on where another run ended.
+
+    With the address of a ``service`` they are sent there, and no model is loaded here.
+    """
 
     model: str | None = None
     texts: int = 10_000
@@ -20,6 +23,7 @@ class FuzzOptions(Settings):
     batch_words: int = 4096
     precision: str = "auto"
     device: str = "auto"
+    service: str | None = None
 
     def __post_init__(self) -> None:
         require_range("texts", self.texts, 1)

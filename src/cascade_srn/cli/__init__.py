@@ -13,8 +13,13 @@ import typer
 from cascade_srn.cli.adapt import adapt
 from cascade_srn.cli.benchmark import app as benchmark
 from cascade_srn.cli.convert import convert
+from cascade_srn.cli.distil import distil
+from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
+from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import OneSentence
+from cascade_srn.cli.reproduce import reproduce
+from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
 from cascade_srn.version import __version__
 
@@ -45,7 +50,12 @@ def _options(
 
 app.command()(adapt)
 app.command()(convert)
+app.command()(distil)
+app.command()(download)
 app.command()(evaluate)
+app.command()(extract)
+app.command()(reproduce)
+app.command()(serve)
 app.command()(train)
 app.add_typer(benchmark, name="benchmark")
 

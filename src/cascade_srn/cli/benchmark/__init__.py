@@ -5,10 +5,12 @@ from __future__ import annotations
 import typer
 
 from cascade_srn.cli.benchmark.extract import extract
+from cascade_srn.cli.benchmark.fuzz import fuzz
 from cascade_srn.cli.benchmark.growth import growth
+from cascade_srn.cli.benchmark.serve import serve
 from cascade_srn.cli.benchmark.srn import srn
 from cascade_srn.cli.benchmark.train import train
 
 app = typer.Typer(help="Measure what things cost, side by side.", no_args_is_help=True)
-for command in (srn, extract, train, growth):
+for command in (srn, extract, train, growth, serve, fuzz):
     app.command()(command)

@@ -23,6 +23,9 @@ def fuzz(
     batch_words: BatchWords = FuzzOptions.batch_words,
     precision: Precision = FuzzOptions.precision,
     device: Device = FuzzOptions.device,
+    service: Annotated[
+        str | None, typer.Option(help="Send the texts to a running service, as http://127.0.0.1:8000, instead.")
+    ] = FuzzOptions.service,
     output: Output = None,
 ) -> None:
     """Strange texts through a model, every offset checked.
@@ -38,6 +41,7 @@ def fuzz(
         batch_words=batch_words,
         precision=precision,
         device=device,
+        service=service,
     )
     from cascade_srn.benchmarks.fuzz import is_faultless, measure
 

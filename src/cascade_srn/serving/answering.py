@@ -1,0 +1,129 @@
+"""From a request to its answer: prepared, queued, waited for, given up where nobody waits any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from cascade_srn.errors import CascadeError
+from cascade_srn.extractor import Extractor
+from cascade_srn.serving.engine import Engine, NotReady
+from cascade_srn.serving.messages import DrawRequest, ExtractRequest
+from cascade_srn.serving.orders import failed_text, orders_of, require_lengths, texts_of
+from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unavailable
+from cascade_srn.serving.waiting import QueueClosed, QueueFull
+from cascade_srn.types import Document
+
+T = TypeVar("T")
+
+# Work on texts longer than this is done beside the event loop, which everyone shares.
+INLINE_CHARACTERS = 4_000
+
+
+class Answerer:
+    """Does what requests ask for, within their time; ``aside`` are the threads for work that is not the model's."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.settings = engine.settings
+        self._aside = ThreadPoolExecutor(2, thread_name_prefix="cascade-srn-aside")
+
+    def extractor(self) -> Extractor:
+        """The model, or a refusal while there is none."""
+        try:
+            return self.engine.extractor
+        except NotReady:
+            if self.engine.failure is not None:
+                raise unavailable(
+                    "not_loaded", "the model could not be loaded; the log of the service says why", retry_after=60
+                ) from None
+            raise unavailable("not_ready", "the model is still being loaded; try again soon", retry_after=2) from None
+
+    async def documents(self, request: Request, asked: ExtractRequest | DrawRequest) -> list[Document]:
+        """What the model finds in the texts of a request."""
+        extractor, limits = self.extractor(), self.settings.limits
+        texts = texts_of(asked)
+        require_lengths(texts, limits)
+        if self.engine.waiting.is_full:
+            raise self._full()
+        size = sum(map(len, texts))
+        orders = await self.aside(request, size, lambda: orders_of(asked, extractor, limits))
+        try:
+            ticket = self.engine.submit(orders)
+        except QueueFull:
+            raise self._full() from None
+        except QueueClosed:
+            raise unavailable("shutting_down", "the service is being stopped; ask another one", retry_after=5) from None
+        try:
+            outcomes = await self._within_time(request, ticket.future)
+        except BaseException:
+            self.engine.drop(ticket)
+            raise
+        return [_document(position, outcome) for position, outcome in enumerate(outcomes)]
+
+    async def aside(self, request: Request, size: int, work: Callable[[], T]) -> T:
+        """Do work that goes with the characters of a text: here where it is short, else beside the event loop."""
+        if size <= INLINE_CHARACTERS:
+            return work()
+        future = self._aside.submit(work)
+        try:
+            return await self._within_time(request, future)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the threads, once they have nothing left to do."""
+        self._aside.shutdown()
+
+    async def _within_time(self, request: Request, future: Future[T]) -> T:
+        """The result of a future, unless time runs out or the client goes away first."""
+        result = asyncio.wrap_future(future)
+        gone = asyncio.ensure_future(_gone(request))
+        try:
+            left = request.state.deadline - asyncio.get_running_loop().time()
+            waited: set[asyncio.Future[Any]] = {result, gone}
+            await asyncio.wait(waited, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
+            if result.done():
+                return result.result()
+            if gone.done():
+                raise Refusal(CLIENT_GONE, "client_gone", "the client went away")
+            raise Refusal(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                "timeout",
+                f"the answer was not there within {self.settings.request_seconds:g} s; send less text, or try later",
+            )
+        finally:
+            gone.cancel()
+            result.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
+
+    def _full(self) -> Refusal:
+        self.engine.metrics.refused.add()
+        return unavailable("queue_full", "too much is waiting for the model already; try again soon", retry_after=1)
+
+
+async def _gone(request: Request) -> None:
+    """Come back when the client has gone. The body has been read: nothing else is left to receive."""
+    message: dict[str, Any] = {}
+    while message.get("type") != "http.disconnect":
+        message = dict(await request.receive())
+
+
+def _document(position: int, outcome: Document | Exception) -> Document:
+    if isinstance(outcome, Document):
+        return outcome
+    if isinstance(outcome, CascadeError):
+        raise failed_text(position, outcome)
+    raise Refusal(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "model_failed",
+        f"text {position}: the model failed on it ({type(outcome).__name__}); the other texts can be sent without it",
+    )

@@ -1,0 +1,102 @@
+"""Reading the body of a request: within its limits, as JSON, as the form it is meant to have."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TypeVar
+
+from fastapi import Request
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from starlette.requests import ClientDisconnect
+
+from cascade_srn.serving.messages import Message
+from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unprocessable
+
+M = TypeVar("M", bound=Message)
+
+
+async def read_message(request: Request, form: type[M], *, max_bytes: int, seconds: float) -> M:
+    """The body of a request as a message of that form."""
+    _require_json(request)
+    try:
+        async with asyncio.timeout(seconds):
+            body = await _read(request, max_bytes)
+    except TimeoutError:
+        raise Refusal(
+            HTTPStatus.REQUEST_TIMEOUT, "request_timeout", f"the body did not arrive within {seconds:g} s; send it anew"
+        ) from None
+    except ClientDisconnect:
+        raise Refusal(CLIENT_GONE, "client_gone", "the client went away") from None
+    try:
+        return form.model_validate_json(body)
+    except ValidationError as error:
+        # Not chained: what pydantic says quotes the input.
+        raise _refusal(error) from None
+
+
+def _require_json(request: Request) -> None:
+    given = request.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            f"the body is said to be {kind[:100]!r}; send JSON with the header Content-Type: application/json",
+        )
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    """All of the body, or a refusal as soon as it is known to be too long: by what it says, or by what has come."""
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and int(said) > max_bytes:
+        raise _too_large(f"{int(said):,}", max_bytes)
+    chunks, n_bytes = [], 0
+    async for chunk in request.stream():
+        n_bytes += len(chunk)
+        if n_bytes > max_bytes:
+            raise _too_large(f"more than {max_bytes:,}", max_bytes)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large(received: str, max_bytes: int) -> Refusal:
+    # What is still on its way is not read: the connection ends with the answer.
+    return Refusal(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "body_too_large",
+        f"the body has {received} bytes, and {max_bytes:,} are taken at most; send fewer or shorter texts",
+        {"Connection": "close"},
+    )
+
+
+def _refusal(error: ValidationError) -> Refusal:
+    """One sentence about what lies deepest in the form, where an alternative was meant that failed for its value."""
+
+    def telling(one: ErrorDetails) -> tuple[int, bool]:
+        return len(_place(one["loc"])), not one["type"].endswith("_type")
+
+    errors = error.errors(include_url=False, include_input=False)
+    found = max(errors, key=telling)
+    if found["type"] == "json_invalid":
+        return Refusal(
+            HTTPStatus.BAD_REQUEST,
+            "invalid_json",
+            f"the body is not JSON ({found['msg'].removeprefix('Invalid JSON: ')}); send one JSON object in UTF-8",
+        )
+    place = _place(found["loc"])
+    alike = [one for one in errors if _place(one["loc"]) == place and telling(one) == telling(found)]
+    said = " or ".join(dict.fromkeys(_said(one["msg"]) for one in alike))
+    where = f"{'.'.join(map(str, place))}: " if place else ""
+    return unprocessable(f"{where}{said}; /docs shows the form of a request")
+
+
+def _said(message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    return f"{message[:1].lower()}{message[1:]}"
+
+
+def _place(loc: tuple[int | str, ...]) -> list[int | str]:
+    """Where in the body, without the names of the alternatives that were tried there."""
+    return [part for part in loc if isinstance(part, int) or (part.isidentifier() and part == part.lower())]

@@ -1,0 +1,72 @@
+"""What is seen of requests from outside: counted, timed, one line in the log each, and never a word of a text."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cascade_srn.serving.engine import report
+from cascade_srn.serving.metrics import Metrics
+from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, refused
+
+access = logging.getLogger("cascade_srn.serving.access")
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+
+
+class Observer:
+    """Stands around everything else. An exception that nobody caught becomes an answer here, and ends here.
+
+    A path that is none of ours is not logged as it stands: whoever puts a text into an address by mistake would
+    find it in the log.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.in_flight = 0
+        metrics.gauge("cascade_srn_requests_in_flight", "Requests being answered.", lambda: self.in_flight)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status, n_in, n_out = 0, 0, 0
+
+        async def counting_receive() -> Message:
+            nonlocal n_in
+            message = await receive()
+            n_in += len(message.get("body", b""))
+            return message
+
+        async def counting_send(message: Message) -> None:
+            nonlocal status, n_out
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif scope["method"] != "HEAD":
+                n_out += len(message.get("body", b""))
+            await send(message)
+
+        self.in_flight += 1
+        try:
+            await self.app(scope, counting_receive, counting_send)
+        except Exception as error:
+            report(error)
+            if not status:
+                failure = Refusal(500, "internal_error", "the service failed; its log says where")
+                await refused(failure)(scope, receive, counting_send)
+        finally:
+            self.in_flight -= 1
+            # Nothing was sent where the request was cancelled.
+            self._note(scope, status or CLIENT_GONE, time.perf_counter() - started, n_in, n_out)
+
+    def _note(self, scope: Scope, status: int, seconds: float, n_in: int, n_out: int) -> None:
+        route = getattr(scope.get("route"), "path", None) or "unknown"
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
+        self.metrics.requests.add(route=route, status=str(status))
+        self.metrics.latency.observe(seconds, route=route)
+        access.info("%s %s %d %.1f ms, %d bytes in, %d out", method, route, status, 1000 * seconds, n_in, n_out)

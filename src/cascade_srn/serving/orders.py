@@ -1,0 +1,137 @@
+"""From what a request says to what the model is asked, within the limits of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cascade_srn.config import Thresholds
+from cascade_srn.errors import CascadeError, did_you_mean
+from cascade_srn.extractor import Extractor
+from cascade_srn.serving.messages import DocumentForm, DrawRequest, ExtractRequest, GivenEntity, ThresholdsForm, plain
+from cascade_srn.serving.refusals import Refusal, unprocessable
+from cascade_srn.serving.settings import Limits
+from cascade_srn.serving.work import Order, prepare
+from cascade_srn.thresholds import chosen_thresholds
+from cascade_srn.types import Document, Entity
+
+Given = Sequence[GivenEntity] | None
+
+
+def orders_of(asked: ExtractRequest | DrawRequest, extractor: Extractor, limits: Limits) -> list[Order]:
+    """The texts of a request in words; what cannot be done is refused with its position."""
+    texts = texts_of(asked)
+    given = _given(asked, len(texts))
+    thresholds = thresholds_of(asked.thresholds, extractor, limits)
+    orders = []
+    for position, (text, entities) in enumerate(zip(texts, given, strict=True)):
+        _require_annotations(f"text {position}: the entities given", len(entities or ()), limits)
+        known = None if entities is None else [Entity(e.start, e.end, e.label) for e in entities]
+        try:
+            order = prepare(extractor, text, entities=known, thresholds=thresholds, align=asked.align)
+        except CascadeError as error:
+            raise failed_text(position, error) from error
+        _require_sentences(position, order.document, limits)
+        orders.append(order)
+    return orders
+
+
+def texts_of(asked: ExtractRequest | DrawRequest) -> list[str]:
+    """The texts of a request."""
+    several = asked.texts if isinstance(asked, ExtractRequest) else None
+    return list(several) if several is not None else [asked.text or ""]
+
+
+def require_lengths(texts: Sequence[str], limits: Limits) -> None:
+    """Refuse too many texts, and texts that are too long."""
+    if len(texts) > limits.texts:
+        raise unprocessable(
+            f"{len(texts)} texts were sent, and {limits.texts} are taken in one request at most; send several requests"
+        )
+    for position, text in enumerate(texts):
+        if len(text) > limits.characters:
+            raise unprocessable(
+                f"text {position}: it has {len(text):,} characters, and {limits.characters:,} are taken at most; "
+                "send it in parts"
+            )
+
+
+def _require_sentences(position: int, document: Document, limits: Limits) -> None:
+    longest = max(document.sentences, key=len, default=())
+    if len(longest) > limits.sentence_words:
+        raise unprocessable(
+            f"text {position}: it has a sentence of {len(longest):,} words, and {limits.sentence_words:,} are taken at "
+            "most; end sentences by full stops or blank lines"
+        )
+
+
+def failed_text(position: int, error: CascadeError) -> Refusal:
+    """The refusal of a request for one of its texts."""
+    return unprocessable(f"text {position}: {error}")
+
+
+def document_of(form: DocumentForm, limits: Limits) -> Document:
+    """A document that was sent along, checked against its own text."""
+    require_lengths([form.text], limits)
+    _require_annotations("the entities and relations of the document", len(form.entities + form.relations), limits)
+    try:
+        return Document.from_dict(plain(form))
+    except CascadeError as error:
+        raise unprocessable(str(error)) from error
+
+
+def require_drawable(document: Document, limits: Limits) -> None:
+    """Refuse what would be a drawing of many megabytes."""
+    n_words = 0
+    for sentence in document.sentences:
+        n_words += sum(entity.end - entity.start for entity in sentence.entities)
+        for triple in sentence.triples:
+            n_words += max(triple.head.end, triple.tail.end) - min(triple.head.start, triple.tail.start)
+    if n_words > limits.drawn:
+        raise unprocessable(
+            f"the drawing would have {n_words:,} words under its bars and arcs, and {limits.drawn:,} are drawn at "
+            "most; draw the text in parts, or less of what was found"
+        )
+
+
+def thresholds_of(asked: ThresholdsForm | float | None, extractor: Extractor, limits: Limits) -> Thresholds:
+    """The model's thresholds with what was asked for in their place, as an extractor takes them."""
+    own = extractor.model.settings.thresholds
+    if asked is None:
+        return own
+    if not isinstance(asked, ThresholdsForm):
+        asked = ThresholdsForm(entity=asked, subject=asked, object=asked)
+    changed: dict[str, Any] = {key: value for key, value in plain(asked).items() if value is not None}
+    for kind, known in (("entity", extractor.schema.entity_types), ("relation", extractor.schema.relation_types)):
+        for label in changed.get(f"{kind}_types", {}):
+            if label not in known:
+                raise unprocessable(f"thresholds.{kind}_types: there is no {label!r}. {did_you_mean(label, known)}")
+    for name, value in changed.items():
+        for level in value.values() if isinstance(value, dict) else [value]:
+            if level < limits.threshold:
+                raise unprocessable(
+                    f"thresholds.{name}: {level:g} is below {limits.threshold:g}, the lowest threshold that this "
+                    "service takes; give a higher one"
+                )
+    return chosen_thresholds(changed, own)
+
+
+def _given(asked: ExtractRequest | DrawRequest, n_texts: int) -> list[Given]:
+    """The given entities of each text."""
+    if asked.entities is None:
+        return [None] * n_texts
+    flat = [entity for entity in asked.entities if isinstance(entity, GivenEntity)]
+    if len(flat) == len(asked.entities) and (flat or n_texts != len(asked.entities)) and asked.text is not None:
+        return [flat]
+    given: list[Given] = [entity for entity in asked.entities if not isinstance(entity, GivenEntity)]
+    if flat or len(given) != n_texts:
+        raise unprocessable(
+            f"entities: {len(asked.entities)} lists were sent for {n_texts} texts; send one for each text, or null for "
+            "a text whose entities are to be found"
+        )
+    return given
+
+
+def _require_annotations(what: str, number: int, limits: Limits) -> None:
+    if number > limits.annotations:
+        raise unprocessable(f"{what} are {number:,}, and {limits.annotations:,} are taken at most; send fewer")

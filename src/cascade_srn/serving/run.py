@@ -1,0 +1,131 @@
+"""Running the service: the socket, the signals, the end."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from cascade_srn.errors import ConfigError
+from cascade_srn.extractor import Extractor
+from cascade_srn.serving.app import create_app
+from cascade_srn.serving.engine import Engine
+from cascade_srn.serving.settings import ServeSettings
+
+# Connections that wait to be taken; the system may allow fewer.
+BACKLOG = 4096
+KEEP_ALIVE_SECONDS = 30
+
+
+def serve(
+    extractor: Extractor | Callable[[], Extractor],
+    settings: ServeSettings | None = None,
+    *,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until the process is told to stop by SIGINT or SIGTERM; then finish what was taken.
+
+    ``on_ready`` is called with the address once texts can be sent. A model that cannot be loaded ends the service,
+    and its error is raised.
+    """
+    settings = ServeSettings() if settings is None else settings
+    with listening_socket(settings.host, settings.port) as listening:
+        allow_many_connections()
+        server = make_server(extractor, settings)
+        engine = server.engine
+        engine.on_loaded = lambda: server.loaded(on_ready, address(settings.host, listening))
+        server.run(sockets=[listening])
+    if engine.failure is not None:
+        raise engine.failure
+
+
+class Server(uvicorn.Server):
+    """A server that refuses new texts from the moment it is told to stop, and whose process then ends well."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine) -> None:
+        super().__init__(config)
+        self.engine = engine
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop: gently at first, at once when Ctrl-C is pressed again."""
+        self.engine.refuse_new()
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+    def loaded(self, on_ready: Callable[[str], None] | None, address: str) -> None:
+        """The model is there, or will never be."""
+        if self.engine.failure is not None:
+            self.should_exit = True
+        elif on_ready is not None:
+            on_ready(address)
+
+
+def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings) -> Server:
+    """A server of the service, to be run on a socket: ``server.run(sockets=[…])``."""
+    app = create_app(extractor, settings)
+    config = uvicorn.Config(
+        app,
+        access_log=False,  # ours has no addresses and no texts
+        log_config=None,
+        log_level=logging.WARNING,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
+        server_header=False,
+        ws="none",
+    )
+    return Server(config, app.state.engine)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket bound to an address, or a sentence about why not."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except socket.gaierror as error:
+        raise ConfigError(f"there is no host {host!r} ({error.strerror}); give an address of this machine") from error
+    listening = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            # So that a service can be started anew at once.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ConfigError(_refused_bind(host, port, error)) from error
+    return listening
+
+
+def _refused_bind(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is in use; stop what uses it, or give another --port (0 is any free one)"
+    if error.errno == errno.EACCES:
+        return f"port {port} of {host} needs rights that this process does not have; give a --port above 1023"
+    return f"port {port} of {host} cannot be listened at ({error.strerror}); give an address of this machine"
+
+
+def address(host: str, listening: socket.socket) -> str:
+    """What to type into a browser."""
+    port = listening.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{port}"
+
+
+def allow_many_connections() -> None:
+    """Raise the number of files this process may have open to the most it is allowed: a connection is one."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

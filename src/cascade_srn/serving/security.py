@@ -1,0 +1,115 @@
+"""What stands before every request and on every answer: hosts, the key, headers for browsers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cascade_srn.serving.refusals import Refusal, refused
+
+# What reads texts or tells about the model and its use. All else is the same for everyone: the page, its style, the
+# description, and whether the service lives.
+PROTECTED = frozenset({"/extract", "/draw", "/convert", "/schema", "/metrics"})
+
+# Drawings have inline styles; scripts come from files of ours alone.
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class SecurityHeaders:
+    """Puts the headers for browsers on every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class HostCheck:
+    """Refuses requests for hosts that are not ours, as a page elsewhere makes them by a name of its own."""
+
+    def __init__(self, app: ASGIApp, *, allowed: tuple[str, ...]) -> None:
+        self.app = app
+        self.allowed = frozenset(name.lower() for name in allowed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and self.allowed:
+            host = Headers(scope=scope).get("host", "").lower()
+            name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+            if name not in self.allowed:
+                refusal = Refusal(
+                    421,
+                    "unknown_host",
+                    "the Host header names no host of this service; ask by a name it was started with",
+                )
+                await refused(refusal)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+class KeyCheck:
+    """Refuses requests without the API key, where there is one, for all that is protected."""
+
+    def __init__(self, app: ASGIApp, *, api_key: str | None) -> None:
+        self.app = app
+        self._digest = None if api_key is None else _digest(api_key.encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and self._digest is not None and _path(scope) in PROTECTED:
+            given = _given_key(Headers(scope=scope))
+            # Digests are of one length, so that not even the length of the key can be told from the time.
+            if given is None or not hmac.compare_digest(_digest(given), self._digest):
+                told = "no API key was sent" if given is None else "the API key is wrong"
+                refusal = Refusal(
+                    401,
+                    "unauthorized",
+                    f"{told}; send it as Authorization: Bearer KEY or X-API-Key: KEY",
+                    {"WWW-Authenticate": "Bearer"},
+                )
+                await refused(refusal)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def _path(scope: Scope) -> str:
+    """The path as routes have it, without the prefix that a proxy or a mount puts before it."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def _given_key(headers: Headers) -> bytes | None:
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and bearer.strip():
+        return bearer.strip().encode("latin-1")
+    key = headers.get("x-api-key", "").strip()
+    return key.encode("latin-1") if key else None
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()

@@ -1,0 +1,85 @@
+"""What a service can be told; free of its libraries, so that a command line can show it at once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cascade_srn.config import Settings, require_range
+from cascade_srn.errors import ConfigError
+
+KEY_VARIABLE = "CASCADE_SRN_API_KEY"
+
+
+@dataclass(frozen=True)
+class Limits(Settings):
+    """The most that one request may ask for. ``/schema`` tells them.
+
+    ``sentence_words`` bounds a sentence, which goes through the model in one piece while everyone waits.
+    ``annotations`` bounds the entities and relations of a document that is sent to be drawn or converted, and the
+    entities that are given with a text. ``drawn`` bounds the words that lie under the bars and arcs of a drawing, each
+    counted as often as it does: by that a drawing grows. ``threshold`` is the lowest threshold: near zero nearly
+    every pair of words would pass, and a short text would take very long.
+    """
+
+    body_bytes: int = 2 << 20
+    texts: int = 128
+    characters: int = 100_000
+    sentence_words: int = 2_000
+    annotations: int = 5_000
+    drawn: int = 30_000
+    threshold: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name in ("body_bytes", "texts", "characters", "sentence_words", "annotations", "drawn"):
+            require_range(f"limits.{name}", getattr(self, name), 1)
+        require_range("limits.threshold", self.threshold, 0, 1)
+
+
+@dataclass(frozen=True)
+class ServeSettings(Settings):
+    """How a service answers.
+
+    A batch holds about ``batch_words`` words; where several clients ask at once it waits up to ``batch_wait``
+    seconds to fill. ``queue_texts`` and ``queue_words`` bound what waits for the model: beyond them a request is
+    refused, unless nothing else waits. A request is given up after ``request_seconds``, and what is in work when
+    the service is stopped after ``shutdown_seconds``. With an ``api_key`` requests must carry it. ``allowed_hosts``
+    and ``cors_origins`` are names of hosts that may be asked for, and of origins whose pages may ask; no hosts are
+    any host, no origins none.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    batch_words: int = 1024
+    batch_wait: float = 0.005
+    queue_texts: int = 4096
+    queue_words: int = 1 << 17
+    request_seconds: float = 30.0
+    shutdown_seconds: float = 30.0
+    limits: Limits = field(default_factory=Limits)
+    # Not shown: settings are printed and logged.
+    api_key: str | None = field(default=None, repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
+    model_name: str = ""
+
+    def __post_init__(self) -> None:
+        require_range("port", self.port, 0, 65535)
+        for name in ("batch_words", "queue_texts", "queue_words"):
+            require_range(name, getattr(self, name), 1)
+        require_range("batch_wait", self.batch_wait, 0, 1)
+        for name in ("request_seconds", "shutdown_seconds"):
+            require_range(name, getattr(self, name), 0.01, 86_400)
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable() and self.api_key):
+            raise ConfigError("the API key is empty or holds more than printable ASCII; give letters and digits")
+
+
+def find_api_key(path: str | Path | None = None) -> str | None:
+    """The API key in a file, else that of the environment variable, else none."""
+    if path is None:
+        return os.environ.get(KEY_VARIABLE) or None
+    key = Path(path).read_text(encoding="utf-8").strip()
+    if not key:
+        raise ConfigError(f"the file of the API key, {str(path)!r}, is empty; write the key into it")
+    return key

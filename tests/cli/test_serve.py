@@ -1,0 +1,196 @@
+"""``cascade-srn serve``: started as users start it, stopped as systems stop it."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import httpx
+import pytest
+from tests.serving.live import PATIENCE, until
+from tests.small_models import small_model
+
+from cascade_srn.cli import main
+from cascade_srn.cli.serve import _is_loopback
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    small_model().save(folder)
+    return folder
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", *map(str, arguments)])
+    return stopped.value.code, capsys.readouterr().err
+
+
+@pytest.fixture
+def taken_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+class Process:
+    """The command in a process of its own, once it says where it serves."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cascade_srn", "serve", *map(str, arguments)],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "CASCADE_SRN_API_KEY": "", "OMP_NUM_THREADS": "1"},
+        )
+        self.lines = []
+        self._reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
+        self._reader.start()
+        until(lambda: self.url is not None or self.process.poll() is not None)
+        assert self.url is not None, self.lines
+
+    @property
+    def url(self):
+        found = [
+            re.search(r"Serving tiny at (http://127\.0\.0\.1:\d+) \(Ctrl-C stops it\)", line) for line in self.lines
+        ]
+        return next((match[1] for match in found if match), None)
+
+    def end(self, sent):
+        self.process.send_signal(sent)
+        code = self.process.wait(PATIENCE)
+        self._reader.join()
+        return code
+
+
+@pytest.fixture
+def started():
+    running = []
+
+    def start(*arguments):
+        running.append(Process(*arguments))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait()
+        one.process.stderr.close()
+
+
+def test_what_it_took_is_finished_on_sigterm(started, model, tmp_path):
+    (tmp_path / "key").write_text("abc\n", encoding="ascii")
+    service = started("--model", model, "--port", 0, "--batch-words", 16, "--api-key-file", tmp_path / "key")
+    assert httpx.get(f"{service.url}/schema").status_code == 401
+    texts = [f"This is text {number} about taggers . " * 60 for number in range(20)]
+    with httpx.Client(base_url=service.url, timeout=PATIENCE, headers={"X-API-Key": "abc"}) as client:
+        assert client.get("/schema").json()["model"]["name"] == "tiny"
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(client.post("/extract", json={"texts": texts})))
+        asking.start()
+        with httpx.Client(base_url=service.url, headers={"X-API-Key": "abc"}) as watcher:
+            # Begun, and not all of it.
+            until(lambda: re.search(r"cascade_srn_queue_words [1-9]", watcher.get("/metrics").text))
+        code = service.end(signal.SIGTERM)
+        asking.join()
+    assert code == 0
+    assert answers[0].status_code == 200
+    assert [document["text"] for document in answers[0].json()["documents"]] == texts
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{service.url}/health")
+    logged = [line for line in service.lines if "POST /extract 200 " in line]
+    assert len(logged) == 1
+    assert "taggers" not in "".join(service.lines)
+    assert "Traceback" not in "".join(service.lines)
+
+
+def test_a_port_in_use(capsys, model, taken_port):
+    code, told = run(capsys, "--model", model, "--port", taken_port)
+    assert code == 2
+    assert told == (
+        f"Error: port {taken_port} of 127.0.0.1 is in use; stop what uses it, or give another --port (0 is any free "
+        "one)\n"
+    )
+
+
+def test_reachable_without_a_key(capsys, model, monkeypatch):
+    monkeypatch.delenv("CASCADE_SRN_API_KEY", raising=False)
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        code, told = run(capsys, "--model", model, "--port", taken.getsockname()[1], "--host", "0.0.0.0")
+    assert code == 2
+    assert told.startswith("Warning: 0.0.0.0 can be reached from elsewhere, and there is no API key.\n")
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("a.b", False)]
+)
+def test_what_can_be_reached_from_elsewhere(host, loopback):
+    assert _is_loopback(host) == loopback
+
+
+def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text(json.dumps({"format_version": 99}), encoding="utf-8")
+    code, told = run(capsys, "--model", broken, "--port", 0)
+    assert code == 2
+    assert told.startswith("Error: the model in ")
+    assert "has format version 99" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "./nowhere"], "there is no model folder './nowhere'"),
+        (["--port", "70000"], "port is 70000; give a number from 0 to 65535"),
+        (["--batch-words", "0"], "batch_words is 0; give a number at least 1"),
+        (["--max-texts", "0"], "limits.texts is 0; give a number at least 1"),
+        (["--min-threshold", "2"], "limits.threshold is 2.0; give a number from 0 to 1"),
+        (["--timeout", "0"], "request_seconds is 0.0; give a number from 0.01"),
+        (["--api-key-file", "no-such-file"], "no-such-file: No such file or directory"),
+        (["--device", "gpu"], "there is no device 'gpu'"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys, arguments, message):
+    code, told = run(capsys, *arguments)
+    assert code == 2
+    assert message in told
+    assert told.count("\n") == 1
+
+
+def test_an_address_that_is_not_ours(capsys, model):
+    code, told = run(capsys, "--model", model, "--host", "192.0.2.1")
+    assert code == 2
+    assert "port 8000 of 192.0.2.1 cannot be listened at" in told
+
+
+def test_a_missing_extra(capsys, model, monkeypatch):
+    monkeypatch.delitem(sys.modules, "cascade_srn.serving.run", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    code, told = run(capsys, "--model", model)
+    assert code == 2
+    assert told == "Error: uvicorn is not installed; install it by pip install 'cascade-srn[serve]'\n"
+
+
+def test_help_needs_neither_torch_nor_the_extra():
+    code = """
+import sys
+from cascade_srn.cli import main
+try:
+    main(["serve", "--help"])
+except SystemExit as stopped:
+    assert not stopped.code
+print([n for n in ("torch", "fastapi", "uvicorn", "starlette") if n in sys.modules])
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == "[]"

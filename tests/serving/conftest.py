@@ -1,0 +1,23 @@
+"""One service for all tests that only ask it something."""
+
+import pytest
+from tests.serving.live import Held, live, random_extractor
+
+
+@pytest.fixture(scope="session")
+def extractor():
+    return random_extractor()
+
+
+@pytest.fixture(scope="session")
+def service(extractor):
+    with live(extractor) as running:
+        yield running
+
+
+@pytest.fixture
+def held():
+    """A model that can be held; let go at the end whatever happens."""
+    model = Held()
+    yield model
+    model.let_go()

@@ -1,0 +1,111 @@
+"""A real server on a port of its own, and a real model that can be held at any moment."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+from tests.small_models import small_model, spread_probabilities
+
+from cascade_srn import Extractor
+from cascade_srn.serving import ServeSettings
+from cascade_srn.serving.engine import Engine
+from cascade_srn.serving.run import Server, listening_socket, make_server
+
+TEXT = "A tagger helps parsing and search engines. It needs data, and accuracy measures the parser."
+PATIENCE = 60
+"""Seconds after which a test gives up on what should happen soon; nothing is asserted about the time itself."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """A running service: its address, a client for it, and the server itself."""
+
+    url: str
+    client: httpx.Client
+    server: Server
+
+    @property
+    def engine(self) -> Engine:
+        return self.server.engine
+
+    def post(self, path: str, body: object, **more: object) -> httpx.Response:
+        return self.client.post(path, json=body, **more)
+
+    def connect(self) -> socket.socket:
+        """A bare connection, for what no client library sends."""
+        return socket.create_connection((self.client.base_url.host, self.client.base_url.port), timeout=PATIENCE)
+
+
+@contextmanager
+def live(
+    source: Extractor | Callable[[], Extractor], settings: ServeSettings | None = None, *, ready: bool = True
+) -> Iterator[Live]:
+    """Serve over loopback for as long as the block lasts."""
+    settings = ServeSettings(port=0) if settings is None else settings
+    with listening_socket("127.0.0.1", 0) as listening:
+        server = make_server(source, settings)
+        thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+                if ready:
+                    until(lambda: server.engine.failure is not None or client.get("/ready").status_code == 200)
+                    if server.engine.failure is not None:
+                        raise server.engine.failure
+                yield Live(url, client, server)
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+def received(connection: socket.socket) -> bytes:
+    """An answer with a JSON object, which is complete once the object is."""
+    answer = b""
+    while not answer.endswith(b"}"):
+        more = connection.recv(65536)
+        assert more, answer
+        answer += more
+    return answer
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what should happen soon."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "what was waited for did not happen"
+        time.sleep(0.005)
+
+
+def random_extractor(**settings: object) -> Extractor:
+    """A tiny model that finds a moderate number of things, different ones for different words."""
+    return Extractor(spread_probabilities(small_model(**settings), seed=6))
+
+
+class Held:
+    """A tiny model whose every forward pass waits until it is let go; what it computes is unchanged."""
+
+    def __init__(self) -> None:
+        self.extractor = random_extractor()
+        self._open = threading.Event()
+        self._open.set()
+        self.n_waiting = 0
+        self.extractor.model.cascade.encoder.register_forward_pre_hook(self._wait)
+
+    def _wait(self, *_: object) -> None:
+        self.n_waiting += 1
+        assert self._open.wait(PATIENCE)
+        self.n_waiting -= 1
+
+    def hold(self) -> None:
+        self._open.clear()
+
+    def let_go(self) -> None:
+        self._open.set()

@@ -1,0 +1,133 @@
+"""The thread that runs the model: loading, failing, and one bad text among good ones."""
+
+import logging
+
+import pytest
+from tests.serving.live import PATIENCE, TEXT, live, random_extractor, until
+
+from cascade_srn.errors import ModelError
+from cascade_srn.serving import ServeSettings
+from cascade_srn.serving.engine import Engine, NotReady, report
+from cascade_srn.serving.work import prepare
+
+BAD = "unspeakable"
+
+
+def failing_on_a_word(error):
+    """A tiny model that fails where a word occurs, alone or in a batch."""
+    extractor = random_extractor()
+    pieces = extractor.model.collator.pieces
+    whole = pieces.row
+
+    def row(words, *arguments, **named):
+        if BAD in words:
+            raise error
+        return whole(words, *arguments, **named)
+
+    pieces.row = row
+    return extractor
+
+
+@pytest.fixture
+def started():
+    engines = []
+
+    def start(source, settings=None):
+        engine = Engine(source, ServeSettings() if settings is None else settings)
+        engines.append(engine)
+        engine.start()
+        return engine
+
+    yield start
+    for engine in engines:
+        engine.close()
+
+
+def test_ready_once_the_model_is_loaded_and_warm(held, started):
+    held.hold()
+    engine = started(lambda: held.extractor)
+    until(lambda: held.n_waiting == 1)  # loaded, and at its first text
+    assert not engine.is_ready
+    with pytest.raises(NotReady):
+        engine.submit([])
+    held.let_go()
+    until(lambda: engine.is_ready)
+
+
+def test_a_model_that_cannot_be_loaded(started):
+    told = []
+
+    def load():
+        raise ModelError("there is no model here")
+
+    engine = Engine(load, ServeSettings())
+    engine.on_loaded = lambda: told.append(engine.failure)
+    engine.start()
+    until(lambda: bool(told))
+    engine.close()
+    assert isinstance(told[0], ModelError)
+    assert not engine.is_ready
+
+
+def test_what_was_taken_is_finished_before_the_end(held):
+    engine = Engine(held.extractor, ServeSettings())
+    engine.start()
+    until(lambda: engine.is_ready)
+    held.hold()
+    tickets = [engine.submit([prepare(held.extractor, TEXT)]) for _ in range(3)]
+    until(lambda: held.n_waiting == 1)
+    engine.refuse_new()
+    held.let_go()
+    engine.close()
+    for ticket in tickets:
+        (document,) = ticket.future.result(timeout=0)
+        assert document.entities == held.extractor.extract(TEXT).entities
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (RuntimeError(f"cannot do {BAD}"), 500, "text 1: the model failed on it (RuntimeError); the other texts can"),
+        (ModelError("the word is too bad; use another one"), 422, "text 1: the word is too bad; use another one"),
+    ],
+)
+def test_one_bad_text_does_not_fail_others(held, caplog, error, status, message):
+    extractor = failing_on_a_word(error)
+    with live(extractor, ServeSettings(batch_wait=0.2)) as service, caplog.at_level(logging.INFO):
+        engine = service.engine
+        # Straight into the queue, so that all are in one batch.
+        first = engine.submit([prepare(extractor, "a tagger"), prepare(extractor, "search engines")])
+        bad = engine.submit([prepare(extractor, "a parser"), prepare(extractor, f"{BAD} data")])
+        last = engine.submit([prepare(extractor, TEXT)])
+        assert all(ticket.future.result(PATIENCE) for ticket in (first, last))
+        good, failed = bad.future.result(PATIENCE)
+        assert good.entities == extractor.extract("a parser").entities
+        assert failed is error
+        answer = service.post("/extract", {"texts": ["a parser", f"{BAD} data"]})
+        assert answer.status_code == status
+        assert answer.json()["error"]["message"].startswith(message)
+        assert service.post("/extract", {"text": TEXT}).status_code == 200
+        assert "cascade_srn_text_failures_total 2\n" in service.client.get("/metrics").text
+    assert BAD not in caplog.text
+    assert ("RuntimeError at " in caplog.text) == (status == 500)
+
+
+def test_a_long_text_that_fails_on_the_way_is_dropped_whole(started):
+    extractor = failing_on_a_word(RuntimeError("no"))
+    engine = started(extractor, ServeSettings(batch_words=8))
+    until(lambda: engine.is_ready)
+    ticket = engine.submit([prepare(extractor, f"A tagger helps. The {BAD} fails. " + "Data needs parsing. " * 50)])
+    (failed,) = ticket.future.result(PATIENCE)
+    assert isinstance(failed, RuntimeError)
+    assert (engine.waiting.n_texts, engine.waiting.n_words) == (0, 0)
+    (good,) = engine.submit([prepare(extractor, TEXT)]).future.result(PATIENCE)
+    assert good.text == TEXT
+
+
+def test_reports_name_places_and_never_messages(caplog):
+    try:
+        raise KeyError("a secret text")
+    except KeyError as error:
+        report(error)
+    assert "KeyError at test_engine.py:" in caplog.text
+    assert "secret" not in caplog.text

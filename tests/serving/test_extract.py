@@ -1,0 +1,133 @@
+"""POST /extract: what the extractor gives, for one client and for many at once."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.serving.live import TEXT, live, random_extractor
+
+from cascade_srn import Entity
+from cascade_srn.serving import ServeSettings
+
+WORDS = ["a", "tagger", "helps", "parsing", "translation", "search", "engines", "neural", "speech", "accuracy", "data"]
+
+
+def check(answered, expected):
+    """Equal but for the rounding that another batch brings."""
+    expected = expected.to_dict()
+    for kind in ("entities", "relations"):
+        assert len(answered[kind]) == len(expected[kind])
+        for ours, theirs in zip(answered[kind], expected[kind], strict=True):
+            assert ours.keys() == theirs.keys()
+            assert ours["score"] == pytest.approx(theirs["score"], abs=1e-4)
+            assert {**ours, "score": 0} == {**theirs, "score": 0}
+    assert {**answered, "entities": 0, "relations": 0} == {**expected, "entities": 0, "relations": 0}
+
+
+def test_one_text(service, extractor):
+    answer = service.post("/extract", {"text": TEXT})
+    assert answer.status_code == 200
+    (document,) = answer.json()["documents"]
+    assert document["entities"]
+    assert document["relations"]
+    check(document, extractor.extract(TEXT))
+
+
+def test_several_texts_in_order(service, extractor):
+    texts = [TEXT, "", "search engines", " \n", "data"]
+    documents = service.post("/extract", {"texts": texts}).json()["documents"]
+    assert [document["text"] for document in documents] == texts
+    for pair in zip(documents, map(extractor.extract, texts), strict=True):
+        check(*pair)
+
+
+def test_any_characters(service, extractor):
+    text = "na\u00efve \U0001f600 parsers\u200d \u0645\u0631\u062d\u0628\u0627\x00 \r\n\tdata\u00a0<b>&amp;"
+    (document,) = service.post("/extract", {"text": text}).json()["documents"]
+    check(document, extractor.extract(text))
+
+
+@pytest.mark.parametrize(
+    "thresholds", [0.7, {"entity": 0.8}, {"object": 0.3, "subject": 0.4}, {"entity_types": {"Thing": 0.9}}]
+)
+def test_thresholds(service, extractor, thresholds):
+    (document,) = service.post("/extract", {"text": TEXT, "thresholds": thresholds}).json()["documents"]
+    check(document, extractor.extract(TEXT, thresholds=thresholds))
+    usual = extractor.extract(TEXT)
+    assert (len(document["entities"]), len(document["relations"])) != (len(usual.entities), len(usual.relations))
+
+
+ENTITIES = [{"start": 2, "end": 8, "label": "Thing"}, {"start": 15, "end": 22, "label": "Task"}]
+
+
+@pytest.mark.parametrize("entities", [ENTITIES, [ENTITIES]])
+def test_given_entities(service, extractor, entities):
+    (document,) = service.post("/extract", {"text": TEXT, "entities": entities, "thresholds": 0.1}).json()["documents"]
+    given = [Entity(entity["start"], entity["end"], entity["label"]) for entity in ENTITIES]
+    check(document, extractor.relations(TEXT, given, thresholds=0.1))
+    assert [entity["label"] for entity in document["entities"]] == ["Thing", "Task"]
+    assert document["relations"]
+
+
+def test_given_entities_by_text(service, extractor):
+    body = {"texts": [TEXT, TEXT, TEXT], "entities": [None, ENTITIES, []]}
+    found, given, none = service.post("/extract", body).json()["documents"]
+    check(found, extractor.extract(TEXT))
+    assert [entity["text"] for entity in given["entities"]] == ["tagger", "parsing"]
+    assert none["entities"] == []
+
+
+def test_given_entities_can_be_widened_to_words(service):
+    inside = [{"start": 3, "end": 5, "label": "Thing"}, {"start": 2, "end": 6, "label": "Thing"}]
+    answer = service.post("/extract", {"text": TEXT, "entities": inside, "align": "expand"})
+    (document,) = answer.json()["documents"]
+    assert [entity["text"] for entity in document["entities"]] == ["tagger"]
+
+
+def test_a_model_with_context(extractor):
+    reading = random_extractor(encoder={"context_words": 5})
+    text = " ".join([TEXT] * 20)
+    with live(reading, ServeSettings(batch_words=64)) as service:
+        (document,) = service.post("/extract", {"text": text}).json()["documents"]
+    check(document, reading.extract(text))
+    # Context matters to this model: otherwise the test would not see it lost.
+    assert len(document["entities"]) != 20 * len(reading.extract(TEXT).entities)
+
+
+def _request(number):
+    """A request of its own kind, the same for the same number."""
+    draw = random.Random(number)
+    texts = [" ".join([*draw.choices(WORDS, k=draw.randint(0, 12)), f"{number}."]) for _ in range(draw.randint(1, 3))]
+    body = {"texts": texts}
+    if number % 3 == 1:
+        body["thresholds"] = draw.choice([0.6, {"entity": 0.7}, {"subject": 0.45, "object": 0.6}])
+    if number % 4 == 2:
+        body["entities"] = [[{"start": 0, "end": len(text.split()[0].rstrip(".")), "label": "Task"}] for text in texts]
+    return body
+
+
+def _expected(extractor, body):
+    given = body.get("entities", [None] * len(body["texts"]))
+    for text, entities in zip(body["texts"], given, strict=True):
+        if entities is None:
+            yield extractor.extract(text, thresholds=body.get("thresholds"))
+        else:
+            known = [Entity(e["start"], e["end"], e["label"]) for e in entities]
+            yield extractor.relations(text, known, thresholds=body.get("thresholds"))
+
+
+def test_many_at_once_get_their_own_answers(extractor):
+    requests = [_request(number) for number in range(120)]
+    with live(extractor, ServeSettings(batch_words=256)) as service:
+        with ThreadPoolExecutor(24) as threads:
+            answers = list(threads.map(lambda body: service.post("/extract", body), requests))
+        figures = service.client.get("/metrics").text
+    for body, answer in zip(requests, answers, strict=True):
+        assert answer.status_code == 200, answer.text
+        documents = answer.json()["documents"]
+        for pair in zip(documents, _expected(extractor, body), strict=True):
+            check(*pair)
+    value = {line.split(" ")[0]: float(line.split(" ")[1]) for line in figures.splitlines() if line[0] != "#"}
+    assert value["cascade_srn_texts_total"] == sum(len(body["texts"]) for body in requests)
+    # Otherwise nothing was batched, and this test has shown nothing.
+    assert value["cascade_srn_batch_texts_sum"] > value["cascade_srn_batch_texts_count"]

@@ -1,0 +1,144 @@
+"""Who may ask, by which name, and what browsers are told."""
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.serving.live import TEXT, live
+from tests.serving.test_refusals import refusal
+
+from cascade_srn.errors import ConfigError
+from cascade_srn.serving import ServeSettings, create_app
+from cascade_srn.serving.security import PROTECTED
+from cascade_srn.serving.settings import find_api_key
+
+KEY = "letters-and-digits-123"
+
+
+@pytest.fixture(scope="module")
+def locked(extractor):
+    settings = ServeSettings(
+        api_key=KEY, allowed_hosts=("127.0.0.1", "Model.Example"), cors_origins=("https://a.example",)
+    )
+    with live(extractor, settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Authorization": f"Bearer {KEY}"}, {"authorization": f"bearer  {KEY}"}, {"X-API-Key": KEY}]
+)
+def test_the_key_opens(locked, headers):
+    assert locked.post("/extract", {"text": TEXT}, headers=headers).status_code == 200
+    assert locked.client.get("/schema", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({}, "no API key was sent"),
+        ({"Authorization": f"Basic {KEY}"}, "no API key was sent"),
+        ({"Authorization": "Bearer"}, "no API key was sent"),
+        ({"X-API-Key": KEY[:-1]}, "the API key is wrong"),
+        ({"X-API-Key": KEY + "4"}, "the API key is wrong"),
+        ({"X-API-Key": b"\xff\xfe"}, "the API key is wrong"),
+        ({"Authorization": "Bearer wrong", "X-API-Key": KEY}, "the API key is wrong"),
+    ],
+)
+def test_without_the_key(locked, headers, message):
+    answer = locked.post("/extract", {"text": TEXT}, headers=headers)
+    told = refusal(answer, 401, "unauthorized")
+    assert told == f"{message}; send it as Authorization: Bearer KEY or X-API-Key: KEY"
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_what_is_behind_the_key(locked):
+    described = locked.client.get("/openapi.json").json()["paths"]
+    for path, operations in described.items():
+        for method in operations:
+            answer = locked.client.request(method.upper(), path)
+            assert (answer.status_code == 401) == (path not in ("/health", "/ready")), path
+    for path in ("/stylesheet.css", "/docs"):
+        assert locked.client.get(path).status_code == 200
+
+
+def test_no_prefix_goes_past_the_key(extractor):
+    """As a proxy's prefix is told to the application."""
+    app = create_app(extractor, ServeSettings(api_key=KEY))
+    with TestClient(app, root_path="/model") as client:
+        assert client.get("/model/schema").status_code == 401
+        assert client.get("/schema").status_code == 401
+        assert client.get("/model/health").status_code == 200
+
+
+def test_every_protected_path_exists(service):
+    paths = service.client.get("/openapi.json").json()["paths"]
+    assert set(paths) >= PROTECTED
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:80", "model.example", "MODEL.EXAMPLE:8000"])
+def test_hosts_of_ours(locked, host):
+    assert locked.client.get("/health", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])
+def test_other_hosts(locked, host):
+    answer = locked.client.get("/health", headers={"Host": host})
+    assert "the Host header names no host of this service" in refusal(answer, 421, "unknown_host")
+
+
+def test_any_host_unless_told(service):
+    assert service.client.get("/health", headers={"Host": "any.example"}).status_code == 200
+
+
+def test_pages_of_a_known_origin_may_ask(locked):
+    asking = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    asking["Access-Control-Request-Headers"] = "authorization,content-type"
+    answer = locked.client.options("/extract", headers=asking)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://a.example"
+    answer = locked.post("/extract", {"text": TEXT}, headers={"Origin": "https://a.example", "X-API-Key": KEY})
+    assert answer.headers["access-control-allow-origin"] == "https://a.example"
+    other = locked.client.get("/health", headers={"Origin": "https://b.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_pages_of_no_other_origin_may_ask_unless_told(service):
+    asking = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    answer = service.client.options("/extract", headers=asking)
+    assert answer.status_code == 405
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/health", "/docs", "/stylesheet.css", "/nothing", "/extract"])
+def test_headers_for_browsers(service, path):
+    headers = service.client.get(path).headers
+    policy = dict(part.strip().partition(" ")[::2] for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert policy["base-uri"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "server" not in headers
+
+
+def test_the_key_is_not_shown():
+    assert KEY not in repr(ServeSettings(api_key=KEY))
+
+
+def test_where_the_key_comes_from(tmp_path, monkeypatch):
+    monkeypatch.delenv("CASCADE_SRN_API_KEY", raising=False)
+    assert find_api_key() is None
+    monkeypatch.setenv("CASCADE_SRN_API_KEY", KEY)
+    assert find_api_key() == KEY
+    path = tmp_path / "key"
+    path.write_text("another\n", encoding="utf-8")
+    assert find_api_key(path) == "another"
+    path.write_text(" \n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="the file of the API key, .* is empty; write the key into it"):
+        find_api_key(path)
+
+
+@pytest.mark.parametrize("key", ["", "schlüssel", "two\nlines"])
+def test_keys_that_no_header_holds(key):
+    with pytest.raises(ConfigError, match="the API key is empty or holds more than printable ASCII"):
+        ServeSettings(api_key=key)
