@@ -175,7 +175,7 @@ def test_fusions_that_are_none_are_refused(given, message):
         (lambda: Thresholds(subject=-1), r"the threshold subject is -1; give a number from 0 to 1"),
         (lambda: Thresholds(object=2), r"the threshold object is 2; give a number from 0 to 1"),
         (lambda: _model(sequence_encoder="lstm"), r"sequence_encoder is 'lstm', not one of srn, bisrn, bilstm\."),
-        (lambda: _model(matcher="biaffine"), r"matcher is 'biaffine', not one of mlp, linear\."),
+        (lambda: _model(matcher="biaffine"), r"matcher is 'biaffine', not one of mlp, linear$"),
         (lambda: _model(hidden_width=0), r"hidden_width is 0; give a number at least 1"),
         (lambda: _model(matcher_width=0), r"matcher_width is 0; give a number at least 1"),
         (lambda: _model(dropout=1.0), r"dropout is 1\.0; give a number from 0 to 0\.99"),

@@ -1,7 +1,7 @@
 import pytest
 
 from cascade_srn import errors
-from cascade_srn.errors import CascadeError, did_you_mean
+from cascade_srn.errors import CascadeError, close_to, did_you_mean
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,8 @@ def test_every_error_is_one_kind_that_callers_can_catch():
     assert len(kinds) == 7
     assert all(issubclass(kind, CascadeError) for kind in kinds)
     assert issubclass(CascadeError, ValueError)
+
+
+def test_the_closest_is_named_once_all_are():
+    assert close_to("Pfnn", ["cascade", "pfn"]) == ". Did you mean 'pfn'?"
+    assert close_to("xml", ["table", "jsonl"]) == ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
-from cascade_srn.errors import ConfigError, did_you_mean
+from cascade_srn.errors import ConfigError, close_to, did_you_mean
 
 # The cascade, and what it is compared with (docs/baselines.md).
 METHODS = ("cascade", "pfn", "table-srn", "pipeline")
@@ -78,7 +78,7 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Refuse a value that is none of the choices."""
     if value not in choices:
-        raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}. {did_you_mean(value, choices)}")
+        raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}{close_to(value, choices)}")
 
 
 def require_range(name: str, value: float, low: float, high: float = float("inf")) -> None:

@@ -37,8 +37,11 @@ class TrainingError(CascadeError):
 def did_you_mean(received: str, known: Iterable[str]) -> str:
     """A sentence that names the closest known name, or all of them when none is close."""
     names = sorted(known)
-    folded = {name.casefold(): name for name in names}
+    return close_to(received, names).lstrip(". ") or f"Known: {', '.join(names) if names else 'none'}."
+
+
+def close_to(received: str, known: Iterable[str]) -> str:
+    """The end of a sentence that has named all that is known: the closest of it, where anything is close."""
+    folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(received.casefold(), folded, n=1, cutoff=0.6)
-    if close:
-        return f"Did you mean {folded[close[0]]!r}?"
-    return f"Known: {', '.join(names) if names else 'none'}."
+    return f". Did you mean {folded[close[0]]!r}?" if close else ""

@@ -59,4 +59,4 @@ def test_refusals(arguments, message, tmp_path, monkeypatch, capsys):
     assert told.err.startswith("Error: ")
     assert message in told.err
     assert told.err.count("\n") == 1
-    assert not list(tmp_path.rglob("*.json"))
+    assert not list(tmp_path.glob("*/*"))

@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from cascade_srn.data.folders import replacing_folder
+from cascade_srn.data.folders import replacing_folder, try_writing
 from cascade_srn.errors import ModelError
 
 MARKER = "config.json"
@@ -145,3 +145,19 @@ def test_the_folder_is_as_open_as_any_new_one(tmp_path):
         fill(fresh)
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "model")]
     assert modes[0] == modes[1]
+
+
+def test_a_trial_of_writing_leaves_nothing_behind(tmp_path):
+    try_writing(tmp_path / "new" / "below")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "there").mkdir()
+    try_writing(tmp_path / "there")
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_a_trial_below_a_file_raises_and_leaves_nothing_behind(tmp_path):
+    (tmp_path / "file").write_text("kept", encoding="utf-8")
+    with pytest.raises(OSError, match="file"):
+        try_writing(tmp_path / "file" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "kept"

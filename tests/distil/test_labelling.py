@@ -256,3 +256,9 @@ def test_a_baseline_does_not_teach(given, tmp_path):
     small_model(method="pfn").save(tmp_path / "baseline")
     with pytest.raises(ModelError, match="a baseline, 'pfn', and labelling text is for cascades; give a model of"):
         Labelling([tmp_path / "baseline"], given[1], tmp_path / "labels", SMALL, device="cpu")
+
+
+def test_a_teacher_that_is_not_there(given, tmp_path):
+    with pytest.raises(ModelError, match="there is no model folder 'scierc-smal'; give .* ships with .*scierc-small"):
+        Labelling(["scierc-smal"], given[1], tmp_path / "labels", SMALL, device="cpu")
+    assert not (tmp_path / "labels").exists()

@@ -29,8 +29,10 @@ def _begun(folder, recipe):
 class TestCheck:
     def test_a_new_folder_and_an_empty_one(self, folder, recipe):
         folder.check(recipe)
-        assert list(folder.path.iterdir()) == []
+        assert not folder.path.exists()
+        folder.path.mkdir()
         folder.check(recipe)
+        assert list(folder.path.iterdir()) == []
         assert not folder.is_run
 
     def test_a_run_is_not_written_over(self, folder, recipe):

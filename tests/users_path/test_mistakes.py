@@ -22,7 +22,8 @@ def finished(workplace, reported):
 
 
 def _files(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """All files with what is in them, and all folders."""
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 @pytest.mark.parametrize(

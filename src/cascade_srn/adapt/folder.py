@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cascade_srn.adapt.network import MaskedNetwork
 from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.data.folders import try_writing
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.run_folder import RunFolder, differences
 
@@ -67,9 +67,7 @@ class AdaptFolder:
                 "--resume, replace it by --overwrite, or give another folder"
             )
         with self.files.writing():
-            self.path.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.path, prefix=".", suffix=".tmp"):
-                pass
+            try_writing(self.path)
 
     def _refuse_sources(self, encoder: str, texts: Sequence[str | Path]) -> None:
         """What is read must not be where it is written to."""
@@ -101,6 +99,7 @@ class AdaptFolder:
                 "the same files, --field and --holdout, or start over with --overwrite"
             )
         with self.files.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
             for member in self._contents():
                 if member.name != RECORD and (overwrite or _is_temporary(member)):
                     _remove(member)

@@ -1,4 +1,4 @@
-"""Folders that are written whole or not at all."""
+"""Folders: whether they can be written to, and how they are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cascade_srn.errors import ModelError
+
+
+def try_writing(folder: Path) -> None:
+    """Raise the OSError that writing to a folder would meet, which need not be there yet, and leave nothing behind."""
+    with leaving_no_folders(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp"):
+            pass
+
+
+@contextmanager
+def leaving_no_folders(folder: Path) -> Iterator[None]:
+    """Remove the folder and those above it after the block, as far as they were not there before and are empty."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    finally:
+        for path in new:
+            with suppress(OSError):
+                path.rmdir()
 
 
 @contextmanager

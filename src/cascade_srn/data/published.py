@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from cascade_srn.data.checksums import checksum
 from cascade_srn.data.download import Progress, fetch
+from cascade_srn.data.folders import leaving_no_folders
 from cascade_srn.data.formats import read_documents
 from cascade_srn.errors import ConfigError, DataError, did_you_mean
 
@@ -118,11 +119,17 @@ def download(
         )
     if archive is not None and not archive.is_file():
         raise DataError(f"there is no archive {str(archive)!r}; give the file that was downloaded")
-    folder.mkdir(parents=True, exist_ok=True)
-    if archive is not None:
-        _install(corpus, archive, folder)
-        return Download(tuple(targets.values()), fetched=True)
-    address = corpus.url if url is None else url
+    # What has arrived before a fetch failed stays, for another attempt to go on with.
+    with leaving_no_folders(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if archive is not None:
+            _install(corpus, archive, folder)
+        else:
+            _fetch_and_install(corpus, corpus.url if url is None else url, folder, progress)
+    return Download(tuple(targets.values()), fetched=True)
+
+
+def _fetch_and_install(corpus: PublishedCorpus, address: str, folder: Path, progress: Progress) -> None:
     arrived = folder / f".{PurePosixPath(urlsplit(address).path).name or corpus.name}"
     fetch(address, arrived, progress=progress)
     try:
@@ -130,7 +137,6 @@ def download(
     finally:
         # What does not unpack is of no use to another attempt either.
         arrived.unlink(missing_ok=True)
-    return Download(tuple(targets.values()), fetched=True)
 
 
 def _install(corpus: PublishedCorpus, archive: Path, folder: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from cascade_srn.adapt.texts import find_files, read_texts
+from cascade_srn.bundled import find_model
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.checksums import checksum
 from cascade_srn.data.examples import Example
@@ -49,7 +50,7 @@ class Labelling:
     ``accelerate launch`` each process labels its share of the shards.
 
     Args:
-        teachers: folders of models with the same labels.
+        teachers: models with the same labels, by folder, hub id, or the name of one that ships with the package.
         texts: files and folders of raw text, as docs/adapt.md lists them.
         output: the folder to write to.
         holdout: annotated documents whose sentences must not be labelled.
@@ -84,7 +85,8 @@ class Labelling:
             raise ConfigError("no teacher was given; name the folder of a trained model, or of several")
         self.folder.check(resume=resume, overwrite=overwrite)
         files = find_files(self.texts)
-        models = [Model.load(teacher) for teacher in self.teachers]
+        self._folders = [find_model(teacher) for teacher in self.teachers]
+        models = [Model.load(folder) for folder in self._folders]
         for model in models:
             model.require_cascade("labelling text")
         self.ensemble = self._ensemble(models)
@@ -106,7 +108,7 @@ class Labelling:
         keys = {sentence_key(sentence.words) for document in self.holdout for sentence in document.sentences}
         settings = {name: value for name, value in self.settings.to_dict().items() if name != "batch_words"}
         return {
-            "teachers": [checksum(Path(teacher)) for teacher in self.teachers],
+            "teachers": [checksum(folder) for folder in self._folders],
             "texts": [checksum(file) for file in files],
             "holdout": sha256(b"".join(sorted(keys))).hexdigest(),
             "settings": settings,

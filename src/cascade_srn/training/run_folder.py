@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.training.recipe import Recipe, load_recipe
@@ -78,13 +78,12 @@ class RunFolder:
                 "another folder by output=…"
             )
         with self.writing():
-            self.path.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.path, prefix=".", suffix=".tmp"):
-                pass
+            try_writing(self.path)
 
     def begin(self, recipe: Recipe, *, overwrite: bool = False) -> None:
         """Make a folder that passed :meth:`check` ready to be written to."""
         with self.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
             if overwrite:
                 self._clear()
             self._recover()
@@ -125,7 +124,8 @@ class RunFolder:
         """Refuse a run that the disk cannot hold; old and new stand side by side while they are replaced."""
         needed = 2 * (n_model_bytes + n_state_bytes) + _SMALL_FILES
         there = sum(f.stat().st_size for part in (self.best, self.last) for f in part.rglob("*") if f.is_file())
-        free = shutil.disk_usage(self.path).free
+        there_already = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        free = shutil.disk_usage(there_already).free
         if free + there < needed:
             raise CascadeError(
                 f"the run needs up to {_size(needed - there)} in {str(self.path)!r}, where {_size(free)} are free; "

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 
+from cascade_srn.data.folders import leaving_no_folders
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError
 from cascade_srn.model import Model
@@ -82,13 +83,14 @@ def _fresh_encoder(recipe: Recipe, corpus: Corpus, accelerator: Accelerator, fol
     other process write."""
     shape = FreshEncoderSettings() if recipe.fresh is None else recipe.fresh
     made = folder / ".fresh-encoder.tmp"
-    if accelerator.is_main_process:
-        words = [word for document in corpus.train for sentence in document.sentences for word in sentence.words]
-        create_encoder(words, made, seed=recipe.training.seed, **shape.to_dict())
-    accelerator.wait_for_everyone()
-    try:
-        yield str(made)
-        accelerator.wait_for_everyone()
-    finally:
+    with leaving_no_folders(folder) if accelerator.is_main_process else nullcontext():
         if accelerator.is_main_process:
-            shutil.rmtree(made)
+            words = [word for document in corpus.train for sentence in document.sentences for word in sentence.words]
+            create_encoder(words, made, seed=recipe.training.seed, **shape.to_dict())
+        accelerator.wait_for_everyone()
+        try:
+            yield str(made)
+            accelerator.wait_for_everyone()
+        finally:
+            if accelerator.is_main_process:
+                shutil.rmtree(made)
