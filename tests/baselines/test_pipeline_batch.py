@@ -159,3 +159,12 @@ def test_moving_a_batch_moves_all_of_it(model):
     batch = model.collator.training_batch(examples()).to("meta")
     tensors = [batch.rows.piece_ids, batch.spans.last, batch.types, batch.pair_rows.source, batch.openings]
     assert {tensor.device.type for tensor in [*tensors, batch.relations]} == {"meta"}
+
+
+def test_words_are_hidden_from_both_encoders(model):
+    whole, batch = (model.collator.training_batch(examples(), masking=share) for share in (0.0, 1.0))
+    assert (batch.rows.piece_ids != whole.rows.piece_ids).sum() == len(whole.rows.source)
+    hidden = batch.pair_rows.piece_ids != whole.pair_rows.piece_ids
+    # The markers of both arguments are still to be seen.
+    assert hidden.sum() == len(whole.pair_rows.source) - 4 * len(batch.relations)
+    assert torch.equal(batch.relations, whole.relations)

@@ -79,3 +79,11 @@ def test_moving_a_batch_moves_all_of_it():
     tensors = [batch.rows.piece_ids, batch.spans.row, batch.entities, batch.first_words.last, batch.relations]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     assert batch.n_sentences == len(SENTENCES)
+
+
+def test_words_are_hidden_and_the_tables_stay():
+    collator = small_model(method="pfn").collator
+    whole, batch = (collator.training_batch(examples(), masking=share) for share in (0.0, 1.0))
+    assert (batch.rows.piece_ids != whole.rows.piece_ids).sum() == len(whole.rows.source)
+    assert torch.equal(batch.entities, whole.entities)
+    assert torch.equal(batch.relations, whole.relations)

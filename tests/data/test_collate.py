@@ -240,6 +240,36 @@ def test_tensors_that_move_together_stay_what_they_are():
     assert all(one is other for one, other in zip(moved, again, strict=True))
 
 
+def test_hidden_words_are_the_same_in_all_turns_and_change_nothing_else():
+    collator = small_model("early").collator
+    whole = collator.training_batch(examples(SOME))
+    batch = collator.training_batch(examples(SOME), masking=0.5, chance=random.Random(0))
+    mask = collator.pieces.masked(collator.plain(examples(SOME)[0]), 1.0, random.Random(0)).pieces[0]
+    assert entities_of(batch) == entities_of(whole)
+    assert subjects_of(batch) == subjects_of(whole)
+    assert objects_of(batch) == objects_of(whole)
+    changed = batch.rows.piece_ids != whole.rows.piece_ids
+    assert set(batch.rows.piece_ids[changed].tolist()) == {mask}
+    # Markers stay, and a word is hidden in all rows of its sentence or in none.
+    hidden = _hidden_words(batch.rows, mask)
+    sentences = [*range(len(SOME)), *range(len(SOME)), *batch.queries.sentence.tolist()]
+    assert any(hidden[0])
+    assert not all(hidden[0])
+    for row, sentence in enumerate(sentences):
+        assert hidden[row] == hidden[sentence]
+
+
+def _hidden_words(rows, mask):
+    """For each row, whether each of its words is hidden."""
+    first = torch.full((rows.item_lengths.shape[0] * rows.n_items,), -1)
+    first[rows.target] = rows.piece_ids.flatten()[rows.source]
+    items = first.view(-1, rows.n_items).tolist()
+    return [
+        [items[row][item] == mask for item in rows.word_items[row, :length].tolist()]
+        for row, length in enumerate(rows.word_lengths.tolist())
+    ]
+
+
 def test_mistakes_reach_the_later_turns_and_nothing_else(collator):
     gold = collator.training_batch(examples(SOME))
     batch = collator.training_batch(examples(SOME), corruption=1.0, chance=random.Random(0))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,27 @@ def test_pieces_of_a_sentence_are_what_the_tokenizer_gives_for_its_text(family: 
     pieces = WordPieces(tokenizer, limit=64)
     batch = pieces.batch([pieces.row(SENTENCE)])
     assert batch.piece_ids[0].tolist() == tokenizer(lead(family) + " ".join(SENTENCE))["input_ids"]
+
+
+def test_a_hidden_word_keeps_its_number_of_pieces(tokenizer: Any) -> None:
+    pieces = WordPieces(tokenizer, limit=64)
+    row = pieces.row(SENTENCE, left=SENTENCE[:2], right=SENTENCE[2:])
+    assert split(pieces.masked(row, 1.0, random.Random(0))) == [[tokenizer.mask_token_id] * n for n in row.sizes]
+    some = pieces.masked(row, 0.5, random.Random(0))
+    hidden = [here != before for here, before in zip(split(some), split(row), strict=True)]
+    assert set(hidden) == {True, False}
+    assert all(set(p) == {tokenizer.mask_token_id} for p, h in zip(split(some), hidden, strict=True) if h)
+    # What stands around the sentence is to be read, and what was given is left as it was.
+    assert some.left.tolist() == row.left.tolist()
+    assert some.right.tolist() == row.right.tolist()
+    assert split(row) == split(pieces.row(SENTENCE))
+
+
+def test_nothing_hidden_draws_nothing(tokenizer: Any) -> None:
+    pieces, chance = WordPieces(tokenizer, limit=64), random.Random(0)
+    row = pieces.row(SENTENCE)
+    assert pieces.masked(row, 0.0, chance) is row
+    assert chance.getstate() == random.Random(0).getstate()
 
 
 def test_prefix_and_suffix_are_the_familys_special_pieces(tokenizer: Any) -> None:

@@ -100,8 +100,8 @@ def test_every_part_of_a_step_is_told():
 
 
 def test_a_batch_collated_ahead_is_the_one_collated_at_its_time():
-    """With mistakes and negatives drawn in both, which depend on the number of the step alone."""
-    drawn = {"corruption": 0.5, "negatives": 0.5, **UNCLIPPED}
+    """With mistakes, negatives and hidden words drawn in both, which depend on the number of the step alone."""
+    drawn = {"corruption": 0.5, "negatives": 0.5, "masking": 0.5, **UNCLIPPED}
     results = []
     for following in (BATCH[2:], ()):
         model = small_model("swift")

@@ -87,6 +87,7 @@ class PipelineCollator:
         joint: bool = True,
         corruption: float = 0.0,
         negatives: float = 1.0,
+        masking: float = 0.0,
         chance: random.Random | None = None,
     ) -> PipelineBatch:
         """Gold sentences as a batch for the loss.
@@ -96,7 +97,7 @@ class PipelineCollator:
         """
         refuse_what_the_cascade_learns_from("pipeline", examples, candidates=candidates, negatives=negatives)
         chance = random.Random() if chance is None else chance
-        plain = [self.plain(example) for example in examples]
+        plain = [self.pieces.masked(self.plain(example), masking, chance) for example in examples]
         rows = self.pieces.batch(plain)
         sentences = [example.sentence for example in examples]
         marked: list[Row] = []

@@ -64,6 +64,7 @@ class TableCollator:
         joint: bool = True,
         corruption: float = 0.0,
         negatives: float = 1.0,
+        masking: float = 0.0,
         chance: random.Random | None = None,
     ) -> TableBatch:
         """Gold sentences as a batch for the loss.
@@ -72,7 +73,8 @@ class TableCollator:
         mistaken about: ``corruption`` has nothing to do. All cells are learned.
         """
         refuse_what_the_cascade_learns_from(self.method, examples, candidates=candidates, negatives=negatives)
-        rows = self.pieces.batch([self.plain(example) for example in examples])
+        chance = random.Random() if chance is None else chance
+        rows = self.pieces.batch([self.pieces.masked(self.plain(example), masking, chance) for example in examples])
         sentences = [example.sentence for example in examples]
         lengths = rows.word_lengths
         return TableBatch(

@@ -55,6 +55,7 @@ class Collator:
         joint: bool = True,
         corruption: float = 0.0,
         negatives: float = 1.0,
+        masking: float = 0.0,
         chance: random.Random | None = None,
     ) -> CascadeBatch:
         """Gold sentences, and those with soft labels, as a batch for the loss.
@@ -63,7 +64,8 @@ class Collator:
         that it also learns that most have none (the paper's default), or of the gold subjects only (its ablation).
         ``joint=False`` makes a batch for turn 1 alone. About a ``corruption`` share of the entities that the later
         turns are told of have a mistake. Of the pairs of words that are no span, a ``negatives`` share is learned.
-        Both are drawn by ``chance`` (None: by one of its own).
+        About a ``masking`` share of the words is hidden from the encoder, the same ones in all turns. All of this is
+        drawn by ``chance`` (None: by one of its own).
         """
         require_choice("candidates", candidates, CANDIDATES)
         chance = random.Random() if chance is None else chance
@@ -72,7 +74,8 @@ class Collator:
         asked: list[list[tuple[int, int]]] = [[] for _ in sentences]
         if joint:
             asked = [candidate_subjects(*pair, candidates) for pair in zip(sentences, given, strict=True)]
-        rows, subject_rows, object_rows = self._rows(examples, given, asked, joint)
+        plain = [self.pieces.masked(self.plain(example), masking, chance) for example in examples]
+        rows, subject_rows, object_rows = self._rows(plain, given, asked, joint)
         queries = queries_of(asked)
         lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)
         n_words = int(lengths.max()) if sentences else 0
@@ -107,13 +110,12 @@ class Collator:
 
     def _rows(
         self,
-        examples: Sequence[Example],
+        plain: Sequence[Row],
         given: Sequence[Sequence[Span]],
         asked: Sequence[Sequence[tuple[int, int]]],
         joint: bool,
     ) -> tuple[list[Row], list[int], list[int]]:
         """All rows of a batch, those of turn 1 first, and which of them turns 2 and 3 read."""
-        plain = [self.plain(example) for example in examples]
         rows = list(plain)
         subject_rows = list(range(len(plain)))
         if joint and self.fusion.entities == "markers":

@@ -5,8 +5,9 @@ Everything here is plain arrays, made ahead of the model; no module tokenizes in
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -105,6 +106,7 @@ class WordPieces:
             )
         self.prefix, self.suffix = _surroundings(tokenizer)
         self._stand_in = _stand_in(tokenizer)
+        self._mask = int(self._stand_in if tokenizer.mask_token_id is None else tokenizer.mask_token_id)
         self._backend, self._lead = _word_tokenizer(tokenizer)
         self._special = {i for i, token in self._backend.get_added_tokens_decoder().items() if token.special}
         self.room = limit - len(self.prefix) - len(self.suffix)
@@ -150,6 +152,13 @@ class WordPieces:
             left=_flat([known[word] for word in left]),
             right=_flat([known[word] for word in right]),
         )
+
+    def masked(self, row: Row, share: float, chance: random.Random) -> Row:
+        """The row of a sentence with about a ``share`` of its words hidden, each behind as many pieces as it has."""
+        if share == 0:
+            return row
+        hidden = np.array([chance.random() < share for _ in range(len(row))], dtype=bool)
+        return replace(row, pieces=np.where(np.repeat(hidden, row.sizes), self._mask, row.pieces))
 
     def batch(self, rows: Sequence[Row]) -> RowBatch:
         """Rows as padded tensors, long ones cut into overlapping windows."""

@@ -41,6 +41,9 @@ class TrainingSettings(Settings):
     told of have a mistake, as they will in use. Of the pairs of words that are no span, a ``negatives`` share is
     learned, in all turns.
 
+    **Words.** A ``masking`` share of the words is hidden from the encoder, so that it learns to read a name from what
+    stands around it.
+
     **Speed.** ``precision`` "tf32" rounds the factors of matrix products on a GPU, and is the
     fastest for small batches there; "bf16" computes in half precision, and is for large models and batches.
 
@@ -64,6 +67,7 @@ class TrainingSettings(Settings):
     candidates: str = "entities"
     corruption: float = 0.0
     negatives: float = 1.0
+    masking: float = 0.0
     precision: str = "float32"
     evaluate_every: int | None = 1
     evaluate_steps: int | None = None
@@ -86,7 +90,7 @@ class TrainingSettings(Settings):
             require_range(name, getattr(self, name) or 0, 0)
         for name in ("learning_rate", "encoder_learning_rate", "weight_decay", "seed"):
             require_range(name, getattr(self, name), 0)
-        for name in ("warmup", "corruption", "negatives"):
+        for name in ("warmup", "corruption", "negatives", "masking"):
             require_range(name, getattr(self, name), 0, 1)
         require_choice("candidates", self.candidates, CANDIDATES)
         require_choice("precision", self.precision, PRECISIONS)

@@ -114,6 +114,7 @@ class Step:
                 joint=self.model.cascade.relations is not None,
                 corruption=settings.corruption,
                 negatives=settings.negatives,
+                masking=settings.masking,
                 chance=chance,
             )
             found.append((len(own), tensors))
