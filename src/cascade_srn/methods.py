@@ -73,6 +73,7 @@ class BatchMaker(Protocol):
         corruption: float = 0.0,
         negatives: float = 1.0,
         masking: float = 0.0,
+        overhead: int | None = None,
         chance: random.Random | None = None,
     ) -> Batch:
         """Gold sentences as a batch for the loss; a method refuses what means nothing to it."""

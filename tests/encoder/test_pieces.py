@@ -370,7 +370,28 @@ def test_markers_are_items_but_not_words(bert: Any) -> None:
     assert batch.target.tolist() == [0, 1, 2, 5, 6, 7, 8, 9]
 
 
+def test_rows_of_different_lengths_are_read_in_passes_of_their_own(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=12, overlap=2)
+    rows = [pieces.row(["a"] * n) for n in (2, 9, 3, 25)]
+    whole = pieces.batch(rows)
+    # The longest row takes three windows, and the others one each.
+    assert whole.passes == ((6, 12),)
+    batch = pieces.batch(rows, overhead=1)
+    assert sum(n for n, _ in batch.passes) == 6
+    assert sum(n * width for n, width in batch.passes) < 6 * 12
+    parts, first = [], 0
+    for n, width in batch.passes:
+        parts.append(batch.piece_ids[first : first + n, :width].flatten())
+        # Nothing but padding is left out.
+        assert not batch.piece_mask[first : first + n, width:].any()
+        first += n
+    assert torch.cat(parts)[batch.source].tolist() == whole.piece_ids.flatten()[whole.source].tolist()
+    assert torch.equal(batch.target, whole.target)
+    assert pieces.batch(rows, overhead=10**6).passes == whole.passes
+
+
 def test_a_batch_of_no_rows(bert: Any) -> None:
+    assert WordPieces(bert, limit=64).batch([], overhead=1).source.shape[0] == 0
     batch = WordPieces(bert, limit=64).batch([])
     assert batch.piece_ids.shape[0] == batch.source.shape[0] == batch.item_lengths.shape[0] == 0
     assert batch.n_items == 0

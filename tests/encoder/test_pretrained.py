@@ -230,6 +230,17 @@ def test_words_far_from_a_window_edge_do_not_depend_on_the_window(local_folder: 
     torch.testing.assert_close(encoded(encoder, windows, windows.row(words)), expected, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_vectors_do_not_depend_on_the_passes(encoder_folder: Callable[[str], str], pooling: str) -> None:
+    encoder, pieces = loaded(encoder_folder("mpnet"), limit=42)
+    encoder.pooling = pooling
+    rows = [pieces.row(long_sentence(n)) for n in (3, 20, 5, 90, 4)]
+    whole, parted = pieces.batch(rows), pieces.batch(rows, overhead=8)
+    assert len(parted.passes) > 2
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(parted), encoder(whole), rtol=0, atol=2e-5)
+
+
 def test_words_near_a_window_edge_are_the_only_ones_to_depend_on_the_window(local_folder: str) -> None:
     encoder, one_window = loaded(local_folder)
     _, windows = loaded(local_folder, limit=42, overlap=0)

@@ -88,6 +88,7 @@ class PipelineCollator:
         corruption: float = 0.0,
         negatives: float = 1.0,
         masking: float = 0.0,
+        overhead: int | None = None,
         chance: random.Random | None = None,
     ) -> PipelineBatch:
         """Gold sentences as a batch for the loss.
@@ -98,7 +99,7 @@ class PipelineCollator:
         refuse_what_the_cascade_learns_from("pipeline", examples, candidates=candidates, negatives=negatives)
         chance = random.Random() if chance is None else chance
         plain = [self.pieces.masked(self.plain(example), masking, chance) for example in examples]
-        rows = self.pieces.batch(plain)
+        rows = self.pieces.batch(plain, overhead=overhead)
         sentences = [example.sentence for example in examples]
         marked: list[Row] = []
         openings: list[tuple[int, int]] = []
@@ -115,7 +116,7 @@ class PipelineCollator:
             rows=rows,
             spans=spans,
             types=self._types(sentences, spans),
-            pair_rows=self.pieces.batch(marked) if joint else None,
+            pair_rows=self.pieces.batch(marked, overhead=overhead) if joint else None,
             openings=torch.tensor(openings, dtype=torch.long).view(-1, 2),
             relations=torch.tensor(relations, dtype=torch.long),
             n_sentences=len(sentences),

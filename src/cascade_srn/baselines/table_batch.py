@@ -65,6 +65,7 @@ class TableCollator:
         corruption: float = 0.0,
         negatives: float = 1.0,
         masking: float = 0.0,
+        overhead: int | None = None,
         chance: random.Random | None = None,
     ) -> TableBatch:
         """Gold sentences as a batch for the loss.
@@ -74,7 +75,8 @@ class TableCollator:
         """
         refuse_what_the_cascade_learns_from(self.method, examples, candidates=candidates, negatives=negatives)
         chance = random.Random() if chance is None else chance
-        rows = self.pieces.batch([self.pieces.masked(self.plain(example), masking, chance) for example in examples])
+        plain = [self.pieces.masked(self.plain(example), masking, chance) for example in examples]
+        rows = self.pieces.batch(plain, overhead=overhead)
         sentences = [example.sentence for example in examples]
         lengths = rows.word_lengths
         return TableBatch(

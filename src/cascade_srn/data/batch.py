@@ -60,7 +60,7 @@ def _collect(value: Any, found: list[Tensor]) -> None:
     """The tensors within a dataclass of dataclasses, in order."""
     if isinstance(value, Tensor):
         found.append(value)
-    elif value is not None and not isinstance(value, int):
+    elif value is not None and not isinstance(value, int | tuple):
         for field in fields(value):
             _collect(getattr(value, field.name), found)
 
@@ -69,7 +69,7 @@ def _replaced(value: T, tensors: Any) -> T:
     """The same with other tensors, taken in the order of :func:`_collect`."""
     if isinstance(value, Tensor):
         return next(tensors)  # type: ignore[no-any-return]
-    if value is None or isinstance(value, int):
+    if value is None or isinstance(value, int | tuple):
         return value
     parts = {field.name: _replaced(getattr(value, field.name), tensors) for field in fields(value)}  # type: ignore[arg-type]
     return type(value)(**parts)

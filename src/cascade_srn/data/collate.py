@@ -56,6 +56,7 @@ class Collator:
         corruption: float = 0.0,
         negatives: float = 1.0,
         masking: float = 0.0,
+        overhead: int | None = None,
         chance: random.Random | None = None,
     ) -> CascadeBatch:
         """Gold sentences, and those with soft labels, as a batch for the loss.
@@ -65,7 +66,7 @@ class Collator:
         ``joint=False`` makes a batch for turn 1 alone. About a ``corruption`` share of the entities that the later
         turns are told of have a mistake. Of the pairs of words that are no span, a ``negatives`` share is learned.
         About a ``masking`` share of the words is hidden from the encoder, the same ones in all turns. All of this is
-        drawn by ``chance`` (None: by one of its own).
+        drawn by ``chance`` (None: by one of its own). For ``overhead`` see :meth:`WordPieces.batch`.
         """
         require_choice("candidates", candidates, CANDIDATES)
         chance = random.Random() if chance is None else chance
@@ -86,7 +87,7 @@ class Collator:
         weight = sentence_weights(examples)
         query_weight = None if weight is None else weight[queries.sentence]
         return CascadeBatch(
-            rows=self.pieces.batch(rows),
+            rows=self.pieces.batch(rows, overhead=overhead),
             lengths=lengths,
             pairs=pairs,
             entities=entities.targets(n_words, pairs, place, weight),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from cascade_srn.encoder.passes import Pass, divided
 from cascade_srn.encoder.windows import Integers, window_owners, window_starts
 from cascade_srn.errors import ModelError
 
@@ -51,12 +52,13 @@ class RowBatch:
 
     Shapes:
         piece_ids, piece_mask: (n_windows, n_pieces)
-        source: (n_owned,), flat positions in (n_windows × n_pieces), in the order of items
+        source: (n_owned,), flat positions in (n_windows × n_pieces), pass by pass, in the order of items
         target: (n_owned,), flat positions in (n_rows × n_items), in rising order
         item_lengths: (n_rows,), items of each row
         word_items: (n_rows, n_words), which item a word is; 0 at padding
         word_lengths: (n_rows,), words of each row
         n_items: the padded number of items of a row
+        passes: windows that go through the encoder together, and what they are padded to, in the order of windows
     """
 
     piece_ids: Tensor
@@ -67,8 +69,9 @@ class RowBatch:
     word_items: Tensor
     word_lengths: Tensor
 
-    # A plain number: reading it off a tensor would wait for the GPU.
+    # Plain numbers: reading them off a tensor would wait for the GPU.
     n_items: int
+    passes: tuple[Pass, ...]
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
@@ -160,10 +163,24 @@ class WordPieces:
         hidden = np.array([chance.random() < share for _ in range(len(row))], dtype=bool)
         return replace(row, pieces=np.where(np.repeat(hidden, row.sizes), self._mask, row.pieces))
 
-    def batch(self, rows: Sequence[Row]) -> RowBatch:
-        """Rows as padded tensors, long ones cut into overlapping windows."""
+    def batch(self, rows: Sequence[Row], *, overhead: int | None = None) -> RowBatch:
+        """Rows as padded tensors, long ones cut into overlapping windows.
+
+        The encoder reads all windows in one pass. With an ``overhead``, what another pass costs, in pieces, windows of
+        different lengths are read in passes of their own where that saves more padding than it costs.
+        """
         windows, window, place = self._windows(rows)
+        if overhead is not None and len(windows) > 1:
+            order = np.argsort([-len(each) for each in windows], kind="stable")
+            windows = [windows[i] for i in order]
+            window = np.argsort(order)[window]
         ids, mask = self._filled(windows)
+        passes = self._passes(windows, ids.shape[1], overhead)
+        before = np.concatenate([[0], np.cumsum([n * width for n, width in passes])])[:-1]
+        first = np.repeat(before, [n for n, _ in passes])
+        widths = np.repeat([width for _, width in passes], [n for n, _ in passes])
+        in_pass = np.concatenate([_NONE, *(np.arange(n) for n, _ in passes)])
+        starts = (first + in_pass * widths).astype(np.int64)
         n_items = max((len(row) for row in rows), default=0)
         n_words = max((len(row.word_items) for row in rows), default=0)
         word_items = np.zeros((len(rows), n_words), dtype=np.int64)
@@ -173,13 +190,20 @@ class WordPieces:
         return RowBatch(
             piece_ids=torch.from_numpy(ids),
             piece_mask=torch.from_numpy(mask),
-            source=torch.from_numpy(window * ids.shape[1] + place + len(self.prefix)),
+            source=torch.from_numpy(starts[window] + place + len(self.prefix)),
             target=torch.from_numpy(np.repeat(row_of_item * n_items + item, sizes)),
             item_lengths=torch.tensor([len(row) for row in rows], dtype=torch.long),
             word_items=torch.from_numpy(word_items),
             word_lengths=torch.tensor([len(row.word_items) for row in rows], dtype=torch.long),
             n_items=n_items,
+            passes=tuple(passes),
         )
+
+    def _passes(self, windows: list[Integers], width: int, overhead: int | None) -> list[Pass]:
+        if overhead is None or not windows:
+            return [(len(windows), width)]
+        special = len(self.prefix) + len(self.suffix)
+        return divided(np.array([len(window) + special for window in windows], dtype=np.int64), overhead)
 
     def _windows(self, rows: Sequence[Row]) -> tuple[list[Integers], Integers, Integers]:
         """What the windows hold between the special pieces; and for every piece of all items, the window it is

@@ -55,9 +55,15 @@ class PretrainedEncoder(nn.Module):
             return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
         precision = torch.autocast(rows.piece_ids.device.type, dtype=torch.bfloat16) if half else nullcontext()
         with precision:
-            hidden = self.model(input_ids=rows.piece_ids, attention_mask=rows.piece_mask.long())[0]
-        pieces = hidden.flatten(0, 1).index_select(0, rows.source).float()
+            read = [self._read(ids, mask) for ids, mask in _by_pass(rows)]
+        hidden = read[0] if len(read) == 1 else torch.cat(read)
+        pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
+
+    def _read(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)."""
+        hidden: Tensor = self.model(input_ids=ids, attention_mask=mask.long())[0]
+        return hidden.flatten(0, 1)
 
     def _pool(self, pieces: Tensor, target: Tensor, n_targets: int) -> Tensor:
         """Shapes: pieces (n_owned, width), target (n_owned,) rising; returns (n_targets, width)."""
@@ -71,6 +77,14 @@ class PretrainedEncoder(nn.Module):
             return pooled.index_add(0, target, pieces * first[:, None])
         counts = pieces.new_zeros(n_targets).index_add(0, target, pieces.new_ones(target.shape[0]))
         return pooled.index_add(0, target, pieces) / counts.clamp(min=1)[:, None]
+
+
+def _by_pass(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
+    """What the encoder reads at once. Shapes: (n_windows, n_pieces) each, of a pass."""
+    first = 0
+    for n_windows, width in rows.passes:
+        yield rows.piece_ids[first : first + n_windows, :width], rows.piece_mask[first : first + n_windows, :width]
+        first += n_windows
 
 
 def load_tokenizer(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
@@ -22,6 +23,10 @@ from cascade_srn.training.settings import TrainingSettings
 
 # The parts of the loss, in the order of the totals.
 LOSS_PARTS = tuple(field.name for field in fields(CascadeLoss))
+
+
+# What another pass of the encoder costs, in pieces: on a GPU it is some hundred launches, elsewhere next to nothing.
+PASS_OVERHEAD = defaultdict(lambda: 4000, cpu=64)
 
 
 def _nothing(part: str) -> None:
@@ -115,6 +120,7 @@ class Step:
                 corruption=settings.corruption,
                 negatives=settings.negatives,
                 masking=settings.masking,
+                overhead=PASS_OVERHEAD[self.device.type],
                 chance=chance,
             )
             found.append((len(own), tensors))

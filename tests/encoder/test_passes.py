@@ -1,0 +1,42 @@
+"""Passes of the encoder: the cheapest division of windows by their length."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascade_srn.encoder.passes import divided
+
+
+def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
+    edges = [0, *cuts, len(sizes)]
+    return sum((end - begin) * sizes[begin] + overhead for begin, end in pairwise(edges))
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=9), st.integers(0, 60))
+def test_no_division_is_cheaper(sizes: list[int], overhead: int) -> None:
+    sizes.sort(reverse=True)
+    passes = divided(np.array(sizes), overhead)
+    cuts = tuple(np.cumsum([n for n, _ in passes])[:-1].tolist())
+    places = range(1, len(sizes))
+    every = [chosen for n in range(len(sizes)) for chosen in combinations(places, n)]
+    assert cost(sizes, cuts, overhead) == min(cost(sizes, chosen, overhead) for chosen in every)
+    assert sum(n for n, _ in passes) == len(sizes)
+    assert [width for _, width in passes] == [sizes[begin] for begin in (0, *cuts)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "overhead", "expected"),
+    [
+        ([], 10, []),
+        ([7, 7, 7], 0, [(3, 7)]),
+        ([90, 10, 10], 100, [(1, 90), (2, 10)]),
+        ([90, 10, 10], 200, [(3, 90)]),
+    ],
+)
+def test_known_ones(sizes: list[int], overhead: int, expected: list[tuple[int, int]]) -> None:
+    assert divided(np.array(sizes, dtype=np.int64), overhead) == expected
