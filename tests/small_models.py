@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings
+from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.heads.span_extraction import LinearMatcher, SpanExtractor
@@ -113,6 +113,13 @@ def spread_probabilities(model: Model, *, seed: int = 0) -> Model:
                 if layer.bias is not None:
                     layer.bias.copy_(torch.randn(layer.bias.shape, generator=generator) * 0.2)
     return model
+
+
+def without_unrelated(sentence: Sentence, thresholds: Thresholds) -> Sentence:
+    """What was found with ``related`` in the place of the threshold of entities, less what must have a relation."""
+    ends = {end for triple in sentence.triples for end in (triple.head, triple.tail)}
+    certain = [e for e in sentence.entities if e.score >= thresholds.entity_types.get(e.label, thresholds.entity)]
+    return sentence.annotated([e for e in sentence.entities if e in ends or e in certain], sentence.triples)
 
 
 def dense_match(head: SpanExtractor, words: Tensor) -> Tensor:

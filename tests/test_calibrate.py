@@ -4,15 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn.calibrate import (
     FEWEST,
+    FLOOR,
+    RELATED,
+    SLACK,
+    SUBJECT_SLACK,
+    SUBJECT_THRESHOLDS,
+    TEMPERATURES,
     THRESHOLDS,
-    best_thresholds,
+    best_threshold,
     calibrate,
     enough,
     fit_temperature,
+    looked_at,
+    relation_thresholds,
     tempered,
     thresholds_by_label,
 )
@@ -20,6 +29,8 @@ from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model import Model
+
+LOW = Thresholds(entity=0.4, subject=0.3, object=0.5)
 
 
 def f1_of(passed: np.ndarray, correct: np.ndarray, n_gold: int) -> float:
@@ -53,29 +64,59 @@ def test_the_best_threshold_is_where_f1_is_highest() -> None:
     random = np.random.default_rng(1)
     correct = random.random(5000) < 0.4
     scores = np.clip(np.where(correct, 0.45, 0.15) + random.normal(0, 0.1, 5000), 0, 1)
-    (found,) = best_thresholds([scores], correct, int(correct.sum()))
+    found, f1 = best_threshold(scores, correct, int(correct.sum()))
     reached = {t: f1_of(scores >= t, correct, int(correct.sum())) for t in THRESHOLDS}
     assert reached[found] >= max(reached.values()) - 0.005
     assert 0.25 <= found <= 0.35
+    at = list(THRESHOLDS).index(found)
+    assert f1 == pytest.approx(np.mean([reached[t] for t in THRESHOLDS[at - 1 : at + 2]]))
 
 
-def test_two_thresholds_are_chosen_together() -> None:
-    """Where the subject tells nothing, and only the object does, the subject's threshold must let all pass."""
+def test_where_the_subject_tells_nothing_it_lets_all_pass() -> None:
+    """Only the object does, and the two thresholds are chosen together."""
     random = np.random.default_rng(2)
     correct = random.random(4000) < 0.5
     objects = np.clip(np.where(correct, 0.7, 0.3) + random.normal(0, 0.08, 4000), 0, 1)
     subjects = random.random(4000)
-    subject, object_ = best_thresholds([subjects, objects], correct, int(correct.sum()))
-    assert subject <= 0.1
+    subject, object_ = relation_thresholds(subjects, objects, correct, int(correct.sum()))
+    assert subject == SUBJECT_THRESHOLDS[0] == FLOOR
     assert 0.4 <= object_ <= 0.6
 
 
+def test_where_only_the_subject_tells_its_threshold_is_high() -> None:
+    random = np.random.default_rng(2)
+    correct = random.random(4000) < 0.5
+    subjects = np.clip(np.where(correct, 0.6, 0.2) + random.normal(0, 0.06, 4000), 0, 1)
+    objects = random.uniform(0.5, 1, 4000)
+    subject, object_ = relation_thresholds(subjects, objects, correct, int(correct.sum()))
+    assert subject == 0.4
+    assert object_ <= 0.5
+
+
+@pytest.mark.parametrize(("n_wrong", "expected"), [(8, 0.02), (20, 0.4)])
+def test_the_subjects_threshold_is_the_lowest_that_is_about_as_good_as_the_best(n_wrong: int, expected: float) -> None:
+    # Without the wrong ones, whose subjects score 0.35, F1 is 1.
+    correct = np.array([True] * 1000 + [False] * n_wrong)
+    subjects, objects = np.where(correct, 0.9, 0.35), np.full(len(correct), 0.9)
+    loss = 1 - f1_of(subjects >= 0.02, correct, 1000)
+    assert (loss > SUBJECT_SLACK) == (expected > 0.02)
+    assert relation_thresholds(subjects, objects, correct, 1000)[0] == expected
+
+
 def test_a_lucky_peak_is_not_chosen() -> None:
-    # A plateau of good thresholds on the left, and one a little better on its own on the right.
+    # A plateau of good thresholds on the right, and two a little better on its left, beside a drop.
     scores = np.array([0.17] * 50 + [0.27] * 2 + [0.72] * 30)
     correct = np.array([False] * 50 + [True] * 2 + [True] * 30)
-    (found,) = best_thresholds([scores], correct, 32)
-    assert 0.18 < found <= 0.3
+    assert best_threshold(scores, correct, 32)[0] == 0.25
+    # The more neighbours count, the farther from the drop.
+    assert best_threshold(scores, correct, 32, reach=2)[0] == 0.3
+    # Relations are fewer than entities, and two neighbours on each side count for their objects.
+    assert relation_thresholds(np.full(len(scores), 0.9), scores, correct, 32)[1] == 0.3
+
+
+def test_of_nothing_at_all_no_threshold_is_better() -> None:
+    nothing = np.zeros(0)
+    assert best_threshold(nothing, nothing.astype(bool), 5) == (THRESHOLDS[0], 0.0)
 
 
 def test_labels_get_thresholds_of_their_own_where_there_is_enough_of_them() -> None:
@@ -91,6 +132,23 @@ def test_labels_get_thresholds_of_their_own_where_there_is_enough_of_them() -> N
     assert 0.65 <= found["bold"] <= 0.75
 
 
+@pytest.mark.parametrize("temperature", [0.25, 1.0, 5.0, 16.0])
+def test_nothing_is_chosen_below_what_was_looked_at(temperature: float) -> None:
+    """Scores begin at a floor, which a temperature moves: below it all thresholds would look alike."""
+    known = looked_at(temperature)
+    floor = tempered(np.array([FLOOR]), temperature)[0]
+    assert len(known) > 0
+    assert known.min() >= floor
+    assert not ((floor <= THRESHOLDS) & (known.min() > THRESHOLDS)).any()
+    # All that scores is right: the lower the threshold the better.
+    scores = tempered(np.linspace(FLOOR, 0.99, 50), temperature)
+    correct = np.ones(50, dtype=bool)
+    assert best_threshold(scores, correct, 60, known)[0] == known.min()
+    assert relation_thresholds(np.ones(50), scores, correct, 60, known) == (0.02, known.min())
+    right = np.arange(50) % 2 == 0
+    assert thresholds_by_label(scores, right, ["a"] * 50, 60, 0.5, known)["a"] >= known.min()
+
+
 def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
     """Sentences whose gold annotation is what the model finds with other thresholds than its own."""
     given = list(examples(SENTENCES)) * 6
@@ -102,8 +160,7 @@ def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
 @pytest.mark.parametrize("preset", ["swift", "early"])
 def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
     model = spread_probabilities(small_model(preset))
-    wanted = Thresholds(entity=0.3, subject=0.2, object=0.25)
-    gold = annotated_by(model, wanted)
+    gold = annotated_by(model, LOW)
     assert sum(len(e.sentence.triples) for e in gold) > 20
     found = calibrate(model, gold)
     predicted = found.predictor().predict(gold)
@@ -113,15 +170,17 @@ def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
     before = model.predictor().predict(gold)
     assert wrong < sum(len(set(p.entities) ^ set(e.sentence.entities)) for p, e in zip(before, gold, strict=True))
     assert found.settings.thresholds != model.settings.thresholds
+    assert reached(found, gold) > reached(model, gold) + SLACK
 
 
 @pytest.mark.parametrize("by_label", [False, True])
 def test_twice_is_the_same_as_once(by_label: bool) -> None:
     model = spread_probabilities(small_model("swift"))
-    gold = annotated_by(model, Thresholds(0.3, 0.2, 0.25))
+    gold = annotated_by(model, LOW)
     once = calibrate(model, gold, by_label=by_label)
     twice = calibrate(once, gold, by_label=by_label)
     assert bool(once.settings.thresholds.entity_types) == by_label
+    assert once.settings.thresholds.related is not None
     assert twice.settings == once.settings
     assert once.cascade is model.cascade
 
@@ -132,15 +191,72 @@ def test_with_nothing_to_learn_from_the_defaults_stay() -> None:
     assert calibrate(model, []).settings == model.settings
 
 
-def test_it_is_never_worse_on_the_sentences_it_was_chosen_on() -> None:
+def reached(model: Model, gold: list[Example]) -> float:
+    scores = score([e.sentence for e in gold], model.predictor().predict(gold), schema=model.schema)
+    return scores.ner.counts.f1 + scores.re_strict.counts.f1
+
+
+def test_it_is_never_clearly_worse_on_the_sentences_it_was_chosen_on() -> None:
     for seed in range(4):
         model = spread_probabilities(small_model("swift"), seed=seed)
         gold = examples(SENTENCES) * 4
-        reached = []
-        for one in (model, calibrate(model, gold)):
-            scores = score([e.sentence for e in gold], one.predictor().predict(gold), schema=one.schema)
-            reached.append(scores.ner.counts.f1 + scores.re_strict.counts.f1)
-        assert reached[1] >= reached[0]
+        assert reached(calibrate(model, gold), gold) >= reached(model, gold) - SLACK
+
+
+def test_where_the_model_as_it_was_is_clearly_better_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What it has thresholds of its own for, by label, one threshold for all labels cannot do.
+    own = replace(LOW, entity_types={"Task": 0.7, "Metric": 0.1})
+    model = spread_probabilities(small_model("swift", thresholds=own))
+    gold = annotated_by(model, own)
+    assert calibrate(model, gold) is model
+    monkeypatch.setattr("cascade_srn.calibrate.SLACK", 2.0)
+    worse = calibrate(model, gold)
+    assert worse.settings.thresholds.entity_types == {}
+    assert reached(worse, gold) < reached(model, gold) - SLACK
+
+
+def test_entities_with_a_relation_may_be_less_certain() -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, Thresholds(0.6, 0.4, 0.6, related=0.36))
+    found = calibrate(model, gold)
+    thresholds = found.settings.thresholds
+    assert thresholds.related == pytest.approx(RELATED * thresholds.entity)
+    right = n_less = 0
+    for sentence, example in zip(found.predictor().predict(gold), gold, strict=True):
+        less = [e for e in sentence.entities if e.score < thresholds.entity]
+        n_less += len(less)
+        right += len(set(less) & set(example.sentence.entities))
+        assert set(less) <= {e for t in sentence.triples for e in (t.head, t.tail)}
+    assert right > 0.5 * n_less > 5
+    without = replace(found, settings=replace(found.settings, thresholds=replace(thresholds, related=None)))
+    assert reached(found, gold) > reached(without, gold)
+
+
+def test_without_relations_to_learn_from_there_is_no_threshold_for_entities_that_have_one() -> None:
+    before = Thresholds(related=0.4)
+    alone = spread_probabilities(small_model("swift", joint=False, thresholds=before))
+    joint = spread_probabilities(small_model("swift", thresholds=before))
+    gold = [replace(e, sentence=e.sentence.annotated(e.sentence.entities, ())) for e in annotated_by(alone, LOW)]
+    for model in (alone, joint):
+        found = calibrate(model, gold)
+        thresholds = found.settings.thresholds
+        assert found.settings.temperatures.entity != 1.0
+        assert (thresholds.subject, thresholds.object, thresholds.related) == (0.5, 0.5, None)
+
+
+def test_the_subjects_threshold_is_chosen_before_the_temperature_and_holds_after_it() -> None:
+    # Subjects that all score about one half, and nearly all of them right: the temperature is as low as can be.
+    model = spread_probabilities(small_model("swift"))
+    head = model.cascade.relation_turns.subject_head
+    with torch.no_grad():
+        for layer in (head.start, head.end, head.matcher.output):
+            layer.weight.mul_(0.1)
+            layer.bias.fill_(0.2)
+    found = calibrate(model, annotated_by(model, Thresholds(0.3, 0.0, 0.7)))
+    temperature, threshold = found.settings.temperatures.subject, found.settings.thresholds.subject
+    assert temperature == TEMPERATURES[0]
+    assert threshold == pytest.approx(float(tempered(np.array([FLOOR]), temperature)[0]), rel=1e-3)
+    assert 0 < threshold < 1e-6
 
 
 def test_temperatures_change_scores_but_not_their_order(tmp_path: object) -> None:

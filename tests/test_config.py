@@ -33,6 +33,7 @@ WEIGHTS = TurnWeights(entity=LossWeights(0.5, 0.25, 1.0), object=LossWeights(mat
         LossWeights(0.1, 0.2, 0.3),
         WEIGHTS,
         Thresholds(0.1, 0.2, 0.3),
+        Thresholds(0.5, related=0.3),
         ModelSettings(EncoderSettings("e")),
         ModelSettings(
             EncoderSettings("e"),
@@ -174,6 +175,8 @@ def test_fusions_that_are_none_are_refused(given, message):
         (lambda: Thresholds(entity=1.1), r"the threshold entity is 1\.1; give a number from 0 to 1"),
         (lambda: Thresholds(subject=-1), r"the threshold subject is -1; give a number from 0 to 1"),
         (lambda: Thresholds(object=2), r"the threshold object is 2; give a number from 0 to 1"),
+        (lambda: Thresholds(related=1.5), r"the threshold related is 1\.5; give a number from 0 to 1"),
+        (lambda: Thresholds.from_dict({"related": "x"}), r"related is 'x' \(str\); give a value of type float or null"),
         (lambda: _model(sequence_encoder="lstm"), r"sequence_encoder is 'lstm', not one of srn, bisrn, bilstm\."),
         (lambda: _model(matcher="biaffine"), r"matcher is 'biaffine', not one of mlp, linear$"),
         (lambda: _model(hidden_width=0), r"hidden_width is 0; give a number at least 1"),
@@ -197,6 +200,7 @@ def test_both_ends_of_a_range_are_legal():
     require_range("x", 1, 0, 1)
     require_choice("x", "b", ("a", "b"))
     assert Thresholds(0, 1, 0.5).subject == 1
+    assert [Thresholds(related=value).related for value in (None, 0, 1)] == [None, 0, 1]
 
 
 def _model(**settings):

@@ -214,6 +214,14 @@ class TestThresholds:
         places = extractor.extract(TEXT, thresholds={"entity": 1.0, "entity_types": {"Place": 0.0}})
         assert {entity.label for entity in places.entities} == {"Place"}
 
+    def test_given_entities_stay_whatever_they_scored_before(self, extractor):
+        found = extractor.extract(TEXT)
+        assert all(entity.score < 0.5 for entity in found.entities)
+        strict = Thresholds(entity=0.9, object=1.0, related=0.5)
+        again = extractor.relations(TEXT, found.entities, thresholds=strict)
+        assert again.entities == found.entities
+        assert not again.relations
+
     def test_mistakes_are_told_before_a_text_is_read(self, extractor):
         for given, message in (
             (True, "thresholds is True"),

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from tests.small_models import (
     examples,
     small_model,
     spread_probabilities,
+    without_unrelated,
 )
 
 from cascade_srn.cascade import OBJECT, SUBJECT
@@ -416,3 +418,78 @@ def test_labels_may_have_thresholds_of_their_own():
 def test_a_threshold_of_a_label_that_is_not_there(thresholds, message):
     with pytest.raises(ConfigError, match=message):
         small_model("swift").predictor(thresholds=Thresholds(**thresholds))
+
+
+class TestRelated:
+    """Entities that are predicted only if they have a relation."""
+
+    thresholds = Thresholds(0.5, 0.2, 0.3, related=0.2)
+
+    def _low(self, **others):
+        """What the later turns are to be told: all that reaches ``related``."""
+        return replace(self.thresholds, entity=0.2, related=None, **others)
+
+    @pytest.mark.parametrize("preset", PRESETS)
+    def test_later_turns_are_told_of_them_and_they_stay_with_a_relation_only(self, preset):
+        model = spread_probabilities(small_model(preset))
+        told = model.predictor(thresholds=self._low()).predict(examples())
+        found = model.predictor(thresholds=self.thresholds).predict(examples())
+        for sentence, everything in zip(found, told, strict=True):
+            expected = without_unrelated(everything, self.thresholds)
+            assert_same(sentence, list(expected.entities), list(expected.triples))
+        n_less = sum(e.score < 0.5 for s in found for e in s.entities)
+        assert 0 < n_less < sum(e.score < 0.5 for s in told for e in s.entities)
+
+    def test_labels_may_have_thresholds_of_their_own(self):
+        own = {"Metric": 0.1, "Task": 0.8}
+        model = spread_probabilities(small_model("swift"))
+        thresholds = replace(self.thresholds, entity_types=own, relation_types={"used-for": 1.0})
+        low = self._low(entity_types={"Metric": 0.1}, relation_types={"used-for": 1.0})
+        told, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, thresholds))
+        for sentence, everything in zip(found, told, strict=True):
+            expected = without_unrelated(everything, thresholds)
+            assert_same(sentence, list(expected.entities), list(expected.triples))
+        alone = [e for s in found for e in s.entities if e not in {x for t in s.triples for x in (t.head, t.tail)}]
+        # One that would be looked at anyhow does not need a relation; one of a strict label does, up to its threshold.
+        assert any(e.label == "Metric" and e.score < 0.2 for e in alone)
+        assert all(e.score >= 0.8 for e in alone if e.label == "Task")
+        assert any(e.label == "Task" and 0.5 < e.score < 0.8 for s in told for e in s.entities)
+
+    @pytest.mark.parametrize("related", [0.5, 0.9])
+    def test_at_the_threshold_of_entities_and_above_it_changes_nothing(self, related):
+        model = spread_probabilities(small_model("swift"))
+        given = replace(self.thresholds, related=None), replace(self.thresholds, related=related)
+        plain, other = (model.predictor(thresholds=thresholds).predict(examples()) for thresholds in given)
+        for sentence, expected in zip(other, plain, strict=True):
+            assert_same(sentence, list(expected.entities), list(expected.triples))
+
+    @pytest.mark.parametrize("score", [None, 0.01])
+    @pytest.mark.parametrize("preset", ["swift", "early"])
+    def test_given_entities_stay_with_and_without_a_score(self, preset, score):
+        """An entity that is given with its score, from an extraction before, was chosen by the caller."""
+        model = spread_probabilities(small_model(preset))
+        given = [
+            Example(s.annotated([replace(e, score=score) for e in s.entities], ()))
+            for s in (NESTED, SAME_SPAN, SHARED_SUBJECT)
+        ]
+        found = model.predictor(thresholds=replace(self.thresholds, object=1.0)).predict(given, given_entities=True)
+        assert [s.entities for s in found] == [e.sentence.entities for e in given]
+        assert not any(s.triples for s in found)
+
+    def test_a_model_of_entities_alone_has_nothing_to_say_for_them(self):
+        model = spread_probabilities(small_model("swift", joint=False))
+        found = model.predictor(thresholds=self.thresholds).predict(examples())
+        assert found == model.predictor(thresholds=Thresholds(0.5)).predict(examples())
+        assert any(s.entities for s in found)
+
+    @pytest.mark.parametrize("preset", ["swift", "early"])
+    def test_results_do_not_depend_on_the_batch(self, preset):
+        model = spread_probabilities(small_model(preset))
+        sentences = [*SENTENCES, EMPTY, *SENTENCES[::-1]]
+        one, many = (
+            model.predictor(thresholds=self.thresholds, batch_words=n).scored([Example(s) for s in sentences])
+            for n in (1, 10_000)
+        )
+        for found, expected in zip(one, many, strict=True):
+            assert_same(found.sentence, list(expected.sentence.entities), list(expected.sentence.triples))
+            assert [scored.triple for scored in found.triples] == list(found.sentence.triples)

@@ -1,5 +1,7 @@
 """Thresholds as they are given in Python and on a command line."""
 
+from dataclasses import replace
+
 import pytest
 
 from cascade_srn.config import Thresholds
@@ -8,6 +10,7 @@ from cascade_srn.schema import Schema
 from cascade_srn.thresholds import chosen_thresholds, parse_thresholds
 
 OWN = Thresholds(0.4, 0.5, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2})
+RELATED = Thresholds(0.4, 0.5, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2}, related=0.24)
 SCHEMA = Schema(("Both", "Metric", "Task"), ("Both", "PART-OF", "USED-FOR"))
 
 
@@ -25,12 +28,34 @@ def test_what_a_caller_means():
     assert chosen_thresholds(both, OWN) == Thresholds(0.1, 0.5, 0.6, {"Metric": 0.2}, {"USED-FOR": 0.2})
 
 
+def test_a_new_threshold_of_entities_takes_the_place_of_that_of_entities_with_a_relation():
+    assert chosen_thresholds(0.7, RELATED) == Thresholds(0.7, 0.7, 0.7)
+    assert chosen_thresholds({"entity": 0.1}, RELATED) == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2})
+    both = chosen_thresholds({"entity": 0.1, "related": 0.05}, RELATED)
+    assert both == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2}, related=0.05)
+
+
+def test_other_thresholds_leave_that_of_entities_with_a_relation():
+    assert chosen_thresholds(None, RELATED) is RELATED
+    for given in ({}, {"subject": 0.1}, {"object": 0.1}, {"entity_types": {"Metric": 0.2}}):
+        assert chosen_thresholds(given, RELATED).related == 0.24
+    assert chosen_thresholds({"related": 0.1}, RELATED) == replace(RELATED, related=0.1)
+    assert chosen_thresholds({"related": None}, RELATED) == OWN
+    assert chosen_thresholds({"related": 0.24}, OWN) == RELATED
+
+
 def test_on_a_command_line():
     assert parse_thresholds([], SCHEMA, OWN) is OWN
     assert parse_thresholds(["0.7"], SCHEMA, OWN) == Thresholds(0.7, 0.7, 0.7)
     given = ["0.7", "entity=0.1", "PART-OF=.2", "Task=0.25"]
     assert parse_thresholds(given, SCHEMA, OWN) == Thresholds(0.1, 0.7, 0.7, {"Task": 0.25}, {"PART-OF": 0.2})
     assert parse_thresholds(["Metric=0"], SCHEMA, OWN).entity_types == {"Task": 0.3, "Metric": 0.0}
+    assert parse_thresholds(["related=.24"], SCHEMA, OWN) == RELATED
+    assert parse_thresholds(["Task=0.2", "object=0.3"], SCHEMA, RELATED).related == 0.24
+    # One after the other: what a turn's threshold takes the place of was said before it.
+    assert parse_thresholds(["entity=0.5", "related=0.1"], SCHEMA, RELATED).related == 0.1
+    assert parse_thresholds(["related=0.1", "entity=0.5"], SCHEMA, RELATED).related is None
+    assert parse_thresholds(["0.5"], SCHEMA, RELATED) == Thresholds(0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +65,8 @@ def test_on_a_command_line():
         ("entity=", "the threshold 'entity=' is no number"),
         ("2", "the threshold entity is 2.0; give a number from 0 to 1"),
         ("nan", "the threshold entity is nan"),
+        ("related=2", "the threshold related is 2.0; give a number from 0 to 1"),
+        ("relatd=0.5", "threshold for 'relatd', which is neither a turn nor a label. Did you mean 'related'?"),
         ("Tusk=0.5", "threshold for 'Tusk', which is neither a turn nor a label. Did you mean 'Task'?"),
         ("Both=0.5", "the threshold of 'Both' could be that of an entity type or of a relation type"),
     ],

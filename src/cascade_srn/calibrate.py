@@ -5,6 +5,10 @@ half everywhere too little is found. And a model that has seen its training sent
 itself. Each turn therefore gets a temperature, with which its scores come closest to being probabilities (by their
 likelihood), and a threshold, with which F1 is highest: of entities for turn 1, and of relations, strict, for the
 later two together.
+
+Few sentences tell little, and a choice among many thresholds is luck in part (docs/adr/0010). Hence F1 is smoothed over
+neighbouring thresholds; turn 2 gets the lowest threshold that is about as good as the best, since turn 3 learns of all
+entities, subjects or not, and judges for itself; and entities with a relation may be less certain than others.
 """
 
 from __future__ import annotations
@@ -25,8 +29,15 @@ FLOOR = 0.02
 THRESHOLDS = np.round(np.arange(0.05, 0.91, 0.05), 2)
 # From four times as sure to sixteen times less: models that have seen their sentences often are far too sure.
 TEMPERATURES = np.geomspace(0.25, 16, 121)
+# Of subjects, before their temperature.
+SUBJECT_THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 # With fewer examples of right or of wrong ones a turn is left as it is.
 FEWEST = 10
+# What an entity with a relation has to reach, as a share of the threshold of the others.
+RELATED = 0.6
+# Differences in F1 that tell nothing: of a threshold for subjects, and of all that was chosen against what was there.
+SUBJECT_SLACK = 0.005
+SLACK = 0.01
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -37,16 +48,16 @@ def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = Fal
 
     ``by_label`` also gives each label of turns 1 and 3 a threshold of its own, where there is enough of it.
 
-    On few sentences what suits one turn may not suit the next: of the settings with and without those of turn 1, and
-    with and without those of the later turns, the ones that do best on these sentences are kept.
+    Where the model does better on these sentences, by more than a point of F1, as it was, or with what was chosen for
+    turn 1 alone, it is left at that.
     """
-    given = replace(model.settings.thresholds, entity_types={}, relation_types={})
-    untouched = _with(model, given, Temperatures())
-    choices = [model, untouched, _entities_calibrated(untouched, examples, by_label)]
+    given = replace(model.settings.thresholds, entity_types={}, relation_types={}, related=None)
+    choices = [model, _entities_calibrated(_with(model, given, Temperatures()), examples, by_label)]
     if model.cascade.relations is not None:
-        choices += [_relations_calibrated(choice, examples, by_label) for choice in choices[1:]]
-    # Of equals the last one, which most has been chosen for.
-    return max(reversed(choices), key=lambda choice: _reached(choice, examples))
+        choices.append(_relations_calibrated(choices[-1], examples, by_label))
+    reached = [_reached(choice, examples) for choice in choices]
+    good_enough = [choice for choice, f1 in zip(choices, reached, strict=True) if f1 >= max(reached) - SLACK]
+    return good_enough[-1]
 
 
 def _reached(model: Model, examples: Sequence[Example]) -> float:
@@ -71,14 +82,16 @@ def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bo
     temperature = fit_temperature(found, correct)
     n_gold = sum(len(example.sentence.entities) for example in examples)
     found = tempered(found, temperature)
-    threshold = best_thresholds([found], correct, n_gold)[0]
-    own = thresholds_by_label(found, correct, labels, n_gold, threshold) if by_label else {}
+    known = looked_at(temperature)
+    threshold = best_threshold(found, correct, n_gold, known)[0]
+    own = thresholds_by_label(found, correct, labels, n_gold, threshold, known) if by_label else {}
     thresholds = replace(model.settings.thresholds, entity=threshold, entity_types=own)
     return _with(model, thresholds, replace(model.settings.temperatures, entity=temperature))
 
 
 def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
-    floor = replace(model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={})
+    related = round(RELATED * model.settings.thresholds.entity, 4)
+    floor = replace(model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related)
     predictor = model.predictor(thresholds=floor)
     subjects, objects, right, of_subject, labels = [], [], [], [], []
     n_gold = 0
@@ -95,20 +108,25 @@ def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: b
     correct, is_subject = np.array(right, dtype=bool), np.array(of_subject, dtype=bool)
     if not enough(correct):
         return model
-    scores = [np.array(values, dtype=float) for values in (subjects, objects)]
+    as_subject, as_object = np.array(subjects, dtype=float), np.array(objects, dtype=float)
     # An object's score is that of one of a subject's objects: it is held against what is said of real subjects.
-    chosen = [fit_temperature(scores[0], is_subject), fit_temperature(scores[1][is_subject], correct[is_subject])]
-    scores = [tempered(score, temperature) for score, temperature in zip(scores, chosen, strict=True)]
-    subject_threshold, object_threshold = best_thresholds(scores, correct, n_gold)
+    temperatures = replace(
+        model.settings.temperatures,
+        subject=fit_temperature(as_subject, is_subject),
+        object=fit_temperature(as_object[is_subject], correct[is_subject]),
+    )
+    as_object = tempered(as_object, temperatures.object)
+    known = looked_at(temperatures.object)
+    least_subject, least_object = relation_thresholds(as_subject, as_object, correct, n_gold, known)
     own: dict[str, float] = {}
     if by_label:
-        passed = scores[0] >= subject_threshold
+        passed = as_subject >= least_subject
         names = [label for label, kept in zip(labels, passed, strict=True) if kept]
-        own = thresholds_by_label(scores[1][passed], correct[passed], names, n_gold, object_threshold)
-    thresholds = replace(
-        model.settings.thresholds, subject=subject_threshold, object=object_threshold, relation_types=own
-    )
-    return _with(model, thresholds, replace(model.settings.temperatures, subject=chosen[0], object=chosen[1]))
+        own = thresholds_by_label(as_object[passed], correct[passed], names, n_gold, least_object, known)
+    # To four figures, not places: with a low temperature it may be so small that places would make it 0.
+    gate = float(f"{tempered(np.array([least_subject]), temperatures.subject)[0]:.4g}")
+    thresholds = replace(floor, subject=gate, object=least_object, relation_types=own)
+    return _with(model, thresholds, temperatures)
 
 
 def enough(correct: Flags) -> bool:
@@ -135,26 +153,47 @@ def fit_temperature(scores: Floats, correct: Flags) -> float:
     return round(float(TEMPERATURES[int(np.argmin(losses))]), 4)
 
 
-def best_thresholds(scores: Sequence[Floats], correct: Flags, n_gold: int) -> list[float]:
-    """For one or two kinds of scores that all have to pass: the thresholds with the highest F1.
+def looked_at(temperature: float) -> Floats:
+    """The thresholds that can be chosen among: below the others, what passes has not been looked at."""
+    lowest = tempered(np.array([FLOOR]), temperature)[0]
+    known: Floats = THRESHOLDS[lowest <= THRESHOLDS]
+    return known
 
-    F1 is smoothed over neighbouring thresholds, since its highest peak on few sentences is a matter of luck.
 
-    Shapes: (n,) each
+def best_threshold(
+    scores: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS, *, reach: int = 1
+) -> tuple[float, float]:
+    """The threshold with the highest F1, and that F1: a mean over so many neighbouring thresholds on each side, since
+    the highest peak on few sentences is a matter of luck. Shapes: scores, correct (n,).
     """
-    grids = np.meshgrid(*[THRESHOLDS] * len(scores), indexing="ij")
-    f1: Floats = np.zeros(grids[0].shape)
-    for at in np.ndindex(f1.shape):
-        passed = np.all([score >= grid[at] for score, grid in zip(scores, grids, strict=True)], axis=0)
-        f1[at] = 2 * (passed & correct).sum() / max(1, passed.sum() + n_gold)
-    for axis in range(f1.ndim):
-        f1 = np.apply_along_axis(_smoothed, axis, f1)
-    best = np.unravel_index(int(np.argmax(f1)), f1.shape)
-    return [float(THRESHOLDS[i]) for i in best]
+    passed = scores >= thresholds[:, None]
+    f1 = 2 * (passed & correct).sum(axis=1) / np.maximum(1, passed.sum(axis=1) + n_gold)
+    smoothed = _smoothed(f1, reach)
+    best = int(np.argmax(smoothed))
+    return float(thresholds[best]), float(smoothed[best])
+
+
+def relation_thresholds(
+    subjects: Floats, objects: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS
+) -> tuple[float, float]:
+    """Of subjects and objects, which both have to pass: that of subjects is the lowest one that is about as good as the
+    best. Shapes: subjects, objects, correct (n,).
+    """
+    choices = []
+    for threshold in SUBJECT_THRESHOLDS:
+        passed = subjects >= threshold
+        choices.append((threshold, *best_threshold(objects[passed], correct[passed], n_gold, thresholds, reach=2)))
+    enough_f1 = max(f1 for _, _, f1 in choices) - SUBJECT_SLACK
+    return next((subject, object_) for subject, object_, f1 in choices if f1 >= enough_f1)
 
 
 def thresholds_by_label(
-    scores: Floats, correct: Flags, labels: Sequence[str], n_gold: int, otherwise: float
+    scores: Floats,
+    correct: Flags,
+    labels: Sequence[str],
+    n_gold: int,
+    otherwise: float,
+    thresholds: Floats = THRESHOLDS,
 ) -> dict[str, float]:
     """For each label that there is enough of, the threshold with the highest F1 of all, the others staying.
 
@@ -168,18 +207,20 @@ def thresholds_by_label(
         if not enough(correct[here]):
             continue
         f1 = []
-        for threshold in THRESHOLDS:
+        for threshold in thresholds:
             passed = scores >= np.where(here, threshold, bounds)
             f1.append(2 * (passed & correct).sum() / max(1, passed.sum() + n_gold))
-        chosen[label] = float(THRESHOLDS[int(np.argmax(_smoothed(np.array(f1))))])
+        chosen[label] = float(thresholds[int(np.argmax(_smoothed(np.array(f1))))])
         bounds = np.where(here, chosen[label], bounds)
     return chosen
 
 
-def _smoothed(values: Floats) -> Floats:
-    """Each value with its two neighbours. Shapes: (n,) both."""
-    edges = np.pad(values, 1, mode="edge")
-    return (edges[:-2] + values + edges[2:]) / 3
+def _smoothed(values: Floats, reach: int = 1) -> Floats:
+    """Each value's mean with so many neighbours on each side. Shapes: (n,) both."""
+    edges = np.pad(values, reach, mode="edge")
+    width = 2 * reach + 1
+    result: Floats = np.convolve(edges, np.ones(width) / width, mode="valid")
+    return result
 
 
 def _with(model: Model, thresholds: Thresholds, temperatures: Temperatures) -> Model:

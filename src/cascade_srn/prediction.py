@@ -71,22 +71,46 @@ class Prediction:
         return next(self.network.parameters()).device
 
     def by_label(self, turn: str) -> Tensor:
-        """The thresholds of turn 1 or of turn 3, one for each of its labels. Shape: (n_labels,)."""
-        of_turn = getattr(self.thresholds, turn)
+        """What is to be looked at in turn 1 or in turn 3: a threshold for each of its labels. Shape: (n_labels,)."""
         labels = self.schema.entity_types if turn == "entity" else self.schema.relation_types
         own = self.thresholds.entity_types if turn == "entity" else self.thresholds.relation_types
-        return torch.tensor([own.get(label, of_turn) for label in labels], device=self.device)
+        thresholds = torch.tensor([own.get(label, getattr(self.thresholds, turn)) for label in labels])
+        if turn == "entity" and self.thresholds.related is not None:
+            thresholds = thresholds.clamp(max=self.thresholds.related)
+        return thresholds.to(self.device)
 
-    def run(self, examples: Sequence[Example], find: Callable[[Sequence[Example]], list[Found]]) -> list[Found]:
-        """What ``find`` finds in one batch after the other, in the order of the examples."""
+    def run(
+        self,
+        examples: Sequence[Example],
+        find: Callable[[Sequence[Example]], list[Found]],
+        *,
+        given_entities: bool = False,
+    ) -> list[Found]:
+        """What ``find`` finds in one batch after the other, in the order of the examples.
+
+        Entities that are given stay, whatever their scores.
+        """
         if self.network.training:
             raise RuntimeError("the model is in training mode; call eval() on it before predicting")
         results = [Found(example.sentence) for example in examples]
         for group in self._groups([len(found.sentence) for found in results]):
             members = [examples[i] for i in group]
             for i, found in zip(group, self._within_memory(members, find), strict=True):
-                results[i] = found
+                results[i] = found if given_entities or self.thresholds.related is None else self._settled(found)
         return results
+
+    def _settled(self, found: Found) -> Found:
+        """Without the entities that had to have a relation, and have none."""
+        thresholds, sentence = self.thresholds, found.sentence
+        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
+        kept = [
+            entity
+            for entity in sentence.entities
+            if entity in related
+            or entity.score is None
+            or entity.score >= thresholds.entity_types.get(entity.label, thresholds.entity)
+        ]
+        return found._replace(sentence=sentence.annotated(kept, sentence.triples))
 
     def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Batches by the word budget, which may shrink on the way."""

@@ -10,9 +10,12 @@ from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.schema import Schema
 
-TURNS = ("entity", "subject", "object")
-# Which thresholds by label belong to a turn.
-_BY_LABEL = {"entity": "entity_types", "object": "relation_types"}
+TURNS = ("entity", "subject", "object", "related")
+# What else belongs to the threshold of a turn, as it is without it.
+_BELONGING: Mapping[str, Mapping[str, Any]] = {
+    "entity": {"entity_types": {}, "related": None},
+    "object": {"relation_types": {}},
+}
 
 ThresholdsLike = Thresholds | float | Mapping[str, Any]
 """Thresholds in full, one number for all three turns, or a mapping of those that differ from the model's own."""
@@ -22,7 +25,8 @@ def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Threshol
     """What a caller means, given the model's ``own`` thresholds.
 
     One number holds in all three turns, for every label. A mapping has the names of :class:`Thresholds`; what it
-    leaves out stays as it is, but that a turn's new threshold also takes the place of those of its labels.
+    leaves out stays as it is, but that a turn's new threshold also takes the place of those of its labels, and that of
+    entities the place of ``related``.
     """
     if given is None:
         return own
@@ -31,9 +35,9 @@ def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Threshol
     if isinstance(given, Mapping):
         changes = Thresholds.from_dict(given, "thresholds")
         values = {name: getattr(changes, name) for name in given}
-        for turn, by_label in _BY_LABEL.items():
+        for turn, belonging in _BELONGING.items():
             if turn in values:
-                values.setdefault(by_label, {})
+                values = {**belonging, **values}
         return replace(own, **values)
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise ConfigError(
@@ -44,7 +48,11 @@ def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Threshol
 
 
 def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> Thresholds:
-    """Thresholds from a command line: ``0.6`` for all turns, ``entity=0.4`` for one, ``Task=0.3`` for a label."""
+    """Thresholds from a command line: ``0.6`` for all turns, ``entity=0.4`` for one, ``Task=0.3`` for a label.
+
+    ``related=0.2`` is for entities with a relation. They are taken one after the other: a turn's threshold also takes
+    the place of what was said before of its labels.
+    """
     thresholds = own
     for text in given:
         name, parted, number = text.rpartition("=")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.small_models import EMPTY, NO_ENTITY, SCHEMA, SENTENCES, examples, small_model
+from tests.small_models import EMPTY, NO_ENTITY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
 from cascade_srn.baselines.pipeline_batch import ordered_pairs, spans_within
 from cascade_srn.baselines.pipeline_prediction import accepted
@@ -115,6 +115,22 @@ def test_labels_may_have_thresholds_of_their_own():
     assert any(t.label == "compare" for s in everything for t in s.triples)
     for all_of_it, less in zip(everything, found, strict=True):
         assert list(less.triples) == [t for t in all_of_it.triples if t.label != "compare"]
+
+
+def test_a_less_certain_entity_is_predicted_if_it_has_a_relation():
+    model = _spread(temperatures=Temperatures(entity=4.0, object=4.0))
+    thresholds = Thresholds(0.85, 0.5, 0.82, entity_types={"Task": 0.9}, related=0.7)
+    low = replace(thresholds, entity=0.7, entity_types={}, related=None)
+    told, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, thresholds))
+    assert found == [without_unrelated(everything, thresholds) for everything in told]
+    n_less = [sum(e.score < 0.85 for s in sentences for e in s.entities) for sentences in (found, told)]
+    assert 0 < n_less[0] < n_less[1]
+
+
+def test_given_entities_need_no_relation_whatever_their_score():
+    given = [Example(s.annotated([replace(e, score=0.01) for e in s.entities], ())) for s in SENTENCES]
+    predictor = _spread().predictor(thresholds=Thresholds(0.85, 0.5, 1.0, related=0.7))
+    assert predictor.predict(given, given_entities=True) == [example.sentence for example in given]
 
 
 def test_pairs_are_not_read_where_none_can_pass(monkeypatch):

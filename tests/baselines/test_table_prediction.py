@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.small_models import EMPTY, SCHEMA, SENTENCES, examples, small_model
+from tests.small_models import EMPTY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
 from cascade_srn.baselines.table_batch import pairs_of_words
 from cascade_srn.baselines.table_prediction import entities_of_cells, first_words_of, surest, triples_of_cells
@@ -139,6 +139,20 @@ class TestPredictor:
         for all_of_it, less in zip(everything, found, strict=True):
             assert list(less.entities) == [e for e in all_of_it.entities if e.label != "Task" or e.score >= 0.6]
             assert "compare" not in {t.label for t in less.triples}
+
+    def test_a_less_certain_entity_is_predicted_if_it_has_a_relation(self, method):
+        model = _spread(method)
+        thresholds = Thresholds(0.95, 0.5, 0.4, entity_types={"Task": 0.97}, related=0.6)
+        low = replace(thresholds, entity=0.6, entity_types={}, related=None)
+        told, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, thresholds))
+        assert found == [without_unrelated(everything, thresholds) for everything in told]
+        n_less = [sum(e.score < 0.95 for s in sentences for e in s.entities) for sentences in (found, told)]
+        assert 0 < n_less[0] < n_less[1]
+
+    def test_given_entities_need_no_relation_whatever_their_score(self, method):
+        given = [Example(s.annotated([replace(e, score=0.01) for e in s.entities], ())) for s in SENTENCES]
+        predictor = _spread(method).predictor(thresholds=Thresholds(0.95, 0.5, 1.0, related=0.6))
+        assert predictor.predict(given, given_entities=True) == [example.sentence for example in given]
 
     def test_scores_are_told(self, method):
         for found in _spread(method).predictor().scored(examples()):

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.serving.live import TEXT, live, random_extractor
+from tests.small_models import small_model, spread_probabilities
 
+from cascade_srn import Extractor, Thresholds
 from cascade_srn.benchmarks.serve import is_faultless, measure
 from cascade_srn.benchmarks.serve_load import Question, ask_at_once, ask_in_turn
 from cascade_srn.benchmarks.serve_options import ServeOptions
@@ -95,6 +97,15 @@ def test_a_short_run():
     assert many["right"] == many["answers"] >= 4
     assert result.settings["questions"] > 5
     assert not is_faultless(replace(result, rows=[one, {**many, "mixed": 1}]))
+
+
+def test_a_model_with_a_threshold_for_entities_that_have_a_relation(tmp_path):
+    thresholds = Thresholds(entity=0.5, subject=0.3, object=0.4, related=0.3)
+    Extractor(spread_probabilities(small_model(thresholds=thresholds), seed=6)).save_pretrained(tmp_path / "model")
+    options = ServeOptions(model=str(tmp_path / "model"), sentences=5, clients=2, seconds=0.2, single=10, device="cpu")
+    result = measure(options)
+    assert is_faultless(result)
+    assert result.to_dict()["rows"][0]["right"] == 10
 
 
 def test_options():

@@ -222,6 +222,16 @@ def test_one_teacher_decides_what_it_predicts(preset):
         assert [t.score for t in ours.triples] == pytest.approx([t.score for t in theirs.triples])
 
 
+def test_a_threshold_for_entities_with_a_relation_is_not_used():
+    """What a student learns of turns 2 and 3 is to hold for the entities that the sentence has."""
+    plain = teacher(0)
+    thresholds = replace(plain.settings.thresholds, related=0.1)
+    model = replace(plain, settings=replace(plain.settings, thresholds=thresholds))
+    found = predict(Ensemble([model]), EXAMPLES)
+    assert found == predict(Ensemble([plain]), EXAMPLES)
+    assert found != model.predictor().predict(EXAMPLES)
+
+
 @pytest.mark.parametrize("preset", ["swift", "early"])
 def test_turn_3_in_small_groups(preset, monkeypatch):
     whole = predict(Ensemble([teacher(0, preset)]), EXAMPLES)

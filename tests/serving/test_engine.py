@@ -1,6 +1,7 @@
 """The thread that runs the model: loading, failing, and one bad text among good ones."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from tests.serving.live import PATIENCE, TEXT, live, random_extractor, until
@@ -110,6 +111,22 @@ def test_one_bad_text_does_not_fail_others(held, caplog, error, status, message)
         assert "cascade_srn_text_failures_total 2\n" in service.client.get("/metrics").text
     assert BAD not in caplog.text
     assert ("RuntimeError at " in caplog.text) == (status == 500)
+
+
+def test_texts_go_together_by_all_of_their_thresholds(held, started):
+    """The same text, waiting with and without a threshold for entities that have a relation."""
+    extractor, engine = held.extractor, started(held.extractor)
+    until(lambda: engine.is_ready)
+    held.hold()
+    first = engine.submit([prepare(extractor, "data")])
+    until(lambda: held.n_waiting == 1)  # what comes now waits, and goes on in one batch
+    levels = [replace(extractor.model.settings.thresholds, related=related) for related in (None, 0.2, 0.35)]
+    tickets = [engine.submit([prepare(extractor, TEXT, thresholds=thresholds)]) for thresholds in levels]
+    held.let_go()
+    assert first.future.result(PATIENCE)
+    found = [ticket.future.result(PATIENCE)[0].entities for ticket in tickets]
+    assert found == [extractor.extract(TEXT, thresholds=thresholds).entities for thresholds in levels]
+    assert len({len(entities) for entities in found}) == 3
 
 
 def test_a_long_text_that_fails_on_the_way_is_dropped_whole(started):

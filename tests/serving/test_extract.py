@@ -48,7 +48,15 @@ def test_any_characters(service, extractor):
 
 
 @pytest.mark.parametrize(
-    "thresholds", [0.7, {"entity": 0.8}, {"object": 0.3, "subject": 0.4}, {"entity_types": {"Thing": 0.9}}]
+    "thresholds",
+    [
+        0.7,
+        {"entity": 0.8},
+        {"object": 0.3, "subject": 0.4},
+        {"entity_types": {"Thing": 0.9}},
+        {"related": 0.2},
+        {"entity": 0.8, "related": 0.3},
+    ],
 )
 def test_thresholds(service, extractor, thresholds):
     (document,) = service.post("/extract", {"text": TEXT, "thresholds": thresholds}).json()["documents"]
@@ -100,7 +108,8 @@ def _request(number):
     texts = [" ".join([*draw.choices(WORDS, k=draw.randint(0, 12)), f"{number}."]) for _ in range(draw.randint(1, 3))]
     body = {"texts": texts}
     if number % 3 == 1:
-        body["thresholds"] = draw.choice([0.6, {"entity": 0.7}, {"subject": 0.45, "object": 0.6}])
+        levels = [0.6, {"entity": 0.7}, {"subject": 0.45, "object": 0.6}, {"related": 0.2}, {"related": 0.35}]
+        body["thresholds"] = draw.choice(levels)
     if number % 4 == 2:
         body["entities"] = [[{"start": 0, "end": len(text.split()[0].rstrip(".")), "label": "Task"}] for text in texts]
     return body

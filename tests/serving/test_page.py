@@ -1,5 +1,7 @@
 """The page: text in, result drawn, filtered, chosen from, in four views that agree with the library."""
 
+from dataclasses import replace
+
 import pytest
 from tests.drawing.browser import start_browser
 from tests.serving.browsing import (
@@ -18,7 +20,7 @@ from tests.serving.browsing import (
 )
 from tests.serving.live import live
 
-from cascade_srn import Thresholds
+from cascade_srn import Extractor, Thresholds
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +209,22 @@ class TestScores:
             settle(page)
             assert drawn(page) == as_drawn(own)
             assert len(bodies(page, "/extract")) == 2
+
+    def test_the_threshold_of_entities_with_a_relation_is_halved_too(self, browser):
+        model = taught_extractor().model
+        settings = replace(model.settings, thresholds=Thresholds(entity=0.9, subject=0.5, object=0.5, related=0.6))
+        extractor = Extractor(replace(model, settings=settings))
+        lowered = {"entity": 0.45, "subject": 0.25, "object": 0.25, "related": 0.3}
+        with live(extractor) as running, visiting(browser, running.url) as page:
+            write(page, TEXT)
+            assert drawn(page) == as_drawn(extractor.extract(TEXT))
+            assert "those with a relation 0.30 instead of 0.60" in page.locator("#wider-help").inner_text()
+            with page.expect_response("**/draw"):
+                page.check("#wider")
+            settle(page)
+            assert drawn(page) == as_drawn(extractor.extract(TEXT, thresholds=lowered))
+            asked = bodies(page, "/extract")[-1]["thresholds"]
+            assert asked == {**lowered, "entity_types": {}, "relation_types": {}}
 
 
 class TestChoosing:

@@ -84,9 +84,12 @@ def test_thresholds_are_halved_but_not_below_the_lowest(modules):
         "object": 0.08,
         "entity_types": {"Task": 0.6, "Rare": 0.01},
         "relation_types": {},
+        "related": None,
     }
-    found = modules("""const { halved } = await import("/found.js"); return halved(given, 0.05);""", given)
-    assert found == {"entity": 0.225, "object": 0.05, "entity_types": {"Task": 0.3}, "relation_types": {}}
+    code = """const { halved } = await import("/found.js"); return halved(given, 0.05);"""
+    lower = {"entity": 0.225, "object": 0.05, "entity_types": {"Task": 0.3}, "relation_types": {}}
+    assert modules(code, given) == lower
+    assert modules(code, {**given, "related": 0.28}) == {**lower, "related": 0.14}
 
 
 def test_a_zip_can_be_opened(modules):

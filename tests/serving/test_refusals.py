@@ -49,6 +49,11 @@ def refusal(answer, status, code):
         ({"text": "a", "thresholds": 0.01}, "thresholds.entity: 0.01 is below 0.05, the lowest threshold that this"),
         ({"text": "a", "thresholds": {"relation_types": {"used-for": 0}}}, "thresholds.relation_types: 0 is below"),
         (
+            {"text": "a", "thresholds": {"related": 0.01}},
+            "thresholds.related: 0.01 is below 0.05, the lowest",
+        ),
+        ({"text": "a", "thresholds": {"related": 2}}, "thresholds.related: input should be less than or equal to 1"),
+        (
             {"text": "a", "thresholds": {"entity_types": {"Tsk": 0.5}}},
             "thresholds.entity_types: there is no 'Tsk'. Did you mean 'Task'?",
         ),

@@ -11,6 +11,7 @@ from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import Extractor, read_documents
+from cascade_srn.calibrate import SLACK
 from cascade_srn.config import Temperatures
 from cascade_srn.data import write_documents
 from cascade_srn.data.checksums import checksum
@@ -91,7 +92,7 @@ class TestFolder:
         as_trained = replace(model.settings, thresholds=thresholds, temperatures=Temperatures())
         scores, calibrated = evaluate(replace(model, settings=as_trained), dev), evaluate(model, dev)
         assert scores.ner.counts.f1 + scores.re_strict.counts.f1 == best > 0.5
-        assert calibrated.ner.counts.f1 + calibrated.re_strict.counts.f1 >= best
+        assert calibrated.ner.counts.f1 + calibrated.re_strict.counts.f1 >= best - SLACK
         assert model.settings.encoder.name == "fresh"
         assert Extractor.from_pretrained(finished.folder.best).extract("Ada Berg leads Norlux.").text
 

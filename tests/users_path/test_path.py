@@ -121,13 +121,15 @@ class TestPrediction:
 
     def test_offsets_and_scores(self, extractor, gold):
         thresholds = extractor.model.settings.thresholds
+        assert thresholds.related < thresholds.entity
         found = list(extractor.stream([document.text for document in gold]))
         assert [document.text for document in found] == [document.text for document in gold]
         assert sum(len(document.relations) for document in found) > 5
         for document in found:
             for entity in document.entities:
                 assert document.text[entity.start : entity.end] == entity.text
-                assert thresholds.entity <= entity.score <= 1
+                is_related = any(entity in (relation.head, relation.tail) for relation in document.relations)
+                assert (thresholds.related if is_related else thresholds.entity) <= entity.score <= 1
             for relation in document.relations:
                 assert {relation.head, relation.tail} <= set(document.entities)
                 assert thresholds.subject * thresholds.object <= relation.score <= 1

@@ -69,7 +69,9 @@ class PipelinePredictor:
     @torch.inference_mode()
     def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
         """What :meth:`predict` finds; a triple's score is that of its pair, and its subject's is 1."""
-        return self.frame.run(examples, lambda members: self._predict_batch(members, given_entities))
+        return self.frame.run(
+            examples, lambda members: self._predict_batch(members, given_entities), given_entities=given_entities
+        )
 
     def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
         sentences = [example.sentence for example in examples]

@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 
 from cascade_srn.benchmarks.measuring import Timing, find_device
 from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings
-from cascade_srn.benchmarks.serve_load import TOLERANCE, Question, Tally, ask_at_once, ask_in_turn
+from cascade_srn.benchmarks.serve_load import TOLERANCE, Question, Tally, alike, ask_at_once, ask_in_turn
 from cascade_srn.benchmarks.serve_options import ServeOptions
 from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_model, read_corpus
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.serving.run import allow_many_connections
+from cascade_srn.thresholds import chosen_thresholds
 from cascade_srn.types import Document
 
 COLUMNS = (
@@ -116,8 +117,8 @@ def _questions(folder: Path, corpus: Corpus, options: ServeOptions) -> list[Ques
     """Each text in three ways: as it is, with thresholds of its own, and with its entities given."""
     extractor = Extractor.from_pretrained(folder, device=find_device(options.device), precision=options.precision)
     own = extractor.model.settings.thresholds
-    higher = replace(own, entity=(1 + own.entity) / 2, subject=(1 + own.subject) / 2, entity_types={})
-    changed = {"entity": higher.entity, "subject": higher.subject}
+    changed = {"entity": (1 + own.entity) / 2, "subject": (1 + own.subject) / 2}
+    higher = chosen_thresholds(changed, own)
     # Other texts would tell nothing about mixed-up answers, and words of the corpus may be split by the segmenter.
     texts = [Document.from_text(text) for text in dict.fromkeys(document.text for document in corpus.documents)]
     questions = [Question.of({"text": d.text}, d) for d in _stable(extractor, texts, own)]
@@ -135,7 +136,10 @@ def _questions(folder: Path, corpus: Corpus, options: ServeOptions) -> list[Ques
 def _stable(
     extractor: Extractor, documents: Sequence[Document], thresholds: Thresholds, *, given: bool = False
 ) -> list[Document]:
-    """What is found in the texts, without those where a score lies so near its threshold that rounding decides."""
+    """What is found in the texts, without those where a score lies so near its threshold that rounding decides.
+
+    Scores are looked at as well: an entity that is shown to the later turns, and not predicted, has a part in them.
+    """
     if given:
         documents = [
             Document(d.text, tuple(s.annotated([replace(e, score=None) for e in s.entities], ()) for s in d.sentences))
@@ -145,7 +149,11 @@ def _stable(
         extractor.predict(documents, thresholds=_moved(thresholds, step), given_entities=given)
         for step in (0.0, -TOLERANCE, TOLERANCE)
     )
-    return [one for one, *twins in zip(found, *others, strict=True) if all(twin == one for twin in twins)]
+    return [
+        one
+        for one, *twins in zip(found, *others, strict=True)
+        if all(alike(twin.to_dict(), one.to_dict()) for twin in twins)
+    ]
 
 
 def _moved(thresholds: Thresholds, step: float) -> Thresholds:
@@ -158,6 +166,7 @@ def _moved(thresholds: Thresholds, step: float) -> Thresholds:
         object=moved(thresholds.object),
         entity_types={label: moved(value) for label, value in thresholds.entity_types.items()},
         relation_types={label: moved(value) for label, value in thresholds.relation_types.items()},
+        related=None if thresholds.related is None else moved(thresholds.related),
     )
 
 

@@ -43,17 +43,17 @@ class Question:
         documents = json.loads(body)["documents"]
         if len(documents) != 1 or documents[0]["text"] != self.text:
             return "mixed"
-        return "right" if _alike(documents[0], self.expected) else "wrong"
+        return "right" if alike(documents[0], self.expected) else "wrong"
 
 
-def _alike(found: Any, expected: Any, key: str = "") -> bool:
+def alike(found: Any, expected: Any, key: str = "") -> bool:
     """Equal, but for the rounding of scores."""
     if key == "score" and found is not None and expected is not None:
         return bool(abs(found - expected) <= TOLERANCE)
     if isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(_alike(found[name], expected[name], name) for name in expected)
+        return found.keys() == expected.keys() and all(alike(found[name], expected[name], name) for name in expected)
     if isinstance(expected, list):
-        return len(found) == len(expected) and all(_alike(*pair) for pair in zip(found, expected, strict=True))
+        return len(found) == len(expected) and all(alike(*pair) for pair in zip(found, expected, strict=True))
     return bool(found == expected)
 
 

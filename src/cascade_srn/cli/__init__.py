@@ -12,6 +12,7 @@ import typer
 
 from cascade_srn.cli.adapt import adapt
 from cascade_srn.cli.benchmark import app as benchmark
+from cascade_srn.cli.calibrate import calibrate
 from cascade_srn.cli.convert import convert
 from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
@@ -49,6 +50,7 @@ def _options(
 
 
 app.command()(adapt)
+app.command()(calibrate)
 app.command()(convert)
 app.command()(distil)
 app.command()(download)

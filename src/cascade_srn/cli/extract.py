@@ -65,7 +65,8 @@ def extract(
         list[str] | None,
         typer.Option(
             metavar="X|TURN=X|LABEL=X",
-            help="What scores must reach, 0 to 1: in all turns, in one (entity, subject, object), for a label.",
+            help="What scores must reach, 0 to 1: in all turns, in one (entity, subject, object), for a label, "
+            "or for entities with a relation (related).",
         ),
     ] = None,
     batch_words: Annotated[int, typer.Option(help="Words of a batch at most, padding included.")] = 4096,

@@ -22,8 +22,9 @@ class Ensemble:
     """Asks all teachers and averages their probabilities.
 
     Entities, and then subjects and objects, are decided on by averages of probabilities with the teachers' own
-    temperatures, by the mean of their thresholds. Turns 2 and 3 of all teachers are told the same entities. What is
-    kept for a student to learn, where it reaches the ``floor``, are averages without temperatures.
+    temperatures, by the mean of their thresholds. Turns 2 and 3 of all teachers are told the same entities, which are
+    those of the sentence: a teacher's threshold for entities with a relation (``related``) is not used. What is kept
+    for a student to learn, where it reaches the ``floor``, are averages without temperatures.
     """
 
     def __init__(self, models: Sequence[Model], *, floor: float = 0.01, batch_words: int = 16384, half: bool = False):

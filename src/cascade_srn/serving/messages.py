@@ -19,7 +19,8 @@ class Message(BaseModel):
 class ThresholdsForm(Message):
     """What a span's score must reach, by turn; a turn that is left out keeps the model's own.
 
-    `entity_types` and `relation_types` give single labels a threshold of their own.
+    `entity_types` and `relation_types` give single labels a threshold of their own, `related` entities that have a
+    relation a lower one.
     """
 
     entity: Probability | None = None
@@ -27,6 +28,7 @@ class ThresholdsForm(Message):
     object: Probability | None = None
     entity_types: dict[str, Probability] | None = None
     relation_types: dict[str, Probability] | None = None
+    related: Probability | None = None
 
 
 class GivenEntity(Message):
@@ -168,6 +170,7 @@ class TurnsForm(Message):
     object: Probability
     entity_types: dict[str, Probability]
     relation_types: dict[str, Probability]
+    related: Probability | None
 
 
 class LimitsForm(Message):

@@ -14,7 +14,8 @@ export function withLeast(document, least) {
 /** Thresholds of half the height, none below the lowest that the service takes; those there already are left out. */
 export function halved(thresholds, lowest = 0) {
   const half = (value) => {
-    if (typeof value !== "number") return mapped(value ?? {}, half);
+    if (value === null || value === undefined) return null;
+    if (typeof value !== "number") return mapped(value, half);
     return value > lowest ? Math.max(lowest, value / 2) : null;
   };
   return mapped(thresholds, half);

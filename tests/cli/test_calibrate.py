@@ -1,0 +1,55 @@
+"""``cascade-srn calibrate``."""
+
+import pytest
+from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
+from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
+
+from cascade_srn import Document, write_documents
+from cascade_srn.cli import main
+from cascade_srn.config import Thresholds
+from cascade_srn.model import Model
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["calibrate", *map(str, arguments), "--device", "cpu"])
+    return stopped.value.code or 0
+
+
+def test_before_and_after(tmp_path, capsys):
+    model = spread_probabilities(small_model("swift"))
+    model.save(tmp_path / "model")
+    found = model.predictor(thresholds=Thresholds(0.3, 0.2, 0.25)).predict(examples(SENTENCES))
+    documents = [Document.from_sentences([s], id=f"{i}-{n}") for n in range(6) for i, s in enumerate(found) if s.words]
+    write_documents(documents, tmp_path / "data.jsonl")
+    assert run(tmp_path / "model", tmp_path / "data.jsonl", "--output", tmp_path / "new", "--by-label") == 0
+    told = capsys.readouterr()
+    chosen = Model.load(tmp_path / "new").settings.thresholds
+    assert told.out.startswith("micro F1 on these documents, before and after:\n  NER ")
+    assert f"thresholds: entity {chosen.entity:g}, subject {chosen.subject:g}, object {chosen.object:g}" in told.out
+    assert chosen.entity_types
+    assert all(f"{label} {value:g}" in told.out for label, value in chosen.entity_types.items())
+    assert "temperatures: entity " in told.out
+    assert told.err == f"The model is in {tmp_path / 'new'}\n"
+
+
+def test_nothing_to_change(tmp_path, capsys):
+    write_documents(DOCUMENTS[1:2], tmp_path / "one.jsonl")
+    assert run(saved_model(), tmp_path / "one.jsonl", "--output", tmp_path / "new") == 0
+    assert capsys.readouterr().out.startswith("Nothing was changed: there is too little to choose by")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "DATA", "--output", "new"], "there is no model folder 'nowhere'"),
+        (["MODEL", "nowhere.jsonl", "--output", "new"], "nowhere.jsonl does not exist"),
+        (["MODEL", "DATA"], "Missing option '--output'"),
+    ],
+)
+def test_one_sentence(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    known = {"MODEL": saved_model(), "DATA": corpus()}
+    assert run(*(known.get(argument, argument) for argument in arguments)) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
