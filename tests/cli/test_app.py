@@ -95,6 +95,7 @@ def test_an_unknown_option_is_refused(capsys):
 def test_every_command_has_a_sentence_of_help():
     assert {command.callback.__name__ for command in app.registered_commands} == {
         "adapt",
+        "calibrate",
         "convert",
         "distil",
         "download",

@@ -178,7 +178,9 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path):
 
 
 def test_interrupted_it_keeps_what_is_written_and_says_where(tmp_path):
-    running = process("-", "--per", "line", "--batch-words", 1, "-o", tmp_path / "found.jsonl")
+    # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    running = process("-", "--per", "line", "--batch-words", 1, "-o", tmp_path / "found.jsonl", **heeding)
     running.stdin.write(b"Ada Berg leads Norlux in Oslo.\n" * 2)
     running.stdin.flush()
     for _ in range(3000):  # until the first document is on the disk
