@@ -17,6 +17,7 @@ from tests.small_models import (
 
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import ENTITY_FUSIONS, PRESETS, LossWeights, TurnWeights
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs
 from cascade_srn.schema import Schema
@@ -189,7 +190,7 @@ def test_an_entity_model_has_no_relation_parameters(preset):
     model = small_model(preset, joint=False)
     assert model.cascade.relations is None
     assert not [name for name, _ in model.cascade.named_parameters() if "relation" in name or "subject" in name]
-    batch = model.collator.training_batch(examples(), joint=False)
+    batch = model.collator.training_batch(examples(), BatchSettings(joint=False))
     model.cascade.train()
     loss = model.cascade.loss(batch, TurnWeights())
     assert (loss.subject.item(), loss.object.item()) == (0, 0)

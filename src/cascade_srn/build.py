@@ -17,7 +17,7 @@ from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.methods import Method
-from cascade_srn.predict import Predictor
+from cascade_srn.predict import CascadeSearch
 from cascade_srn.schema import Schema
 
 
@@ -91,5 +91,5 @@ def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, token
     return Collator(pieces, markers, schema, settings.fusion)
 
 
-METHODS: dict[str, Method] = {"cascade": Method(_markers, build_cascade, _collator, Predictor), **BASELINES}
+METHODS: dict[str, Method] = {"cascade": Method(_markers, build_cascade, _collator, CascadeSearch), **BASELINES}
 """Every method by its name in ``ModelSettings.method``."""

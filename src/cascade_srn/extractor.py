@@ -16,7 +16,7 @@ from cascade_srn.data.examples import examples_of
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.memory import give_back_freed
 from cascade_srn.model import Model
-from cascade_srn.predict import PRECISIONS, Predictor
+from cascade_srn.prediction import PRECISIONS, Predictor
 from cascade_srn.schema import Schema
 from cascade_srn.segment import Segmenter, segment
 from cascade_srn.streaming import BadText, OnError, Outcome, attempt, error_policy, parts

@@ -1,7 +1,8 @@
 """What a method of extraction has to offer: the faces that training, prediction and model folders see.
 
 The cascade is one method, each baseline another. A method is a network with its loss, a maker of batches and a
-predictor; everything else (data, encoders, the training loop, scoring, model folders) is the same for all of them.
+search; everything else (data, encoders, the training loop, prediction around the search, scoring, model folders) is the
+same for all of them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from torch import nn
 
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import ModelSettings, TurnWeights
+from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.prediction import Found
+from cascade_srn.prediction import Search, Terms
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence
 
 
 class Batch(Protocol):
@@ -67,34 +68,13 @@ class BatchMaker(Protocol):
     def training_batch(
         self,
         examples: Sequence[Example],
-        *,
-        candidates: str = "entities",
-        joint: bool = True,
-        corruption: float = 0.0,
-        negatives: float = 1.0,
-        masking: float = 0.0,
-        overhead: int | None = None,
+        settings: BatchSettings = ALL_THERE_IS,
         chance: random.Random | None = None,
     ) -> Batch:
-        """Gold sentences as a batch for the loss; a method refuses what means nothing to it."""
+        """Gold sentences as a batch for the loss, what is drawn being drawn by ``chance`` (None: by one of its own).
 
-
-class Finder(Protocol):
-    """Finds entities and relations in sentences."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-
-    @property
-    def batch_words(self) -> int:
-        """How many words go through at once."""
-
-    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
-        """The sentences with what is found in them, or with the relations between the entities they have."""
-
-    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
-        """The same, with the scores by which a triple was accepted."""
+        A method refuses what means nothing to it.
+        """
 
 
 @dataclass(frozen=True)
@@ -105,10 +85,10 @@ class Method:
         markers: the special tokens that it inserts into text, each with words that describe it
         network: from settings, schema and an encoder whose vocabulary holds the markers
         collator: from settings, schema, pieces and the tokenizer
-        predictor: from a network and a collator of this method, thresholds, and the options of a predictor
+        search: from a network and a collator of this method, and the terms of a batch
     """
 
     markers: Callable[[ModelSettings, Schema], dict[str, str]]
     network: Callable[[ModelSettings, Schema, PretrainedEncoder], Network]
     collator: Callable[[ModelSettings, Schema, WordPieces, Any], BatchMaker]
-    predictor: Callable[..., Finder]
+    search: Callable[[Any, Any, Terms], Search]

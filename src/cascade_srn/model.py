@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
 from cascade_srn.errors import CascadeError, ModelError
 from cascade_srn.model_card import model_card
-from cascade_srn.predict import Predictor
+from cascade_srn.prediction import Predictor
 from cascade_srn.schema import Schema
 from cascade_srn.version import __version__
 
@@ -33,9 +33,9 @@ CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "READ
 class Model:
     """Everything that extraction needs. :meth:`create` makes one to train; :meth:`load` reads one.
 
-    Where ``settings.method`` names a baseline, ``cascade``, :attr:`collator` and :meth:`predictor` are that method's.
-    They have the faces of :mod:`cascade_srn.methods`, which is all that training, evaluation and extraction use; what
-    looks deeper into a cascade calls :meth:`require_cascade` first.
+    Where ``settings.method`` names a baseline, ``cascade`` and :attr:`collator` are that method's. They have the faces
+    of :mod:`cascade_srn.methods`, which is all that training, evaluation and extraction use; what looks deeper into a
+    cascade calls :meth:`require_cascade` first.
     """
 
     settings: ModelSettings
@@ -69,16 +69,15 @@ class Model:
         self, *, thresholds: Thresholds | None = None, batch_words: int = 4096, precision: str = "auto"
     ) -> Predictor:
         """A predictor with this model's thresholds, or others."""
-        chosen = self.settings.thresholds if thresholds is None else thresholds
-        made = method_of(self.settings).predictor(
+        return Predictor(
             self.cascade,
-            self.collator,
-            chosen,
+            self.schema,
+            partial(method_of(self.settings).search, self.cascade, self.collator),
+            thresholds=self.settings.thresholds if thresholds is None else thresholds,
             temperatures=self.settings.temperatures,
             batch_words=batch_words,
             precision=precision,
         )
-        return cast(Predictor, made)
 
     def require_cascade(self, purpose: str) -> None:
         """Refuse a baseline where only a cascade will do; ``purpose`` completes the sentence "… is for cascades"."""

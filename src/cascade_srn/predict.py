@@ -1,4 +1,4 @@
-"""Prediction: the three turns over whole batches, results in the order of the input."""
+"""The three turns over a batch: from sentences to entities and triples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade, words_at
-from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
@@ -17,9 +16,8 @@ from cascade_srn.decode import boundary_candidates, distinct_spans, entity_at, s
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
-from cascade_srn.prediction import PRECISIONS as PRECISIONS
-from cascade_srn.prediction import Found, Prediction, ScoredTriple
-from cascade_srn.types import Sentence, Span, Triple
+from cascade_srn.prediction import Found, ScoredTriple, Terms
+from cascade_srn.types import Span, Triple
 
 
 @dataclass(frozen=True)
@@ -36,69 +34,23 @@ class _Objects:
 _PAIRS_AT_ONCE = 1 << 13
 
 
-class Predictor:
-    """Runs a cascade over sentences. ``batch_words`` bounds a batch, padding included, in every turn.
+@dataclass(frozen=True)
+class CascadeSearch:
+    """Runs a cascade over the sentences of a batch; what turn 3 has to read anew keeps to ``batch_words`` as well."""
 
-    ``precision`` is that of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
-    elsewhere. All that comes after it is float32.
-    """
+    cascade: Cascade
+    collator: Collator
+    terms: Terms
 
-    def __init__(
-        self,
-        cascade: Cascade,
-        collator: Collator,
-        thresholds: Thresholds,
-        *,
-        temperatures: Temperatures | None = None,
-        batch_words: int = 4096,
-        precision: str = "auto",
-    ) -> None:
-        self.cascade = cascade
-        self.collator = collator
-        self.frame = Prediction(
-            cascade,
-            collator.schema,
-            thresholds,
-            temperatures=temperatures,
-            batch_words=batch_words,
-            precision=precision,
-        )
-        self.thresholds, self.temperatures = self.frame.thresholds, self.frame.temperatures
-        self.half = self.frame.half
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.frame.device
-
-    @property
-    def batch_words(self) -> int:
-        """The words of a batch, fewer than were asked for where the device ran out of memory."""
-        return self.frame.batch_words
-
-    @torch.inference_mode()
-    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
-        """The same sentences with what the model finds in them.
-
-        With ``given_entities`` the entities of the sentences are taken as they are, and only turns 2 and 3 run.
-        """
-        return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
-
-    @torch.inference_mode()
-    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
-        """What :meth:`predict` finds, and what the later turns made of it."""
-        return self.frame.run(
-            examples, lambda members: self._predict_batch(members, given_entities), given_entities=given_entities
-        )
-
-    def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+        """What the three turns find, or, with entities that are given, turns 2 and 3 alone."""
         sentences = [example.sentence for example in examples]
         rows = [self.collator.plain(example) for example in examples]
-        batch = self.collator.pieces.batch(rows).to(self.device)
-        features = self.cascade.features(batch, half=self.half)
+        batch = self.collator.pieces.batch(rows).to(self.terms.device)
+        features = self.cascade.features(batch, half=self.terms.half)
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
-            found = self.collator.entity_labels(entities).to(self.device)
+            found = self.collator.entity_labels(entities).to(self.terms.device)
         else:
             found, scores = self._turn1(features, batch.word_lengths)
             entities = self._entities(found, scores, len(sentences))
@@ -112,10 +64,10 @@ class Predictor:
 
     def _turn1(self, features: Tensor, lengths: Tensor) -> tuple[SpanLabels, Tensor]:
         """The entities of a batch, and their probabilities."""
-        head, temperature = self.cascade.entity_head, self.temperatures.entity
+        head, temperature = self.cascade.entity_head, self.terms.temperatures.entity
         words = self.cascade.entity_inputs(features)
         start, end = ((logits / temperature).sigmoid() for logits in head.boundaries(words))
-        threshold = self.frame.by_label("entity")
+        threshold = self.terms.entity
         row, first, last, label = boundary_candidates(start, end, lengths, threshold)
         match = head.match(words, Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
         score = least((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
@@ -136,8 +88,8 @@ class Predictor:
         """Turns 2 and 3, given the entities: as Python objects where markers are made of them, and as tensors."""
         if self.collator.fusion.entities == "markers":
             marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
-            batch = self.collator.pieces.batch(marked).to(self.device)
-            features = self.cascade.features(batch, half=self.half)
+            batch = self.collator.pieces.batch(marked).to(self.terms.device)
+            features = self.cascade.features(batch, half=self.terms.half)
         tags = self.cascade.tags(found, (features.shape[0], features.shape[1]))
         # The distinct words of the entities, by sentence: the only spans that turns 2 and 3 need to look at.
         spans = distinct_spans(found, features.shape[1])
@@ -148,8 +100,8 @@ class Predictor:
             self.cascade.subject_inputs(words_at(features, row, edge), tag)
             for edge, tag in zip(edges, shown, strict=True)
         )
-        threshold = torch.full((1,), self.thresholds.subject, device=self.device)
-        position, _, certainty = self._passing(head, first, last, threshold, self.temperatures.subject)
+        threshold = torch.full((1,), self.terms.subject, device=self.terms.device)
+        position, _, certainty = self._passing(head, first, last, threshold, self.terms.temperatures.subject)
         subjects = spans[position]
         objects = self._turn3(rows, features, entities, tags, spans, subjects)
         return self._triples(entities, spans, subjects, certainty, objects)
@@ -177,7 +129,7 @@ class Predictor:
         subjects: Tensor,
     ) -> _Objects:
         """The objects of all subjects of a batch, as many subjects at a time as the budget holds."""
-        head, threshold = self.cascade.relation_turns.object_head, self.frame.by_label("object")
+        head, threshold = self.cascade.relation_turns.object_head, self.terms.object
         parts = []
         for group, asked in self._object_features(rows, features, entities, subjects):
             queries = Queries(*subjects[group].unbind(1))
@@ -187,7 +139,7 @@ class Predictor:
             for pairs in all_pairs.split(_PAIRS_AT_ONCE, dim=1):
                 query, span = pairs
                 first, last = object_words(query, span)
-                position, label, score = self._passing(head, first, last, threshold, self.temperatures.object)
+                position, label, score = self._passing(head, first, last, threshold, self.terms.temperatures.object)
                 parts.append(_Objects(group[query[position]], span[position], label, score))
         if not parts:
             none = subjects.new_zeros(0)
@@ -204,15 +156,15 @@ class Predictor:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Groups of subjects (their positions) with the features that turn 3 reads for them."""
         if self.collator.fusion.subject != "markers":
-            yield torch.arange(len(subjects), device=self.device), features
+            yield torch.arange(len(subjects), device=self.terms.device), features
             return
         marked = [
             self.collator.with_subject(rows[row], entities[row], (first, last + 1))
             for row, first, last in subjects.tolist()
         ]
-        for members in by_word_budget([len(row) for row in marked], self.batch_words):
-            batch = self.collator.pieces.batch([marked[i] for i in members]).to(self.device)
-            yield torch.tensor(members, device=self.device), self.cascade.features(batch, half=self.half)
+        for members in by_word_budget([len(row) for row in marked], self.terms.batch_words):
+            batch = self.collator.pieces.batch([marked[i] for i in members]).to(self.terms.device)
+            yield torch.tensor(members, device=self.terms.device), self.cascade.features(batch, half=self.terms.half)
 
     def _triples(
         self,

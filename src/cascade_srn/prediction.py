@@ -1,10 +1,10 @@
-"""What every predictor does around its method: batches within memory, thresholds by label, results in order."""
+"""Prediction with any method: batches within memory, thresholds by label, results in the order of the input."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -37,19 +37,50 @@ class Found(NamedTuple):
     triples: Sequence[ScoredTriple] = ()
 
 
-class Prediction:
-    """The frame of a predictor: where its network is, what has to be reached, and how much goes through at once.
+class Terms(NamedTuple):
+    """What a search in one batch goes by.
 
-    ``batch_words`` bounds a batch, padding included. ``precision`` is that of the pretrained encoder: "float32",
-    "bf16", or "auto" for bf16 on a GPU and float32 elsewhere (``half`` says which).
+    Attributes:
+        entity: what an entity has to reach, by its type. Shape: (n_entity_types,)
+        subject: what a subject has to reach
+        object: what an object has to reach, by the type of the relation. Shape: (n_relation_types,)
+        temperatures: what logits are divided by, by turn
+        batch_words: how many words may go through at once, padding included
+        half: whether the pretrained encoder computes in bf16; all that comes after it is float32
+        device: where the network is
+    """
+
+    entity: Tensor
+    subject: float
+    object: Tensor
+    temperatures: Temperatures
+    batch_words: int
+    half: bool
+    device: torch.device
+
+
+class Search(Protocol):
+    """How a method finds things in one batch."""
+
+    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+        """What is in these sentences, or the triples between the entities that they have; one at least has words."""
+
+
+class Predictor:
+    """Finds entities and triples in sentences. ``search`` makes its method's search, anew for every batch.
+
+    ``batch_words`` bounds a batch, padding included, wherever the method reads text; it shrinks where the device runs
+    out of memory. ``precision`` is that of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and
+    float32 elsewhere (``half`` says which). All that comes after it is float32.
     """
 
     def __init__(
         self,
         network: nn.Module,
         schema: Schema,
-        thresholds: Thresholds,
+        search: Callable[[Terms], Search],
         *,
+        thresholds: Thresholds,
         temperatures: Temperatures | None = None,
         batch_words: int = 4096,
         precision: str = "auto",
@@ -59,6 +90,7 @@ class Prediction:
         _refuse_unknown(thresholds, schema)
         self.network = network
         self.schema = schema
+        self.search = search
         self.thresholds = thresholds
         self.temperatures = Temperatures() if temperatures is None else temperatures
         self.batch_words = batch_words
@@ -70,32 +102,23 @@ class Prediction:
         """Where the network is."""
         return next(self.network.parameters()).device
 
-    def by_label(self, turn: str) -> Tensor:
-        """What is to be looked at in turn 1 or in turn 3: a threshold for each of its labels. Shape: (n_labels,)."""
-        labels = self.schema.entity_types if turn == "entity" else self.schema.relation_types
-        own = self.thresholds.entity_types if turn == "entity" else self.thresholds.relation_types
-        thresholds = torch.tensor([own.get(label, getattr(self.thresholds, turn)) for label in labels])
-        if turn == "entity" and self.thresholds.related is not None:
-            thresholds = thresholds.clamp(max=self.thresholds.related)
-        return thresholds.to(self.device)
+    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
+        """The same sentences with what the model finds in them.
 
-    def run(
-        self,
-        examples: Sequence[Example],
-        find: Callable[[Sequence[Example]], list[Found]],
-        *,
-        given_entities: bool = False,
-    ) -> list[Found]:
-        """What ``find`` finds in one batch after the other, in the order of the examples.
-
-        Entities that are given stay, whatever their scores.
+        With ``given_entities`` the entities of the sentences are taken as they are, whatever their scores, and only
+        triples are looked for.
         """
+        return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
+
+    @torch.inference_mode()
+    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
+        """What :meth:`predict` finds, with the scores by which each triple was accepted."""
         if self.network.training:
             raise RuntimeError("the model is in training mode; call eval() on it before predicting")
         results = [Found(example.sentence) for example in examples]
         for group in self._groups([len(found.sentence) for found in results]):
             members = [examples[i] for i in group]
-            for i, found in zip(group, self._within_memory(members, find), strict=True):
+            for i, found in zip(group, self._within_memory(members, given_entities), strict=True):
                 results[i] = found if given_entities or self.thresholds.related is None else self._settled(found)
         return results
 
@@ -118,15 +141,29 @@ class Prediction:
             for part in by_word_budget([lengths[i] for i in group], self.batch_words):
                 yield [group[i] for i in part]
 
-    def _within_memory(
-        self, examples: Sequence[Example], find: Callable[[Sequence[Example]], list[Found]]
-    ) -> list[Found]:
+    def _terms(self) -> Terms:
+        thresholds, schema = self.thresholds, self.schema
+        entity = _by_label(schema.entity_types, thresholds.entity_types, thresholds.entity)
+        if thresholds.related is not None:
+            entity = entity.clamp(max=thresholds.related)
+        object_ = _by_label(schema.relation_types, thresholds.relation_types, thresholds.object)
+        return Terms(
+            entity=entity.to(self.device),
+            subject=thresholds.subject,
+            object=object_.to(self.device),
+            temperatures=self.temperatures,
+            batch_words=self.batch_words,
+            half=self.half,
+            device=self.device,
+        )
+
+    def _within_memory(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
         """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
         sentences = [example.sentence for example in examples]
         if not any(len(sentence) for sentence in sentences):
             return [Found(sentence.annotated((), ())) for sentence in sentences]
         try:
-            return find(examples)
+            return self.search(self._terms()).find(examples, given_entities=given_entities)
         except torch.OutOfMemoryError:
             if len(examples) == 1 and self.batch_words <= len(sentences[0]):
                 raise
@@ -138,11 +175,16 @@ class Prediction:
             warnings.warn(
                 f"the device ran out of memory on a batch of {n_words} words; going on with smaller ones: "
                 "give batch_words to choose their size",
-                stacklevel=5,
+                stacklevel=4,
             )
         middle = (len(examples) + 1) // 2
         parts = [part for part in (examples[:middle], examples[middle:]) if part]
-        return [found for part in parts for found in self._within_memory(part, find)]
+        return [found for part in parts for found in self._within_memory(part, given_entities)]
+
+
+def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:
+    """The threshold of each label: its own, where it has one. Shape: (n_labels,)."""
+    return torch.tensor([own.get(label, threshold) for label in labels])
 
 
 def _refuse_unknown(thresholds: Thresholds, schema: Schema) -> None:

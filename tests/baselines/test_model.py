@@ -10,6 +10,7 @@ from cascade_srn import Document, Extractor
 from cascade_srn.build import METHODS
 from cascade_srn.config import METHODS as NAMES
 from cascade_srn.config import Thresholds
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.data.soft import SoftLabels
 from cascade_srn.errors import ConfigError, DataError, ModelError
@@ -97,7 +98,7 @@ class TestEach:
     )
     def test_what_means_nothing_to_it_is_refused(self, method, given, message):
         with pytest.raises(ConfigError, match=message.format(method)):
-            small_model(method=method).collator.training_batch(examples(), **given)
+            small_model(method=method).collator.training_batch(examples(), BatchSettings(**given))
 
     def test_a_teachers_labels_are_refused(self, method):
         collator = small_model(method=method).collator

@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy, layer_norm, linear
 from cascade_srn.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders
 from cascade_srn.baselines.pipeline_batch import spans_within
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.heads.span_extraction import MATCH_PRIOR
 
 
@@ -124,7 +125,9 @@ class TestNetwork:
         # Nothing is ever inserted, and the vocabulary is the encoder's own.
         assert not model.collator.markers.ids
         assert "[S:Task_S]" not in model.tokenizer.get_vocab()
-        loss = network(model.collator.training_batch(examples(), joint=False), model.settings.loss_weights)
+        loss = network(
+            model.collator.training_batch(examples(), BatchSettings(joint=False)), model.settings.loss_weights
+        )
         assert loss.total == loss.entity > 0
         with pytest.raises(ValueError, match="has no relation model"):
             network.pair_logits(None, None)

@@ -8,6 +8,7 @@ from tests.small_models import NESTED, SAME_SPAN, SCHEMA, SENTENCES, SHARED_SUBJ
 
 from cascade_srn.baselines.pipeline_batch import ordered_pairs, pipeline_markers, spans_within
 from cascade_srn.config import BaselineSettings
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -139,7 +140,8 @@ def test_mistaken_entities_keep_the_relations_of_their_words(model):
     chance = random.Random(1)
     clean = model.collator.training_batch(examples((SHARED_SUBJECT,)))
     batches = [
-        model.collator.training_batch(examples((SHARED_SUBJECT,)), corruption=0.5, chance=chance) for _ in range(20)
+        model.collator.training_batch(examples((SHARED_SUBJECT,)), BatchSettings(corruption=0.5), chance=chance)
+        for _ in range(20)
     ]
     assert (clean.relations > 0).sum() == 2
     counts = {int((batch.relations > 0).sum()) for batch in batches}
@@ -149,7 +151,7 @@ def test_mistaken_entities_keep_the_relations_of_their_words(model):
 
 
 def test_without_relations_no_pair_is_read(model):
-    batch = model.collator.training_batch(examples((NESTED, SAME_SPAN)), joint=False)
+    batch = model.collator.training_batch(examples((NESTED, SAME_SPAN)), BatchSettings(joint=False))
     assert batch.pair_rows is None
     assert len(batch.openings) == len(batch.relations) == 0
     assert batch.to("meta").pair_rows is None
@@ -162,7 +164,7 @@ def test_moving_a_batch_moves_all_of_it(model):
 
 
 def test_words_are_hidden_from_both_encoders(model):
-    whole, batch = (model.collator.training_batch(examples(), masking=share) for share in (0.0, 1.0))
+    whole, batch = (model.collator.training_batch(examples(), BatchSettings(masking=share)) for share in (0.0, 1.0))
     assert (batch.rows.piece_ids != whole.rows.piece_ids).sum() == len(whole.rows.source)
     hidden = batch.pair_rows.piece_ids != whole.pair_rows.piece_ids
     # The markers of both arguments are still to be seen.

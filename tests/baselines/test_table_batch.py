@@ -5,6 +5,7 @@ import torch
 from tests.small_models import EMPTY, NESTED, SAME_SPAN, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn.baselines.table_batch import entity_cells, pairs_of_words, relation_cells
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -83,7 +84,7 @@ def test_moving_a_batch_moves_all_of_it():
 
 def test_words_are_hidden_and_the_tables_stay():
     collator = small_model(method="pfn").collator
-    whole, batch = (collator.training_batch(examples(), masking=share) for share in (0.0, 1.0))
+    whole, batch = (collator.training_batch(examples(), BatchSettings(masking=share)) for share in (0.0, 1.0))
     assert (batch.rows.piece_ids != whole.rows.piece_ids).sum() == len(whole.rows.source)
     assert torch.equal(batch.entities, whole.entities)
     assert torch.equal(batch.relations, whole.relations)

@@ -17,6 +17,7 @@ from tests.small_models import (
 
 from cascade_srn.config import PRESETS
 from cascade_srn.data.batch import _collect, _moved, _replaced
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.collate import candidate_subjects, gold_subjects, queries_of
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import ConfigError
@@ -110,7 +111,7 @@ def test_labels_are_the_same_whatever_the_fusion(collator):
 
 
 def test_only_gold_subjects_are_asked_about_in_the_ablation(collator):
-    batch = collator.training_batch(examples(SOME), candidates="subjects")
+    batch = collator.training_batch(examples(SOME), BatchSettings(candidates="subjects"))
     assert asked(batch.queries) == [(0, 0, 3), (0, 5, 5), (1, 0, 0), (3, 1, 1)]
     assert objects_of(batch) == [
         (0, 1, 2, USED_FOR),
@@ -138,7 +139,7 @@ def test_only_gold_subjects_are_asked_about_in_the_ablation(collator):
     ],
 )
 def test_which_rows_a_batch_has(preset, candidates, n_rows, subject_rows, object_rows):
-    batch = small_model(preset).collator.training_batch(examples(SOME), candidates=candidates)
+    batch = small_model(preset).collator.training_batch(examples(SOME), BatchSettings(candidates=candidates))
     assert batch.rows.item_lengths.shape[0] == n_rows
     assert batch.subject_rows.tolist() == subject_rows
     assert batch.object_rows.tolist() == object_rows
@@ -160,7 +161,7 @@ def test_the_rows_show_what_each_turn_may_know():
 
 
 def test_an_entity_model_gets_turn_1_alone(collator):
-    batch = collator.training_batch(examples(SOME), joint=False)
+    batch = collator.training_batch(examples(SOME), BatchSettings(joint=False))
     assert batch.rows.item_lengths.tolist() == [6, 4, 5, 10]
     assert len(batch.queries) == 0
     assert objects_of(batch) == []
@@ -185,7 +186,7 @@ def test_a_repeated_relation_changes_nothing(collator):
 
 def test_unknown_candidates_are_refused(collator):
     with pytest.raises(ConfigError, match=r"candidates is 'subject', not one of entities, subjects\. .* 'subjects'\?"):
-        collator.training_batch(examples(SOME), candidates="subject")
+        collator.training_batch(examples(SOME), BatchSettings(candidates="subject"))
 
 
 def test_subjects_are_spans_each_once_in_order():
@@ -243,7 +244,7 @@ def test_tensors_that_move_together_stay_what_they_are():
 def test_hidden_words_are_the_same_in_all_turns_and_change_nothing_else():
     collator = small_model("early").collator
     whole = collator.training_batch(examples(SOME))
-    batch = collator.training_batch(examples(SOME), masking=0.5, chance=random.Random(0))
+    batch = collator.training_batch(examples(SOME), BatchSettings(masking=0.5), chance=random.Random(0))
     mask = collator.pieces.masked(collator.plain(examples(SOME)[0]), 1.0, random.Random(0)).pieces[0]
     assert entities_of(batch) == entities_of(whole)
     assert subjects_of(batch) == subjects_of(whole)
@@ -272,7 +273,7 @@ def _hidden_words(rows, mask):
 
 def test_mistakes_reach_the_later_turns_and_nothing_else(collator):
     gold = collator.training_batch(examples(SOME))
-    batch = collator.training_batch(examples(SOME), corruption=1.0, chance=random.Random(0))
+    batch = collator.training_batch(examples(SOME), BatchSettings(corruption=1.0), chance=random.Random(0))
     assert entities_of(batch) == entities_of(gold)
     assert subjects_of(batch) == subjects_of(gold)
     assert rows_of(batch.given) != rows_of(gold.given)
@@ -291,10 +292,10 @@ def test_mistakes_reach_the_later_turns_and_nothing_else(collator):
 def test_a_share_of_the_pairs_that_are_no_span_is_learned(collator):
     torch.manual_seed(0)
     whole = collator.training_batch(examples(SOME))
-    batch = collator.training_batch(examples(SOME), negatives=0.25, chance=random.Random(0))
+    batch = collator.training_batch(examples(SOME), BatchSettings(negatives=0.25), chance=random.Random(0))
     assert entities_of(batch) == entities_of(whole)
     assert subjects_of(batch) == subjects_of(whole)
     assert objects_of(batch) == objects_of(whole)
     assert 0.15 * len(whole.query_pairs) < len(batch.query_pairs) < 0.4 * len(whole.query_pairs)
-    none = collator.training_batch(examples(SOME), negatives=0.0)
+    none = collator.training_batch(examples(SOME), BatchSettings(negatives=0.0))
     assert len(none.query_pairs) == len({(row, start, last) for row, start, last, _ in objects_of(none)})

@@ -19,6 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from cascade_srn.config import PRESETS, LossWeights, TurnWeights
 from cascade_srn.data.batch import _collect, _moved, _replaced
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.collate import gold_subjects
 from cascade_srn.data.examples import Example
 from cascade_srn.data.soft import SoftLabels, SoftTable
@@ -30,7 +31,7 @@ SOFT = [NESTED, NO_ENTITY, SHARED_SUBJECT]
 def slow_loss(model, example, dense, candidates="entities"):
     """The loss of one sentence, times its weight, with a table of targets for everything; by turn."""
     sentence, cascade, schema = example.sentence, model.cascade, model.schema
-    batch = model.collator.training_batch([gold(sentence)], candidates=candidates)
+    batch = model.collator.training_batch([gold(sentence)], BatchSettings(candidates=candidates))
     n_words = len(sentence)
     pairs = [(i, j) for i in range(n_words) for j in range(i, n_words)]
     spans = sorted({(e.start, e.end) for e in sentence.entities})
@@ -82,7 +83,7 @@ def slow_loss(model, example, dense, candidates="entities"):
 
 
 def assert_same_loss(model, examples, dense, **options):
-    batch = model.collator.training_batch(examples, **options)
+    batch = model.collator.training_batch(examples, BatchSettings(**options))
     found = model.cascade.loss(batch, WEIGHTS)
     expected = [slow_loss(model, *pair, **options) for pair in zip(examples, dense, strict=True)]
     for turn in ("entity", "subject", "object"):
@@ -119,7 +120,7 @@ def test_objects_of_subjects_alone():
     """With candidates="subjects" the subjects of what was decided on are asked about, and no other span."""
     model = spread_probabilities(small_model())
     examples, dense = soft_examples(SOFT, model.schema)
-    batch = model.collator.training_batch(examples, candidates="subjects")
+    batch = model.collator.training_batch(examples, BatchSettings(candidates="subjects"))
     assert len(batch.queries) == sum(len(gold_subjects(sentence)) for sentence in SOFT) == 3
     with torch.no_grad():
         assert_same_loss(model, examples, dense, candidates="subjects")
@@ -154,7 +155,7 @@ def test_what_is_likely_is_never_left_out_of_sampled_pairs():
     model = spread_probabilities(small_model())
     examples, _ = soft_examples(SOFT, model.schema)
     mixed = [examples[0], gold(SAME_SPAN), examples[2]]
-    batch = model.collator.training_batch(mixed, negatives=0.0, chance=random.Random(0))
+    batch = model.collator.training_batch(mixed, BatchSettings(negatives=0.0), chance=random.Random(0))
     every = model.collator.training_batch(mixed)
     assert len(batch.pairs) < len(every.pairs)
     # The pairs of the match targets and what they count, by row and words.
@@ -172,7 +173,7 @@ def test_what_is_likely_is_never_left_out_of_sampled_pairs():
 def test_entities_with_probabilities_are_told_as_they_are():
     model = small_model()
     examples, _ = soft_examples([NESTED], model.schema)
-    batch = model.collator.training_batch(examples, corruption=1.0, chance=random.Random(1))
+    batch = model.collator.training_batch(examples, BatchSettings(corruption=1.0), chance=random.Random(1))
     plain = model.collator.training_batch([gold(NESTED)])
     assert batch.given.start.tolist() == plain.given.start.tolist()
     assert batch.given.label.tolist() == plain.given.label.tolist()
@@ -181,7 +182,7 @@ def test_entities_with_probabilities_are_told_as_they_are():
 def test_turn_1_alone():
     model = small_model(joint=False)
     examples, _ = soft_examples(SOFT, model.schema)
-    batch = model.collator.training_batch(examples, joint=False)
+    batch = model.collator.training_batch(examples, BatchSettings(joint=False))
     assert len(batch.queries) == len(batch.objects.match) == 0
     assert model.cascade.loss(batch, WEIGHTS).entity > 0
 

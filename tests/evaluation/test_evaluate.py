@@ -16,7 +16,7 @@ from cascade_srn.evaluation.evaluate import evaluate, require_writable, write_js
 from cascade_srn.evaluation.options import PRECISIONS, RESAMPLED, EvaluateOptions
 from cascade_srn.evaluation.running import Run, check_labels, check_same_labels, run_model, shown_name, shown_names
 from cascade_srn.evaluation.text import evaluation_text
-from cascade_srn.predict import PRECISIONS as PREDICTOR_PRECISIONS
+from cascade_srn.prediction import PRECISIONS as PREDICTOR_PRECISIONS
 
 
 def evaluated(*models, data=None, environment=None, **options):

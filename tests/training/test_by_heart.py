@@ -5,6 +5,7 @@ import torch
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, SENTENCES, WORDS
 
 from cascade_srn.config import PRESETS, SEQUENCE_ENCODERS, ModelSettings
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.evaluation.scores import score
@@ -67,7 +68,7 @@ def test_entities_alone(encoder):
 def test_gold_subjects_only_as_candidates(encoder):
     values = {"encoder": {"name": encoder}, "hidden_width": 32, "dropout": 0.0}
     model = Model.create(ModelSettings.from_dict(values), SCHEMA)
-    batch = model.collator.training_batch(examples_of(DOCUMENTS), candidates="subjects")
+    batch = model.collator.training_batch(examples_of(DOCUMENTS), BatchSettings(candidates="subjects"))
     assert len(batch.queries) == sum(len({(t.head.start, t.head.end) for t in s.triples}) for s in SENTENCES)
     loss = model.cascade(batch, model.settings.loss_weights).total
     assert torch.isfinite(loss)

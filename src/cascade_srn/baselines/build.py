@@ -8,10 +8,10 @@ from typing import Any
 from cascade_srn.baselines.partition_filter import PartitionFilterNetwork
 from cascade_srn.baselines.pipeline import PairClassifier, Pipeline, SpanClassifier, TwoEncoders
 from cascade_srn.baselines.pipeline_batch import PipelineCollator, find_markers, pipeline_markers
-from cascade_srn.baselines.pipeline_prediction import PipelinePredictor
+from cascade_srn.baselines.pipeline_prediction import PipelineSearch
 from cascade_srn.baselines.table_batch import TableCollator
 from cascade_srn.baselines.table_filling import Table, TableFilling, TwoTaskEncoder
-from cascade_srn.baselines.table_prediction import TablePredictor
+from cascade_srn.baselines.table_prediction import TableSearch
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
@@ -90,11 +90,11 @@ def _pipeline_collator(settings: ModelSettings, schema: Schema, pieces: WordPiec
     return PipelineCollator(pieces, schema, markers, max_words=settings.baseline.max_span_words)
 
 
-_TABLES = Method(_no_markers, build_tables, _table_collator, TablePredictor)
+_TABLES = Method(_no_markers, build_tables, _table_collator, TableSearch)
 
 BASELINES: dict[str, Method] = {
     "pfn": _TABLES,
     "table-srn": _TABLES,
-    "pipeline": Method(_pipeline_markers, build_pipeline, _pipeline_collator, PipelinePredictor),
+    "pipeline": Method(_pipeline_markers, build_pipeline, _pipeline_collator, PipelineSearch),
 }
 """The baselines by their names in ``ModelSettings.method``."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.refusals import refuse_what_the_cascade_learns_from
 from cascade_srn.config import FusionSettings
+from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
 from cascade_srn.data.corruption import corrupt
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
@@ -82,31 +83,26 @@ class PipelineCollator:
     def training_batch(
         self,
         examples: Sequence[Example],
-        *,
-        candidates: str = "entities",
-        joint: bool = True,
-        corruption: float = 0.0,
-        negatives: float = 1.0,
-        masking: float = 0.0,
-        overhead: int | None = None,
+        settings: BatchSettings = ALL_THERE_IS,
         chance: random.Random | None = None,
     ) -> PipelineBatch:
         """Gold sentences as a batch for the loss.
 
-        The relation model learns from all pairs of gold entities, as published, or with a ``corruption`` from pairs of
-        entities of which about such a share has a mistake; a pair's relation is that of the same words.
+        The relation model learns from all pairs of gold entities, as published, or with ``settings.corruption`` from
+        pairs of entities of which about such a share has a mistake; a pair's relation is that of the same words.
         """
-        refuse_what_the_cascade_learns_from("pipeline", examples, candidates=candidates, negatives=negatives)
+        refuse_what_the_cascade_learns_from("pipeline", examples, settings)
         chance = random.Random() if chance is None else chance
-        plain = [self.pieces.masked(self.plain(example), masking, chance) for example in examples]
-        rows = self.pieces.batch(plain, overhead=overhead)
+        plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
+        rows = self.pieces.batch(plain, overhead=settings.overhead)
         sentences = [example.sentence for example in examples]
         marked: list[Row] = []
         openings: list[tuple[int, int]] = []
         relations: list[int] = []
         for row, sentence in zip(plain, sentences, strict=True):
             known = _relations_of(sentence, self.schema)
-            for subject, object_ in ordered_pairs(self._given(sentence, corruption, chance)) if joint else ():
+            given = self._given(sentence, settings.corruption, chance) if settings.joint else ()
+            for subject, object_ in ordered_pairs(given):
                 pair_row, at = self.with_pair(row, subject, object_)
                 marked.append(pair_row)
                 openings.append(at)
@@ -116,7 +112,7 @@ class PipelineCollator:
             rows=rows,
             spans=spans,
             types=self._types(sentences, spans),
-            pair_rows=self.pieces.batch(marked, overhead=overhead) if joint else None,
+            pair_rows=self.pieces.batch(marked, overhead=settings.overhead) if settings.joint else None,
             openings=torch.tensor(openings, dtype=torch.long).view(-1, 2),
             relations=torch.tensor(relations, dtype=torch.long),
             n_sentences=len(sentences),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,70 +11,29 @@ from torch import Tensor
 from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.pipeline import NONE, Pipeline
 from cascade_srn.baselines.pipeline_batch import N_MARKERS, PipelineCollator, ordered_pairs, spans_within
-from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.prediction import Found, Prediction, ScoredTriple
-from cascade_srn.types import Sentence, Span, Triple
+from cascade_srn.prediction import Found, ScoredTriple, Terms
+from cascade_srn.types import Span, Triple
 
 
-class PipelinePredictor:
+@dataclass(frozen=True)
+class PipelineSearch:
     """Runs the two models one after the other.
 
     A span or a pair gets its likeliest label where that one is likelier than none at all: its score is
     p(label) / (p(label) + p(none)), which is at least one half exactly there, as published, and which thresholds and
-    temperatures then apply to. ``thresholds.entity`` is that of spans and ``thresholds.object`` that of pairs; there
-    is no turn for subjects, and theirs is not used.
+    temperatures then apply to. The threshold of entities is that of spans and the one of objects that of pairs; there
+    is no turn for subjects, and theirs is not used. A triple's score is that of its pair, and its subject's is 1.
     """
 
-    def __init__(
-        self,
-        network: Pipeline,
-        collator: PipelineCollator,
-        thresholds: Thresholds,
-        *,
-        temperatures: Temperatures | None = None,
-        batch_words: int = 4096,
-        precision: str = "auto",
-    ) -> None:
-        self.network = network
-        self.collator = collator
-        self.frame = Prediction(
-            network,
-            collator.schema,
-            thresholds,
-            temperatures=temperatures,
-            batch_words=batch_words,
-            precision=precision,
-        )
-        self.half = self.frame.half
+    network: Pipeline
+    collator: PipelineCollator
+    terms: Terms
 
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-        return self.frame.device
-
-    @property
-    def batch_words(self) -> int:
-        """The words of a batch, fewer than were asked for where the device ran out of memory."""
-        return self.frame.batch_words
-
-    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
-        """The same sentences with what the models find in them.
-
-        With ``given_entities`` the entities of the sentences are taken as they are, and only the relation model runs.
-        """
-        return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
-
-    @torch.inference_mode()
-    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
-        """What :meth:`predict` finds; a triple's score is that of its pair, and its subject's is 1."""
-        return self.frame.run(
-            examples, lambda members: self._predict_batch(members, given_entities), given_entities=given_entities
-        )
-
-    def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+        """What the two models find, or, with entities that are given, the relation model alone."""
         sentences = [example.sentence for example in examples]
         rows = [self.collator.plain(example) for example in examples]
         if given_entities:
@@ -82,7 +42,7 @@ class PipelinePredictor:
             entities = self._entities(rows)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         # Where no label can be accepted, there is no need to read the pairs.
-        if self.network.relations is not None and bool((self.frame.by_label("object") < 1).any()):
+        if self.network.relations is not None and bool((self.terms.object < 1).any()):
             for sentence, scored in self._relations(rows, entities):
                 triples[sentence].append(scored)
         return [
@@ -92,9 +52,9 @@ class PipelinePredictor:
 
     def _entities(self, rows: Sequence[Row]) -> list[list[Span]]:
         batch = self.collator.pieces.batch(rows)
-        spans = moved(spans_within(batch.word_lengths, self.collator.max_words), self.device)
-        logits = self.network.span_logits(batch.to(self.device), spans, half=self.half)
-        at, label, score = accepted(logits, self.frame.by_label("entity"), self.frame.temperatures.entity)
+        spans = moved(spans_within(batch.word_lengths, self.collator.max_words), self.terms.device)
+        logits = self.network.span_logits(batch.to(self.terms.device), spans, half=self.terms.half)
+        at, label, score = accepted(logits, self.terms.entity, self.terms.temperatures.entity)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
         columns = torch.stack((spans.row[at], spans.start[at], spans.last[at], label), dim=1).tolist()
@@ -105,14 +65,14 @@ class PipelinePredictor:
     def _relations(self, rows: Sequence[Row], entities: Sequence[Sequence[Span]]) -> Iterator[tuple[int, ScoredTriple]]:
         """The triples of a batch, each with its sentence; as many pairs at a time as the word budget holds."""
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
-        threshold, temperature = self.frame.by_label("object"), self.frame.temperatures.object
+        threshold, temperature = self.terms.object, self.terms.temperatures.object
         names = self.collator.schema.relation_types
-        for group in by_word_budget([len(rows[i]) + N_MARKERS for i, _, _ in pairs], self.batch_words):
+        for group in by_word_budget([len(rows[i]) + N_MARKERS for i, _, _ in pairs], self.terms.batch_words):
             members = [pairs[k] for k in group]
             marked = [self.collator.with_pair(rows[i], subject, object_) for i, subject, object_ in members]
-            batch = self.collator.pieces.batch([row for row, _ in marked]).to(self.device)
-            openings = torch.tensor([at for _, at in marked], device=self.device)
-            logits = self.network.pair_logits(batch, openings, half=self.half)
+            batch = self.collator.pieces.batch([row for row, _ in marked]).to(self.terms.device)
+            openings = torch.tensor([at for _, at in marked], device=self.terms.device)
+            logits = self.network.pair_logits(batch, openings, half=self.terms.half)
             found = (column.tolist() for column in accepted(logits, threshold, temperature))
             for at, label, score in zip(*found, strict=True):
                 sentence, subject, object_ = members[at]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.refusals import refuse_what_the_cascade_learns_from
+from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.heads import Pairs, pairs_within
@@ -59,24 +60,18 @@ class TableCollator:
     def training_batch(
         self,
         examples: Sequence[Example],
-        *,
-        candidates: str = "entities",
-        joint: bool = True,
-        corruption: float = 0.0,
-        negatives: float = 1.0,
-        masking: float = 0.0,
-        overhead: int | None = None,
+        settings: BatchSettings = ALL_THERE_IS,
         chance: random.Random | None = None,
     ) -> TableBatch:
         """Gold sentences as a batch for the loss.
 
         Both tables are filled from the sentence alone, so that there are no entities to be told of, and none to be
-        mistaken about: ``corruption`` has nothing to do. All cells are learned.
+        mistaken about: ``settings.corruption`` has nothing to do. All cells are learned.
         """
-        refuse_what_the_cascade_learns_from(self.method, examples, candidates=candidates, negatives=negatives)
+        refuse_what_the_cascade_learns_from(self.method, examples, settings)
         chance = random.Random() if chance is None else chance
-        plain = [self.pieces.masked(self.plain(example), masking, chance) for example in examples]
-        rows = self.pieces.batch(plain, overhead=overhead)
+        plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
+        rows = self.pieces.batch(plain, overhead=settings.overhead)
         sentences = [example.sentence for example in examples]
         lengths = rows.word_lengths
         return TableBatch(

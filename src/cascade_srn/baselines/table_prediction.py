@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,99 +11,59 @@ from torch import Tensor
 from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.table_batch import TableCollator
 from cascade_srn.baselines.table_filling import TableFilling
-from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.prediction import Found, Prediction, ScoredTriple
-from cascade_srn.types import Sentence, Span, Triple
+from cascade_srn.prediction import Found, ScoredTriple, Terms
+from cascade_srn.types import Span, Triple
 
 
-class TablePredictor:
+@dataclass(frozen=True)
+class TableSearch:
     """Fills the tables of sentences; a cell holds a label where its probability reaches the label's threshold.
 
-    That is the published decoding with thresholds of one half. ``thresholds.entity`` is that of the entity table and
-    ``thresholds.object`` that of the relation table; there is no turn for subjects, and theirs is not used.
+    That is the published decoding with thresholds of one half. The threshold of entities is that of the entity table
+    and the one of objects that of the relation table; there is no turn for subjects, and theirs is not used. A triple's
+    score is that of its cell, and its subject's is 1.
     """
 
-    def __init__(
-        self,
-        network: TableFilling,
-        collator: TableCollator,
-        thresholds: Thresholds,
-        *,
-        temperatures: Temperatures | None = None,
-        batch_words: int = 4096,
-        precision: str = "auto",
-    ) -> None:
-        self.network = network
-        self.collator = collator
-        self.frame = Prediction(
-            network,
-            collator.schema,
-            thresholds,
-            temperatures=temperatures,
-            batch_words=batch_words,
-            precision=precision,
-        )
-        self.half = self.frame.half
+    network: TableFilling
+    collator: TableCollator
+    terms: Terms
 
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-        return self.frame.device
-
-    @property
-    def batch_words(self) -> int:
-        """The words of a batch, fewer than were asked for where the device ran out of memory."""
-        return self.frame.batch_words
-
-    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
-        """The same sentences with what the model finds in them.
-
-        With ``given_entities`` the entities of the sentences are taken as they are, and only the relation table is
-        filled.
-        """
-        return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
-
-    @torch.inference_mode()
-    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
-        """What :meth:`predict` finds; a triple's score is that of its cell, and its subject's is 1."""
-        return self.frame.run(
-            examples, lambda members: self._predict_batch(members, given_entities), given_entities=given_entities
-        )
-
-    def _predict_batch(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+        """What is in the two tables, or, with entities that are given, in the relation table alone."""
         sentences = [example.sentence for example in examples]
         rows = self.collator.pieces.batch([self.collator.plain(example) for example in examples])
         cells = pairs_within(rows.word_lengths)
-        rows = rows.to(self.device)
-        features = self.network.features(rows, half=self.half)
+        rows = rows.to(self.terms.device)
+        features = self.network.features(rows, half=self.terms.half)
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
-            cells = moved(cells, self.device)
+            cells = moved(cells, self.terms.device)
             logits = self.network.entity_logits(features, rows.word_lengths, cells)
-            found = self._passing(logits, cells, "entity", self.frame.temperatures.entity)
+            found = _passing(logits, cells, self.terms.entity, self.terms.temperatures.entity)
             entities = entities_of_cells(found, self.collator.schema.entity_types, len(sentences))
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
-            cells = moved(first_words_of(entities), self.device)
+            cells = moved(first_words_of(entities), self.terms.device)
             logits = self.network.relation_logits(features, rows.word_lengths, cells)
-            found = self._passing(logits, cells, "object", self.frame.temperatures.object)
+            found = _passing(logits, cells, self.terms.object, self.terms.temperatures.object)
             triples = triples_of_cells(found, self.collator.schema.relation_types, entities)
         return [
             Found(sentence.annotated(spans, [scored.triple for scored in there]), there)
             for sentence, spans, there in zip(sentences, entities, triples, strict=True)
         ]
 
-    def _passing(
-        self, logits: Tensor, cells: Pairs, turn: str, temperature: float
-    ) -> list[tuple[tuple[int, int, int, int], float]]:
-        """What is in the cells: row, first word, second word and label, and its probability."""
-        score = (logits / temperature).sigmoid()
-        cell, label = (score >= self.frame.by_label(turn)).nonzero(as_tuple=True)
-        columns = torch.stack((cells.row[cell], cells.start[cell], cells.last[cell], label), dim=1).tolist()
-        return list(zip(map(tuple, columns), score[cell, label].tolist(), strict=True))
+
+def _passing(
+    logits: Tensor, cells: Pairs, threshold: Tensor, temperature: float
+) -> list[tuple[tuple[int, int, int, int], float]]:
+    """What is in the cells: row, first word, second word and label, and its probability."""
+    score = (logits / temperature).sigmoid()
+    cell, label = (score >= threshold).nonzero(as_tuple=True)
+    columns = torch.stack((cells.row[cell], cells.start[cell], cells.last[cell], label), dim=1).tolist()
+    return list(zip(map(tuple, columns), score[cell, label].tolist(), strict=True))
 
 
 def entities_of_cells(

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from cascade_srn.config import FusionSettings, require_choice
+from cascade_srn.config import FusionSettings
 from cascade_srn.data.batch import CascadeBatch
+from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
 from cascade_srn.data.corruption import corrupt
 from cascade_srn.data.examples import Example
 from cascade_srn.data.soft import SoftLabels
@@ -19,8 +20,6 @@ from cascade_srn.fusion import Markers, Queries
 from cascade_srn.heads import Pairs, SpanLabels, pairs_within
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
-
-CANDIDATES = ("entities", "subjects")
 
 
 class Collator:
@@ -50,44 +49,32 @@ class Collator:
     def training_batch(
         self,
         examples: Sequence[Example],
-        *,
-        candidates: str = "entities",
-        joint: bool = True,
-        corruption: float = 0.0,
-        negatives: float = 1.0,
-        masking: float = 0.0,
-        overhead: int | None = None,
+        settings: BatchSettings = ALL_THERE_IS,
         chance: random.Random | None = None,
     ) -> CascadeBatch:
         """Gold sentences, and those with soft labels, as a batch for the loss.
 
-        ``candidates`` says whose objects the object turn learns to find: those of all entities it is told of, so
-        that it also learns that most have none (the paper's default), or of the gold subjects only (its ablation).
-        ``joint=False`` makes a batch for turn 1 alone. About a ``corruption`` share of the entities that the later
-        turns are told of have a mistake. Of the pairs of words that are no span, a ``negatives`` share is learned.
-        About a ``masking`` share of the words is hidden from the encoder, the same ones in all turns. All of this is
-        drawn by ``chance`` (None: by one of its own). For ``overhead`` see :meth:`WordPieces.batch`.
+        Mistakes, negatives and hidden words are drawn by ``chance`` (None: by one of its own).
         """
-        require_choice("candidates", candidates, CANDIDATES)
         chance = random.Random() if chance is None else chance
         sentences = [example.sentence for example in examples]
-        given = [self._given(example, corruption if joint else 0.0, chance) for example in examples]
+        given = [self._given(example, settings.corruption if settings.joint else 0.0, chance) for example in examples]
         asked: list[list[tuple[int, int]]] = [[] for _ in sentences]
-        if joint:
-            asked = [candidate_subjects(*pair, candidates) for pair in zip(sentences, given, strict=True)]
-        plain = [self.pieces.masked(self.plain(example), masking, chance) for example in examples]
-        rows, subject_rows, object_rows = self._rows(plain, given, asked, joint)
+        if settings.joint:
+            asked = [candidate_subjects(*pair, settings.candidates) for pair in zip(sentences, given, strict=True)]
+        plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
+        rows, subject_rows, object_rows = self._rows(plain, given, asked, settings.joint)
         queries = queries_of(asked)
         lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)
         n_words = int(lengths.max()) if sentences else 0
         entities, subjects = self._wanted_in_sentences(examples, lengths)
         objects = self._wanted_objects(examples, asked, lengths[queries.sentence])
-        pairs, place = sampled_pairs(lengths, (entities, subjects), negatives, chance)
-        query_pairs, query_place = sampled_pairs(objects.lengths, (objects,), negatives, chance)
+        pairs, place = sampled_pairs(lengths, (entities, subjects), settings.negatives, chance)
+        query_pairs, query_place = sampled_pairs(objects.lengths, (objects,), settings.negatives, chance)
         weight = sentence_weights(examples)
         query_weight = None if weight is None else weight[queries.sentence]
         return CascadeBatch(
-            rows=self.pieces.batch(rows, overhead=overhead),
+            rows=self.pieces.batch(rows, overhead=settings.overhead),
             lengths=lengths,
             pairs=pairs,
             entities=entities.targets(n_words, pairs, place, weight),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from cascade_srn.config import Settings, require_choice, require_range
-from cascade_srn.data.collate import CANDIDATES
+from cascade_srn.data.batch_settings import CANDIDATES
 from cascade_srn.errors import ConfigError
 
 PRECISIONS = ("float32", "tf32", "bf16")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.data.batch import CascadeBatch
+from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.model import Model
 from cascade_srn.training.averaging import AveragedWeights
@@ -107,6 +108,14 @@ class Step:
     def _collated(self, batch: Sequence[Example], number: int) -> list[tuple[int, CascadeBatch]]:
         """This process's parts of a batch, each with how many sentences count."""
         settings = self.settings
+        made_of = BatchSettings(
+            candidates=settings.candidates,
+            joint=self.model.cascade.relations is not None,
+            corruption=settings.corruption,
+            negatives=settings.negatives,
+            masking=settings.masking,
+            overhead=PASS_OVERHEAD[self.device.type],
+        )
         chance = random.Random(f"{settings.seed}, step {number}, process {self.process}")
         n_parts = min(settings.accumulation, -(-len(batch) // self.n_processes))
         found = []
@@ -115,13 +124,8 @@ class Step:
             tensors = self.model.collator.training_batch(
                 # Where there is nothing to do, the exchange of gradients still expects a contribution: one of zeros.
                 own or batch[:1],
-                candidates=settings.candidates,
-                joint=self.model.cascade.relations is not None,
-                corruption=settings.corruption,
-                negatives=settings.negatives,
-                masking=settings.masking,
-                overhead=PASS_OVERHEAD[self.device.type],
-                chance=chance,
+                made_of,
+                chance,
             )
             found.append((len(own), tensors))
         return found
