@@ -271,12 +271,16 @@ def test_temperatures_change_scores_but_not_their_order(tmp_path: object) -> Non
         assert all(abs(b.score - 0.5) <= abs(a.score - 0.5) for a, b in zip(one.entities, two.entities, strict=True))
 
 
-def test_a_triples_score_is_the_product_of_its_turns() -> None:
+@pytest.mark.parametrize("given_entities", [False, True])
+def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
     model = spread_probabilities(small_model("swift"))
-    found = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1)).scored(examples(SENTENCES))
-    assert sum(len(f.triples) for f in found) > 5
+    predictor = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1))
+    found = predictor.scored(examples(SENTENCES), given_entities=given_entities)
+    assert sum(len(f.triples) for f in found) > 0
     for sentence, triples in found:
         assert list(sentence.triples) == [t.triple for t in triples]
         for triple, subject, object_ in triples:
-            assert triple.score == pytest.approx(subject * object_)
+            parts = [object_, *(1.0 if e.score is None else e.score for e in (triple.head, triple.tail))]
+            assert triple.score == pytest.approx(np.prod(parts))
+            assert (triple.head.score is None) == given_entities
             assert min(subject, object_) >= 0.1

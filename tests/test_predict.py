@@ -1,4 +1,5 @@
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -68,7 +69,7 @@ class Reference:
         for ((first, last), start, end, label), match in objects.items():
             head = self.surest(first, last, None)
             tail = self.surest(start, end, head)
-            score = subjects[0, first, last, 0] * match
+            score = match * math.prod(1.0 if e.score is None else e.score for e in (head, tail))
             triples.append(Triple(head, self.model.schema.relation_types[label], tail, score))
         self.triples = sorted(triples)
         self.thresholds = Thresholds(self.entity, self.subject, self.object)

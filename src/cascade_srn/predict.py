@@ -16,7 +16,7 @@ from cascade_srn.decode import boundary_candidates, distinct_spans, entity_at, s
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
-from cascade_srn.prediction import Found, ScoredTriple, Terms
+from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
 from cascade_srn.types import Span, Triple
 
 
@@ -188,7 +188,7 @@ class CascadeSearch:
         for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
             head = entity_at(sharing[row, first, last + 1], first, last + 1)
             tail = entity_at(sharing[row, start, end + 1], start, end + 1, not_this=head)
-            triple = Triple(head, names[label], tail, subject * object_)
+            triple = Triple(head, names[label], tail, as_a_whole(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
         return [sorted(found) for found in triples]
 

@@ -14,7 +14,7 @@ from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence, Triple
+from cascade_srn.types import Sentence, Span, Triple
 
 PRECISIONS = ("auto", "float32", "bf16")
 
@@ -22,12 +22,21 @@ PRECISIONS = ("auto", "float32", "bf16")
 class ScoredTriple(NamedTuple):
     """A triple with the score of its subject as a subject and that of its object as an object of that subject.
 
-    The triple's own score is their product.
+    The triple's own score is that of :func:`as_a_whole`.
     """
 
     triple: Triple
     subject: float
     object: float
+
+
+def as_a_whole(head: Span, tail: Span, object_: float) -> float:
+    """How sure it is that a triple is right in all its parts: the score of its object, and those of both entities.
+
+    Entities that were given without a score are taken to be right. The subject's own score is left out: what is asked
+    for a subject's objects also says whether there are any.
+    """
+    return object_ * (1.0 if head.score is None else head.score) * (1.0 if tail.score is None else tail.score)
 
 
 class Found(NamedTuple):

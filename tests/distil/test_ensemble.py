@@ -128,11 +128,7 @@ class Literal:
             for (m, batch), f, tag in zip(told, features, tags, strict=True)
         ]
         scores = self.turn("subject", 0, tables)
-        subjects = {
-            span: scores[span[0], span[1] - 1, 0]
-            for span in spans
-            if self.decide("subject", scores[span[0], span[1] - 1, 0], 0)
-        }
+        subjects = {span for span in spans if self.decide("subject", scores[span[0], span[1] - 1, 0], 0)}
         self.relations = {}
         words = [
             m.cascade.object_inputs(f[batch.object_rows], tag, batch.queries)
@@ -146,7 +142,7 @@ class Literal:
             for (start, end), (label, name) in itertools.product(spans, enumerate(schema.relation_types)):
                 score = scores[start, end - 1, label]
                 if subject in subjects and self.decide("object", score, label):
-                    self.relations[subject, name, (start, end)] = subjects[subject] * score
+                    self.relations[subject, name, (start, end)] = score
 
     def context(self, model):
         n = model.settings.encoder.context_words
@@ -167,8 +163,10 @@ def assert_same(models, examples, batch_words=64):
             assert found.n_queries[row] == expected.n_queries
             entities = {(e.start, e.end, e.label): e.score for e in sentence.entities}
             assert entities == pytest.approx(expected.entities, abs=1e-5)
+            # Of a relation's score the rest is that of its entities, which are as expected.
             relations = {
-                ((t.head.start, t.head.end), t.label, (t.tail.start, t.tail.end)): t.score for t in sentence.triples
+                ((t.head.start, t.head.end), t.label, (t.tail.start, t.tail.end)): t.score / t.head.score / t.tail.score
+                for t in sentence.triples
             }
             assert relations == pytest.approx(expected.relations, abs=1e-5)
             assert found.certainty[row].tolist() == pytest.approx(expected.certainty, abs=2e-3)

@@ -132,7 +132,8 @@ class TestPrediction:
                 assert (thresholds.related if is_related else thresholds.entity) <= entity.score <= 1
             for relation in document.relations:
                 assert {relation.head, relation.tail} <= set(document.entities)
-                assert thresholds.subject * thresholds.object <= relation.score <= 1
+                assert thresholds.related**2 * thresholds.object <= relation.score
+                assert relation.score <= min(relation.head.score, relation.tail.score)
 
     def test_a_text_is_read_as_its_words_are(self, extractor, gold):
         alike = [

@@ -14,7 +14,7 @@ from cascade_srn.baselines.pipeline_batch import N_MARKERS, PipelineCollator, or
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.prediction import Found, ScoredTriple, Terms
+from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
 from cascade_srn.types import Span, Triple
 
 
@@ -76,7 +76,8 @@ class PipelineSearch:
             found = (column.tolist() for column in accepted(logits, threshold, temperature))
             for at, label, score in zip(*found, strict=True):
                 sentence, subject, object_ = members[at]
-                yield sentence, ScoredTriple(Triple(subject, names[label], object_, score), 1.0, score)
+                triple = Triple(subject, names[label], object_, as_a_whole(subject, object_, score))
+                yield sentence, ScoredTriple(triple, 1.0, score)
 
 
 def accepted(logits: Tensor, threshold: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,7 +13,7 @@ from cascade_srn.baselines.table_batch import TableCollator
 from cascade_srn.baselines.table_filling import TableFilling
 from cascade_srn.data.examples import Example
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.prediction import Found, ScoredTriple, Terms
+from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
 from cascade_srn.types import Span, Triple
 
 
@@ -106,7 +106,8 @@ def triples_of_cells(
     for (row, first, second, label), score in found:
         head = surest(starting[row][first])
         tail = surest(starting[row][second], not_this=head)
-        triples[row].append(ScoredTriple(Triple(head, names[label], tail, score), 1.0, score))
+        triple = Triple(head, names[label], tail, as_a_whole(head, tail, score))
+        triples[row].append(ScoredTriple(triple, 1.0, score))
     return [sorted(there) for there in triples]
 
 

@@ -26,6 +26,7 @@ from cascade_srn.distil.teacher import Teacher, Told
 from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
+from cascade_srn.prediction import as_a_whole
 from cascade_srn.types import Sentence, Span, Triple
 
 # Turn 3 looks at this many pairs of words at a time, which bounds its memory.
@@ -167,7 +168,7 @@ class ThreeTurns:
     ) -> Iterator[tuple[list[int], float]]:
         """Turn 3 for every span as a candidate; yields the relations that are decided on.
 
-        They come as (subject's span, object's span, label) and a score.
+        They come as (subject's span, object's span, label) and the score of the object.
         """
         on_host: list[list[int]] = spans.tolist()
         for first, end in self._groups(on_host):
@@ -202,7 +203,7 @@ class ThreeTurns:
         self.certainty[:, 2] = torch.minimum(self.certainty[:, 2], least)
         at, label = (scores >= threshold).nonzero(as_tuple=True)
         chosen = query[at] + first, span[at], label
-        yield from zip(*_fetched(chosen, scores[at, label] * subjects[query[at]]), strict=True)
+        yield from zip(*_fetched(chosen, scores[at, label]), strict=True)
 
     def _query_features(
         self, features: Sequence[Tensor], told: Told, subjects: Sequence[Sequence[int]]
@@ -243,7 +244,7 @@ class ThreeTurns:
             entities = told.entities[row]
             head = entity_at(entities, start, last + 1)
             tail = entity_at(entities, object_start, object_last + 1, not_this=head)
-            triples[row].append(Triple(head, names[label], tail, score))
+            triples[row].append(Triple(head, names[label], tail, as_a_whole(head, tail, score)))
         return [sorted(there) for there in triples]
 
 
