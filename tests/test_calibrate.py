@@ -185,6 +185,14 @@ def test_twice_is_the_same_as_once(by_label: bool) -> None:
     assert once.cascade is model.cascade
 
 
+@pytest.mark.parametrize("n_examples", [0, 1])
+def test_what_was_chosen_before_stays_where_there_is_too_little(n_examples: int) -> None:
+    settings = small_model("swift").settings
+    before = replace(settings, thresholds=Thresholds(0.4, 0.3, 0.5, related=0.2), temperatures=Temperatures(2, 4, 3))
+    model = replace(spread_probabilities(small_model("swift")), settings=before)
+    assert calibrate(model, examples(SENTENCES)[:n_examples]).settings == before
+
+
 def test_with_nothing_to_learn_from_the_defaults_stay() -> None:
     model = small_model("swift")
     assert calibrate(model, examples(SENTENCES)).settings == model.settings

@@ -12,9 +12,9 @@ from tests.twelve_sentences import DOCUMENTS as OTHERS
 from cascade_srn import Document, write_documents
 from cascade_srn.calibrate import calibrate
 from cascade_srn.config import Thresholds
-from cascade_srn.errors import ConfigError, ModelError, SchemaError
+from cascade_srn.errors import ModelError, SchemaError
 from cascade_srn.model import Model
-from cascade_srn.recalibrate import recalibrate
+from cascade_srn.recalibrate import NOTICE, recalibrate
 
 
 @pytest.fixture
@@ -52,7 +52,11 @@ def test_the_model_with_what_suits_the_documents(model, data, tmp_path):
     assert _files(model) == before
     after = _files(tmp_path / "other")
     assert after.keys() == before.keys()
-    assert {name for name in before if before[name] != after[name]} == {"config.json"}
+    assert {name for name in before if before[name] != after[name]} == {"config.json", "README.md"}
+    assert after["README.md"].decode() == f"{before['README.md'].decode().rstrip()}\n\n{NOTICE}\n"
+    # A second time nothing is left to say.
+    recalibrate(str(tmp_path / "other"), data, tmp_path / "other", by_label=True)
+    assert _files(tmp_path / "other")["README.md"] == after["README.md"]
     configs = [json.loads(files["config.json"]) for files in (before, after)]
     for config in configs:
         del config["model"]["thresholds"], config["model"]["temperatures"]
@@ -81,7 +85,7 @@ def test_with_too_little_to_choose_by_nothing_changes(tmp_path):
     found = recalibrate(saved_model(), str(tmp_path / "one.jsonl"), tmp_path / "other")
     assert not found.changed
     assert found.thresholds == Model.load(saved_model()).settings.thresholds
-    assert Model.load(tmp_path / "other").settings == Model.load(saved_model()).settings
+    assert _files(tmp_path / "other") == _files(Path(saved_model()))
 
 
 class TestRefused:
@@ -92,7 +96,7 @@ class TestRefused:
         assert not (tmp_path / "out").exists()
 
     def test_a_file_to_write_to(self, model, data):
-        with pytest.raises(ConfigError, match="--output is '.*data.jsonl', which is a file; give the name of a folder"):
+        with pytest.raises(ModelError, match="'.*data.jsonl' is a file; give the name of a folder"):
             recalibrate(str(model), data, Path(data))
 
     def test_a_folder_of_something_else(self, model, data, tmp_path):
@@ -103,5 +107,5 @@ class TestRefused:
         assert os.listdir(tmp_path / "thesis") == ["thesis.tex"]
 
     def test_a_folder_that_cannot_be_made(self, model, data):
-        with pytest.raises(ConfigError, match="which cannot be written to .*; choose another folder"):
+        with pytest.raises(ModelError, match="cannot be written .*; choose another folder"):
             recalibrate(str(model), data, Path(data) / "under" / "a-file")

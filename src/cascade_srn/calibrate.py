@@ -48,16 +48,14 @@ def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = Fal
 
     ``by_label`` also gives each label of turns 1 and 3 a threshold of its own, where there is enough of it.
 
-    Where the model does better on these sentences, by more than a point of F1, as it was, or with what was chosen for
-    turn 1 alone, it is left at that.
+    Where the model was better on these sentences as it was, by more than a point of F1, it gets what was chosen for
+    turn 1 alone, or stays as it was. Turns that there is too little to choose for keep what they have.
     """
-    given = replace(model.settings.thresholds, entity_types={}, relation_types={}, related=None)
-    choices = [model, _entities_calibrated(_with(model, given, Temperatures()), examples, by_label)]
+    choices = [model, _entities_calibrated(model, examples, by_label)]
     if model.cascade.relations is not None:
         choices.append(_relations_calibrated(choices[-1], examples, by_label))
-    reached = [_reached(choice, examples) for choice in choices]
-    good_enough = [choice for choice, f1 in zip(choices, reached, strict=True) if f1 >= max(reached) - SLACK]
-    return good_enough[-1]
+    enough_f1 = _reached(model, examples) - SLACK
+    return next(choice for choice in reversed(choices) if choice is model or _reached(choice, examples) >= enough_f1)
 
 
 def _reached(model: Model, examples: Sequence[Example]) -> float:
@@ -68,8 +66,9 @@ def _reached(model: Model, examples: Sequence[Example]) -> float:
 
 
 def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
+    given, temperatures = model.settings.thresholds, replace(model.settings.temperatures, entity=1.0)
     # Nothing is a subject with a threshold that no probability reaches.
-    predictor = model.predictor(thresholds=Thresholds(FLOOR, 1.0, 1.0))
+    predictor = _with(model, Thresholds(FLOOR, 1.0, 1.0), temperatures).predictor()
     scores, right, labels = [], [], []
     for example, sentence in zip(examples, predictor.predict(examples), strict=True):
         gold = {(e.start, e.end, e.label) for e in example.sentence.entities}
@@ -85,14 +84,14 @@ def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bo
     known = looked_at(temperature)
     threshold = best_threshold(found, correct, n_gold, known)[0]
     own = thresholds_by_label(found, correct, labels, n_gold, threshold, known) if by_label else {}
-    thresholds = replace(model.settings.thresholds, entity=threshold, entity_types=own)
-    return _with(model, thresholds, replace(model.settings.temperatures, entity=temperature))
+    thresholds = replace(given, entity=threshold, entity_types=own, related=None)
+    return _with(model, thresholds, replace(temperatures, entity=temperature))
 
 
 def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
     related = round(RELATED * model.settings.thresholds.entity, 4)
     floor = replace(model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related)
-    predictor = model.predictor(thresholds=floor)
+    predictor = _with(model, floor, replace(model.settings.temperatures, subject=1.0, object=1.0)).predictor()
     subjects, objects, right, of_subject, labels = [], [], [], [], []
     n_gold = 0
     for example, found in zip(examples, predictor.scored(examples), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +13,15 @@ import torch
 from cascade_srn.bundled import find_model
 from cascade_srn.calibrate import calibrate
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.data.examples import examples_of
-from cascade_srn.data.folders import replacing_folder, try_writing
+from cascade_srn.data.examples import Example, examples_of
+from cascade_srn.data.folders import replacing_folder
 from cascade_srn.data.formats import read_documents
-from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.running import check_labels
 from cascade_srn.evaluation.scores import Scores, score
-from cascade_srn.model import CONFIG_FILE, Model
+from cascade_srn.model import CARD_FILE, CONFIG_FILE, Model
+
+# For the card: scores that stand there are those of other thresholds.
+NOTICE = "Thresholds and temperatures were chosen anew by `cascade-srn calibrate`; figures above are from before."
 
 
 @dataclass(frozen=True)
@@ -51,34 +54,33 @@ def recalibrate(
     look surer than it is: give others.
     """
     folder = find_model(model)
-    if output.exists() and not output.is_dir():
-        raise ConfigError(f"--output is {str(output)!r}, which is a file; give the name of a folder to write to")
     documents = list(read_documents(data, format=format))
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
-    try:
-        try_writing(output)
-    except OSError as error:
-        raise ConfigError(
-            f"--output is {str(output)!r}, which cannot be written to ({error.strerror}); choose another folder"
-        ) from None
     loaded.cascade.to(device)
-    examples = examples_of(documents, loaded.settings.encoder.context_words)
-    gold = [example.sentence for example in examples]
-    before = score(gold, loaded.predictor().predict(examples), schema=loaded.schema)
-    chosen = calibrate(loaded, examples, by_label=by_label)
-    after = before
-    if chosen.settings != loaded.settings:
-        after = score(gold, chosen.predictor().predict(examples), schema=loaded.schema)
-    settings = chosen.settings
-    _write(folder, output, settings.thresholds, settings.temperatures)
-    return Recalibrated(settings.thresholds, settings.temperatures, before, after)
-
-
-def _write(folder: Path, output: Path, thresholds: Thresholds, temperatures: Temperatures) -> None:
-    """The files of a model, and in its configuration other thresholds and temperatures."""
-    config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-    config["model"] |= {"thresholds": thresholds.to_dict(), "temperatures": temperatures.to_dict()}
+    # The folder first: whether it can be written to is to be known before the work.
     with replacing_folder(output, marker=CONFIG_FILE) as target:
         shutil.copytree(folder, target, dirs_exist_ok=True)
-        (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        found = _recalibrated(loaded, examples_of(documents, loaded.settings.encoder.context_words), by_label)
+        if found.changed:
+            _write(target, found)
+    return found
+
+
+def _recalibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Recalibrated:
+    gold = [example.sentence for example in examples]
+    before = after = score(gold, model.predictor().predict(examples), schema=model.schema)
+    chosen = calibrate(model, examples, by_label=by_label)
+    if chosen.settings != model.settings:
+        after = score(gold, chosen.predictor().predict(examples), schema=model.schema)
+    return Recalibrated(chosen.settings.thresholds, chosen.settings.temperatures, before, after)
+
+
+def _write(folder: Path, found: Recalibrated) -> None:
+    """What was chosen, into the configuration of a model, and a word about it into its card."""
+    config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    config["model"] |= {"thresholds": found.thresholds.to_dict(), "temperatures": found.temperatures.to_dict()}
+    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    card = folder / CARD_FILE
+    if card.is_file() and NOTICE not in (told := card.read_text(encoding="utf-8")):
+        card.write_text(f"{told.rstrip()}\n\n{NOTICE}\n", encoding="utf-8")

@@ -10,7 +10,8 @@ from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.schema import Schema
 
-TURNS = ("entity", "subject", "object", "related")
+# Those that are not of a label.
+NAMED = ("entity", "subject", "object", "related")
 # What else belongs to the threshold of a turn, as it is without it.
 _BELONGING: Mapping[str, Mapping[str, Any]] = {
     "entity": {"entity_types": {}, "related": None},
@@ -59,7 +60,7 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
         value = _number(number, text)
         if not parted:
             thresholds = chosen_thresholds(value, thresholds)
-        elif name in TURNS:
+        elif name in NAMED:
             thresholds = chosen_thresholds({name: value}, thresholds)
         else:
             kind = _kind_of(name, schema)
@@ -89,7 +90,7 @@ def _kind_of(label: str, schema: Schema) -> str:
             f"the threshold of {label!r} could be that of an entity type or of a relation type; set that of the turn, "
             "entity or object"
         )
-    known = (*TURNS, *schema.entity_types, *schema.relation_types)
+    known = (*NAMED, *schema.entity_types, *schema.relation_types)
     raise ConfigError(
         f"there is a threshold for {label!r}, which is neither a turn nor a label. {did_you_mean(label, known)}"
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.encoder.passes import divided
+from cascade_srn.encoder.passes import divided, window_begins
 
 
 def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
@@ -40,3 +40,8 @@ def test_no_division_is_cheaper(sizes: list[int], overhead: int) -> None:
 )
 def test_known_ones(sizes: list[int], overhead: int, expected: list[tuple[int, int]]) -> None:
     assert divided(np.array(sizes, dtype=np.int64), overhead) == expected
+
+
+def test_where_windows_begin() -> None:
+    assert window_begins([]).tolist() == []
+    assert window_begins([(2, 10), (3, 4)]).tolist() == [0, 10, 20, 24, 28]

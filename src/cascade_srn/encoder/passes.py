@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cascade_srn.encoder.windows import Integers
@@ -33,3 +35,9 @@ def divided(sizes: Integers, overhead: int) -> list[Pass]:
         passes.append((end - begin, int(sizes[begin])))
         end = begin
     return passes[::-1]
+
+
+def window_begins(passes: Sequence[Pass]) -> Integers:
+    """Where each window begins among the pieces of all passes, one after the other. Shape: (n_windows,)."""
+    widths = np.repeat([width for _, width in passes], [n for n, _ in passes]).astype(np.int64)
+    return np.cumsum(widths) - widths

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from cascade_srn.encoder.passes import Pass, divided
+from cascade_srn.encoder.passes import Pass, divided, window_begins
 from cascade_srn.encoder.windows import Integers, window_owners, window_starts
 from cascade_srn.errors import ModelError
 
@@ -176,11 +176,6 @@ class WordPieces:
             window = np.argsort(order)[window]
         ids, mask = self._filled(windows)
         passes = self._passes(windows, ids.shape[1], overhead)
-        before = np.concatenate([[0], np.cumsum([n * width for n, width in passes])])[:-1]
-        first = np.repeat(before, [n for n, _ in passes])
-        widths = np.repeat([width for _, width in passes], [n for n, _ in passes])
-        in_pass = np.concatenate([_NONE, *(np.arange(n) for n, _ in passes)])
-        starts = (first + in_pass * widths).astype(np.int64)
         n_items = max((len(row) for row in rows), default=0)
         n_words = max((len(row.word_items) for row in rows), default=0)
         word_items = np.zeros((len(rows), n_words), dtype=np.int64)
@@ -190,7 +185,7 @@ class WordPieces:
         return RowBatch(
             piece_ids=torch.from_numpy(ids),
             piece_mask=torch.from_numpy(mask),
-            source=torch.from_numpy(starts[window] + place + len(self.prefix)),
+            source=torch.from_numpy(window_begins(passes)[window] + place + len(self.prefix)),
             target=torch.from_numpy(np.repeat(row_of_item * n_items + item, sizes)),
             item_lengths=torch.tensor([len(row) for row in rows], dtype=torch.long),
             word_items=torch.from_numpy(word_items),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from cascade_srn.data import read_documents
+from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.analysis import CONDITIONS, Analysis, analyse
@@ -176,9 +176,7 @@ def require_writable(report: Path | None, json_path: Path | None) -> None:
         raise ConfigError(f"{json_path} is a folder, but the scores go to a file; give the path of a file")
     for folder in (report, None if json_path is None else json_path.parent):
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
+            try_writing(folder)
 
 
 def write_json(record: Mapping[str, Any], path: Path) -> None:
