@@ -8,7 +8,6 @@ from tests.small_models import (
     NO_ENTITY,
     NO_RELATION,
     SAME_SPAN,
-    SENTENCES,
     SHARED_SUBJECT,
     SYMMETRIC,
     examples,
@@ -16,7 +15,6 @@ from tests.small_models import (
 )
 
 from cascade_srn.config import PRESETS
-from cascade_srn.data.batch import _collect, _moved, _replaced
 from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.collate import candidate_subjects, gold_subjects, queries_of
 from cascade_srn.data.examples import Example
@@ -215,30 +213,6 @@ def test_context_goes_to_the_encoder_alone():
     assert within.piece_mask.sum(1).tolist() == [n + extra for n in without.piece_mask.sum(1).tolist()]
     assert within.item_lengths.tolist() == without.item_lengths.tolist()
     assert torch.equal(within.word_items, without.word_items)
-
-
-def test_a_batch_moves_to_a_device_with_all_it_holds():
-    batch = small_model("early").collator.training_batch(examples(SENTENCES)).to("meta")
-    found = []
-    _collect(batch, found)
-    # Rows 7, labels of given entities 4, queries 3, two lists of pairs 6, three turns 9, and 3 beside them.
-    assert len(found) == 7 + 4 + 3 + 6 + 9 + 3
-    assert {tensor.device.type for tensor in found} == {"meta"}
-    assert batch.n_sentences == len(SENTENCES)
-
-
-def test_tensors_that_move_together_stay_what_they_are():
-    found = []
-    batch = small_model("early").collator.training_batch(examples(SENTENCES))
-    _collect(batch, found)
-    moved = _moved(found, "cpu")
-    assert {tensor.dtype for tensor in moved} == {torch.long, torch.bool}
-    for before, after in zip(found, moved, strict=True):
-        assert before.dtype == after.dtype
-        assert torch.equal(before, after)
-    again = []
-    _collect(_replaced(batch, iter(moved)), again)
-    assert all(one is other for one, other in zip(moved, again, strict=True))
 
 
 def test_hidden_words_are_the_same_in_all_turns_and_change_nothing_else():

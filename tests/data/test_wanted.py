@@ -18,7 +18,6 @@ from tests.small_models import (
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from cascade_srn.config import PRESETS, LossWeights, TurnWeights
-from cascade_srn.data.batch import _collect, _moved, _replaced
 from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.collate import gold_subjects
 from cascade_srn.data.examples import Example
@@ -192,16 +191,3 @@ def test_tables_of_different_sources_are_refused():
     one, other = (soft_examples([NESTED], model.schema)[0] for _ in range(2))
     with pytest.raises(ValueError, match="of different tables; collate them apart"):
         model.collator.training_batch([*one, *other])
-
-
-def test_a_batch_goes_to_a_device_in_one_piece_with_its_fractions():
-    model = small_model()
-    examples, _ = soft_examples(SOFT, model.schema, weight=0.3)
-    batch = model.collator.training_batch([*examples, gold(SAME_SPAN)])
-    found, again = [], []
-    _collect(batch, found)
-    _collect(_replaced(batch, iter(_moved(found, "cpu"))), again)
-    assert sum(tensor.dtype == torch.float32 for tensor in found) == 10
-    for one, other in zip(found, again, strict=True):
-        assert one.dtype == other.dtype
-        assert torch.equal(one, other)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.encoder.passes import divided, window_begins
+from cascade_srn.encoder.passes import FewShapes, LeastWork, window_begins
 
 
 def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
@@ -20,7 +20,7 @@ def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=9), st.integers(0, 60))
 def test_no_division_is_cheaper(sizes: list[int], overhead: int) -> None:
     sizes.sort(reverse=True)
-    passes = divided(np.array(sizes), overhead)
+    passes = LeastWork(overhead).divide(np.array(sizes), 99)
     cuts = tuple(np.cumsum([n for n, _ in passes])[:-1].tolist())
     places = range(1, len(sizes))
     every = [chosen for n in range(len(sizes)) for chosen in combinations(places, n)]
@@ -39,9 +39,22 @@ def test_no_division_is_cheaper(sizes: list[int], overhead: int) -> None:
     ],
 )
 def test_known_ones(sizes: list[int], overhead: int, expected: list[tuple[int, int]]) -> None:
-    assert divided(np.array(sizes, dtype=np.int64), overhead) == expected
+    assert LeastWork(overhead).divide(np.array(sizes, dtype=np.int64), 99) == expected
 
 
 def test_where_windows_begin() -> None:
     assert window_begins([]).tolist() == []
     assert window_begins([(2, 10), (3, 4)]).tolist() == [0, 10, 20, 24, 28]
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 9))
+def test_few_shapes_hold_all_windows(sizes: list[int], n_windows: int) -> None:
+    sizes.sort(reverse=True)
+    passes = FewShapes(n_windows, multiple=8).divide(np.array(sizes), 60)
+    assert len(passes) == -(-len(sizes) // n_windows)
+    assert {n for n, _ in passes} == {n_windows}
+    for at, (_, width) in enumerate(passes):
+        inside = sizes[at * n_windows : (at + 1) * n_windows]
+        assert max(inside) <= width <= 60
+        # No wider than the next multiple, and never wider than the encoder takes.
+        assert width == 60 or (width % 8 == 0 and width - max(inside) < 8)

@@ -16,6 +16,7 @@ from tests.tiny_encoders import WORDS, tiny_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, PreTrainedTokenizerFast, PythonBackend
 
+from cascade_srn.encoder.passes import FewShapes, LeastWork
 from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
 from cascade_srn.encoder.windows import window_owners, window_starts
@@ -376,7 +377,7 @@ def test_rows_of_different_lengths_are_read_in_passes_of_their_own(bert: Any) ->
     whole = pieces.batch(rows)
     # The longest row takes three windows, and the others one each.
     assert whole.passes == ((6, 12),)
-    batch = pieces.batch(rows, overhead=1)
+    batch = pieces.batch(rows, LeastWork(1))
     assert sum(n for n, _ in batch.passes) == 6
     assert sum(n * width for n, width in batch.passes) < 6 * 12
     parts, first = [], 0
@@ -387,11 +388,24 @@ def test_rows_of_different_lengths_are_read_in_passes_of_their_own(bert: Any) ->
         first += n
     assert torch.cat(parts)[batch.source].tolist() == whole.piece_ids.flatten()[whole.source].tolist()
     assert torch.equal(batch.target, whole.target)
-    assert pieces.batch(rows, overhead=10**6).passes == whole.passes
+    assert pieces.batch(rows, LeastWork(10**6)).passes == whole.passes
+
+
+def test_passes_of_few_shapes_are_filled_with_empty_windows(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=12, overlap=2)
+    rows = [pieces.row(["a"] * n) for n in (2, 5, 3)]
+    batch = pieces.batch(rows, FewShapes(2, multiple=8))
+    assert batch.passes == ((2, 8), (2, 8))
+    assert batch.piece_ids.shape == (4, 8)
+    # The special pieces of the empty window are there: there is something to attend to.
+    assert batch.piece_mask.sum(1).tolist() == [7, 5, 4, 2]
+    whole = pieces.batch(rows)
+    assert batch.piece_ids.flatten()[batch.source].tolist() == whole.piece_ids.flatten()[whole.source].tolist()
+    assert torch.equal(batch.target, whole.target)
 
 
 def test_a_batch_of_no_rows(bert: Any) -> None:
-    assert WordPieces(bert, limit=64).batch([], overhead=1).source.shape[0] == 0
+    assert WordPieces(bert, limit=64).batch([], LeastWork(1)).source.shape[0] == 0
     batch = WordPieces(bert, limit=64).batch([])
     assert batch.piece_ids.shape[0] == batch.source.shape[0] == batch.item_lengths.shape[0] == 0
     assert batch.n_items == 0

@@ -15,6 +15,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from cascade_srn.encoder import pretrained
+from cascade_srn.encoder.passes import FewShapes, LeastWork
 from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import (
     PretrainedEncoder,
@@ -235,10 +236,12 @@ def test_vectors_do_not_depend_on_the_passes(encoder_folder: Callable[[str], str
     encoder, pieces = loaded(encoder_folder("mpnet"), limit=42)
     encoder.pooling = pooling
     rows = [pieces.row(long_sentence(n)) for n in (3, 20, 5, 90, 4)]
-    whole, parted = pieces.batch(rows), pieces.batch(rows, overhead=8)
-    assert len(parted.passes) > 2
-    with torch.no_grad():
-        torch.testing.assert_close(encoder(parted), encoder(whole), rtol=0, atol=2e-5)
+    whole = pieces.batch(rows)
+    for division in (LeastWork(8), FewShapes(2)):
+        parted = pieces.batch(rows, division)
+        assert len(parted.passes) > 2
+        with torch.no_grad():
+            torch.testing.assert_close(encoder(parted), encoder(whole), rtol=0, atol=2e-5)
 
 
 def test_words_near_a_window_edge_are_the_only_ones_to_depend_on_the_window(local_folder: str) -> None:

@@ -10,12 +10,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.refusals import refuse_what_the_cascade_learns_from
 from cascade_srn.config import FusionSettings
 from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
 from cascade_srn.data.corruption import corrupt
 from cascade_srn.data.examples import Example
+from cascade_srn.data.moving import moved
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads import Pairs, pairs_within
@@ -94,7 +94,7 @@ class PipelineCollator:
         refuse_what_the_cascade_learns_from("pipeline", examples, settings)
         chance = random.Random() if chance is None else chance
         plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
-        rows = self.pieces.batch(plain, overhead=settings.overhead)
+        rows = self.pieces.batch(plain, settings.division)
         sentences = [example.sentence for example in examples]
         marked: list[Row] = []
         openings: list[tuple[int, int]] = []
@@ -112,7 +112,7 @@ class PipelineCollator:
             rows=rows,
             spans=spans,
             types=self._types(sentences, spans),
-            pair_rows=self.pieces.batch(marked, overhead=settings.overhead) if settings.joint else None,
+            pair_rows=self.pieces.batch(marked, settings.division) if settings.joint else None,
             openings=torch.tensor(openings, dtype=torch.long).view(-1, 2),
             relations=torch.tensor(relations, dtype=torch.long),
             n_sentences=len(sentences),

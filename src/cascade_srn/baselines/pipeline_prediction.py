@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.pipeline import NONE, Pipeline
 from cascade_srn.baselines.pipeline_batch import N_MARKERS, PipelineCollator, ordered_pairs, spans_within
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
+from cascade_srn.data.moving import moved
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
 from cascade_srn.types import Span, Triple

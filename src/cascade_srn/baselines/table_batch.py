@@ -10,10 +10,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.refusals import refuse_what_the_cascade_learns_from
 from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
 from cascade_srn.data.examples import Example
+from cascade_srn.data.moving import moved
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.heads import Pairs, pairs_within
 from cascade_srn.schema import Schema
@@ -71,7 +71,7 @@ class TableCollator:
         refuse_what_the_cascade_learns_from(self.method, examples, settings)
         chance = random.Random() if chance is None else chance
         plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
-        rows = self.pieces.batch(plain, overhead=settings.overhead)
+        rows = self.pieces.batch(plain, settings.division)
         sentences = [example.sentence for example in examples]
         lengths = rows.word_lengths
         return TableBatch(

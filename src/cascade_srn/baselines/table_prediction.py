@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cascade_srn.baselines.moving import moved
 from cascade_srn.baselines.table_batch import TableCollator
 from cascade_srn.baselines.table_filling import TableFilling
 from cascade_srn.data.examples import Example
+from cascade_srn.data.moving import moved
 from cascade_srn.heads import Pairs, pairs_within
 from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
 from cascade_srn.types import Span, Triple

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cascade_srn.config import require_choice
+from cascade_srn.encoder.passes import Division
 
 CANDIDATES = ("entities", "subjects")
 
@@ -17,8 +18,8 @@ class BatchSettings:
     also learns that most have none (the paper's default), or of the gold "subjects" only (its ablation).
     ``joint=False`` makes a batch for turn 1 alone. About a ``corruption`` share of the entities that the later turns
     are told of have a mistake. Of the pairs of words that are no span, a ``negatives`` share is learned. About a
-    ``masking`` share of the words is hidden from the encoder, the same ones in all turns. With an ``overhead``, what
-    another pass of the encoder costs in pieces, it reads rows of different lengths in passes of their own
+    ``masking`` share of the words is hidden from the encoder, the same ones in all turns. With a ``division``
+    the encoder reads rows of different lengths in passes of their own
     (:meth:`~cascade_srn.encoder.pieces.WordPieces.batch`).
     """
 
@@ -27,7 +28,7 @@ class BatchSettings:
     corruption: float = 0.0
     negatives: float = 1.0
     masking: float = 0.0
-    overhead: int | None = None
+    division: Division | None = None
 
     def __post_init__(self) -> None:
         require_choice("candidates", self.candidates, CANDIDATES)

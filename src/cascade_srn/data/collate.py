@@ -74,7 +74,7 @@ class Collator:
         weight = sentence_weights(examples)
         query_weight = None if weight is None else weight[queries.sentence]
         return CascadeBatch(
-            rows=self.pieces.batch(rows, overhead=settings.overhead),
+            rows=self.pieces.batch(rows, settings.division),
             lengths=lengths,
             pairs=pairs,
             entities=entities.targets(n_words, pairs, place, weight),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,29 +14,56 @@ from cascade_srn.encoder.windows import Integers
 Pass = tuple[int, int]
 
 
-def divided(sizes: Integers, overhead: int) -> list[Pass]:
-    """How to divide windows that are sorted from the longest to the shortest, so that the least is computed.
+class Division(Protocol):
+    """How windows, sorted from the longest to the shortest, are divided into passes.
 
-    A pass costs its windows times the longest of them, and the ``overhead``.
-
-    Shapes:
-        sizes: (n_windows,), falling
+    A division may ask for more windows than there are: the batch gets empty ones at its end.
     """
-    n = len(sizes)
-    # The least that the first i windows cost, and where their last pass begins.
-    least = np.zeros(n + 1, dtype=np.int64)
-    begins = np.zeros(n + 1, dtype=np.int64)
-    for end in range(1, n + 1):
-        costs = least[:end] + (end - np.arange(end)) * sizes[:end] + overhead
-        begins[end] = int(np.argmin(costs))
-        least[end] = costs[begins[end]]
-    passes: list[Pass] = []
-    end = n
-    while end:
-        begin = int(begins[end])
-        passes.append((end - begin, int(sizes[begin])))
-        end = begin
-    return passes[::-1]
+
+    def divide(self, sizes: Integers, limit: int) -> list[Pass]:
+        """The passes for windows of these sizes, none of which may be wider than ``limit``.
+
+        Shapes:
+            sizes: (n_windows,), falling
+        """
+
+
+@dataclass(frozen=True)
+class LeastWork:
+    """So that the least is computed. A pass costs its windows times the longest of them, and the ``overhead``."""
+
+    overhead: int
+
+    def divide(self, sizes: Integers, limit: int) -> list[Pass]:
+        """See :class:`Division`."""
+        n = len(sizes)
+        # The least that the first i windows cost, and where their last pass begins.
+        least = np.zeros(n + 1, dtype=np.int64)
+        begins = np.zeros(n + 1, dtype=np.int64)
+        for end in range(1, n + 1):
+            costs = least[:end] + (end - np.arange(end)) * sizes[:end] + self.overhead
+            begins[end] = int(np.argmin(costs))
+            least[end] = costs[begins[end]]
+        passes: list[Pass] = []
+        end = n
+        while end:
+            begin = int(begins[end])
+            passes.append((end - begin, int(sizes[begin])))
+            end = begin
+        return passes[::-1]
+
+
+@dataclass(frozen=True)
+class FewShapes:
+    """``n_windows`` at a time, as wide as a ``multiple``: few different shapes, which can be recorded."""
+
+    n_windows: int
+    multiple: int = 16
+
+    def divide(self, sizes: Integers, limit: int) -> list[Pass]:
+        """See :class:`Division`."""
+        widest = sizes[:: self.n_windows]
+        return [(self.n_windows, min(limit, -(-int(size) // self.multiple) * self.multiple)) for size in widest]
 
 
 def window_begins(passes: Sequence[Pass]) -> Integers:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from cascade_srn.encoder.passes import Pass, divided, window_begins
+from cascade_srn.encoder.passes import Division, Pass, window_begins
 from cascade_srn.encoder.windows import Integers, window_owners, window_starts
 from cascade_srn.errors import ModelError
 
@@ -163,19 +163,24 @@ class WordPieces:
         hidden = np.array([chance.random() < share for _ in range(len(row))], dtype=bool)
         return replace(row, pieces=np.where(np.repeat(hidden, row.sizes), self._mask, row.pieces))
 
-    def batch(self, rows: Sequence[Row], *, overhead: int | None = None) -> RowBatch:
+    def batch(self, rows: Sequence[Row], division: Division | None = None) -> RowBatch:
         """Rows as padded tensors, long ones cut into overlapping windows.
 
-        The encoder reads all windows in one pass. With an ``overhead``, what another pass costs, in pieces, windows of
-        different lengths are read in passes of their own where that saves more padding than it costs.
+        The encoder reads all windows in one pass. With a ``division`` they are sorted by their length and read in the
+        passes that it says.
         """
         windows, window, place = self._windows(rows)
-        if overhead is not None and len(windows) > 1:
+        if division is None or not windows:
+            ids, mask = self._filled(windows)
+            passes = [ids.shape]
+        else:
             order = np.argsort([-len(each) for each in windows], kind="stable")
-            windows = [windows[i] for i in order]
             window = np.argsort(order)[window]
-        ids, mask = self._filled(windows)
-        passes = self._passes(windows, ids.shape[1], overhead)
+            special = len(self.prefix) + len(self.suffix)
+            sizes = np.array([len(windows[i]) + special for i in order], dtype=np.int64)
+            passes = division.divide(sizes, self.room + special)
+            empty = [_NONE] * (sum(n for n, _ in passes) - len(windows))
+            ids, mask = self._filled([*(windows[i] for i in order), *empty], max(width for _, width in passes))
         n_items = max((len(row) for row in rows), default=0)
         n_words = max((len(row.word_items) for row in rows), default=0)
         word_items = np.zeros((len(rows), n_words), dtype=np.int64)
@@ -193,12 +198,6 @@ class WordPieces:
             n_items=n_items,
             passes=tuple(passes),
         )
-
-    def _passes(self, windows: list[Integers], width: int, overhead: int | None) -> list[Pass]:
-        if overhead is None or not windows:
-            return [(len(windows), width)]
-        special = len(self.prefix) + len(self.suffix)
-        return divided(np.array([len(window) + special for window in windows], dtype=np.int64), overhead)
 
     def _windows(self, rows: Sequence[Row]) -> tuple[list[Integers], Integers, Integers]:
         """What the windows hold between the special pieces; and for every piece of all items, the window it is
@@ -230,10 +229,13 @@ class WordPieces:
             place[start : start + len(owner)] = owned_place
         return windows, window, place
 
-    def _filled(self, windows: list[Integers]) -> tuple[Integers, NDArray[np.bool_]]:
-        """Windows with the special pieces around them, padded to the longest. Shapes: (n_windows, n_pieces)."""
+    def _filled(self, windows: list[Integers], width: int = 0) -> tuple[Integers, NDArray[np.bool_]]:
+        """Windows with the special pieces around them, padded to the longest or to a larger ``width``.
+
+        Shapes: (n_windows, n_pieces) each
+        """
         sizes = np.array([len(window) for window in windows], dtype=np.int64)
-        width = len(self.prefix) + int(sizes.max(initial=0)) + len(self.suffix)
+        width = max(width, len(self.prefix) + int(sizes.max(initial=0)) + len(self.suffix))
         ids = np.full((len(windows), width), self.pad_id, dtype=np.int64)
         ids[:, : len(self.prefix)] = self.prefix
         window, place = _positions(sizes)

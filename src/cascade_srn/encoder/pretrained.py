@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.pieces import RowBatch
+from cascade_srn.encoder.recordings import Recordings
 from cascade_srn.errors import ModelError
 
 
@@ -33,6 +34,8 @@ class PretrainedEncoder(nn.Module):
             model.pooler = None
         self.model: Any = model
         self.pooling = pooling
+        # Made by training on a GPU, for as long as it lasts.
+        self.recordings: Recordings | None = None
 
     @property
     def config(self) -> Any:
@@ -55,10 +58,20 @@ class PretrainedEncoder(nn.Module):
             return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
         precision = torch.autocast(rows.piece_ids.device.type, dtype=torch.bfloat16) if half else nullcontext()
         with precision:
-            read = [self._read(ids, mask) for ids, mask in _by_pass(rows)]
+            read = self._read_all(list(_by_pass(rows)))
         hidden = read[0] if len(read) == 1 else torch.cat(read)
         pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
+
+    def record(self) -> Recordings:
+        """From now on, training plays recordings of what the encoder computes, on a GPU; one process, no wrappers."""
+        self.recordings = Recordings(self.model, self._read)
+        return self.recordings
+
+    def _read_all(self, passes: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        if self.recordings is not None and self.training and torch.is_grad_enabled():
+            return self.recordings.read(passes)
+        return [self._read(ids, mask) for ids, mask in passes]
 
     def _read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)."""

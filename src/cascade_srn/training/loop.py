@@ -98,6 +98,7 @@ class Loop:
             self.model.cascade.eval()
             self.standing.seconds += time.perf_counter() - started
             yield self._progress(losses, words_per_second, dev, best)
+        self.take_step.release()
 
     def _steps_until_due(self) -> tuple[int, int]:
         """Take steps until there is something to tell; the sentences and words that went by."""

@@ -45,7 +45,9 @@ class TrainingSettings(Settings):
     stands around it.
 
     **Speed.** ``precision`` "tf32" rounds the factors of matrix products on a GPU, and is the
-    fastest for small batches there; "bf16" computes in half precision, and is for large models and batches.
+    fastest for small batches there; "bf16" computes in half precision, and is for large models and batches. With
+    ``cuda_graphs`` the encoder's work on a GPU is recorded and played again, which leaves less for the processor to do;
+    it takes memory, and is not done where several processes train one model.
 
     The remaining settings concern what a run writes (:mod:`cascade_srn.training.run`): the loss every
     ``log_steps`` steps, a state to resume from every ``save_every`` epochs and ``save_steps`` steps (0 or None:
@@ -69,6 +71,7 @@ class TrainingSettings(Settings):
     negatives: float = 1.0
     masking: float = 0.0
     precision: str = "float32"
+    cuda_graphs: bool = True
     evaluate_every: int | None = 1
     evaluate_steps: int | None = None
     patience: int | None = None

@@ -17,6 +17,9 @@ from cascade_srn.cascade import CascadeLoss
 from cascade_srn.data.batch import CascadeBatch
 from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import Example
+from cascade_srn.encoder.passes import Division, FewShapes, LeastWork
+from cascade_srn.encoder.pretrained import PretrainedEncoder
+from cascade_srn.encoder.recordings import Recordings
 from cascade_srn.model import Model
 from cascade_srn.training.averaging import AveragedWeights
 from cascade_srn.training.optimiser import Schedule
@@ -28,6 +31,8 @@ LOSS_PARTS = tuple(field.name for field in fields(CascadeLoss))
 
 # What another pass of the encoder costs, in pieces: on a GPU it is some hundred launches, elsewhere next to nothing.
 PASS_OVERHEAD = defaultdict(lambda: 4000, cpu=64)
+# Windows of a recorded pass at most: where a batch has more of them, those of similar length are read together.
+RECORDED_WINDOWS = 64
 
 
 def _nothing(part: str) -> None:
@@ -69,9 +74,29 @@ class Step:
         self.parameters = list(model.cascade.parameters())
         self.device = self.parameters[0].device
         self.totals = torch.zeros(len(LOSS_PARTS), device=self.device)
+        self.recordings = self._recordings()
+        self.division = self._division()
         # A thread is enough: while gradients are computed, Python has nothing else to do.
         self._beside = ThreadPoolExecutor(1, "collating")
         self._ahead: tuple[int, Future[list[tuple[int, CascadeBatch]]]] | None = None
+
+    def _recordings(self) -> list[Recordings]:
+        """Of the encoders, where their work can be recorded: on a GPU that exchanges no gradients with others."""
+        if self.device.type != "cuda" or self.n_processes > 1 or not self.settings.cuda_graphs:
+            return []
+        return [module.record() for module in self.model.cascade.modules() if isinstance(module, PretrainedEncoder)]
+
+    def _division(self) -> Division:
+        if self.recordings:
+            return FewShapes(min(RECORDED_WINDOWS, -(-self.settings.batch_size // self.settings.accumulation)))
+        return LeastWork(PASS_OVERHEAD[self.device.type])
+
+    def release(self) -> None:
+        """Give back what recordings take, once no more steps are to be taken soon."""
+        self.recordings = []
+        for module in self.model.cascade.modules():
+            if isinstance(module, PretrainedEncoder):
+                module.recordings = None
 
     def settle(self) -> None:
         """Wait until nothing is being collated: others may want the tokenizer, which is one thread's at a time."""
@@ -85,6 +110,8 @@ class Step:
         next step, where it is known, is collated beside this one.
         """
         self.optimiser.zero_grad(set_to_none=True)
+        for recordings in self.recordings:
+            recordings.begin_step()
         parts = self._taken(batch, number)
         if following:
             self._ahead = number + 1, self._beside.submit(self._collated, following, number + 1)
@@ -114,7 +141,7 @@ class Step:
             corruption=settings.corruption,
             negatives=settings.negatives,
             masking=settings.masking,
-            overhead=PASS_OVERHEAD[self.device.type],
+            division=self.division,
         )
         chance = random.Random(f"{settings.seed}, step {number}, process {self.process}")
         n_parts = min(settings.accumulation, -(-len(batch) // self.n_processes))
