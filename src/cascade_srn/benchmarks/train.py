@@ -15,8 +15,8 @@ from cascade_srn.benchmarks.results import Result, Row, environment, number, pla
 from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_model, read_corpus
 from cascade_srn.model import Model
 from cascade_srn.training import TrainingSettings, train
-from cascade_srn.training.loop import train_epoch
 from cascade_srn.training.optimiser import make_optimiser
+from cascade_srn.training.step import Step, matrix_products
 
 PARTS = ("collating", "forward", "backward", "optimiser")
 
@@ -28,6 +28,7 @@ def _share(row: Row, part: str) -> float:
 COLUMNS = (
     text("preset", "preset"),
     text("batch", "batch_size"),
+    text("graphs", "cuda_graphs"),
     number("s/epoch", lambda row: row["median_s"], "{:.2f}"),
     number("sentences/s", lambda row: row["sentences_per_s"]),
     number("words/s", lambda row: row["words_per_s"]),
@@ -38,9 +39,12 @@ COLUMNS = (
     number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20),
 )
 NOTES = (
-    "s/epoch: median epoch of the training loop after the first; the shares are from one more epoch that waits "
-    "for the device after every part",
+    "s/epoch: median epoch of the training loop after those that warm up; the shares are from one more epoch that "
+    "waits for the device after every part",
+    "graphs: whether the encoder's work is recorded as CUDA graphs, which takes a GPU",
 )
+# Of the training loop on a GPU: shapes are recorded when they have come a few times.
+_N_WARM_UP = {"cuda": 3}
 
 
 def measure(options: TrainOptions) -> Result:
@@ -51,9 +55,13 @@ def measure(options: TrainOptions) -> Result:
     with encoder_name(options.encoder, corpus) as encoder:
         for preset in options.presets:
             for batch_size in options.batch_sizes:
-                model = new_model(encoder, corpus.schema, preset, device)
-                settings = TrainingSettings(epochs=options.epochs, batch_size=batch_size, precision=options.precision)
-                rows.append({"preset": preset, "batch_size": batch_size, **_measured(model, corpus, settings, device)})
+                for graphs in (False, True) if device.type == "cuda" else (False,):
+                    model = new_model(encoder, corpus.schema, preset, device)
+                    settings = TrainingSettings(
+                        epochs=options.epochs, batch_size=batch_size, precision=options.precision, cuda_graphs=graphs
+                    )
+                    described = {"preset": preset, "batch_size": batch_size, "cuda_graphs": "yes" if graphs else "no"}
+                    rows.append({**described, **_measured(model, corpus, settings, device)})
     values = plain_settings(options)
     described = {**values, "encoder": values["encoder"] or FRESH, "corpus": corpus.describe()}
     return Result("train", device.type, described, environment(device, options.precision), rows, COLUMNS, NOTES)
@@ -73,14 +81,16 @@ def _measured(model: Model, corpus: Corpus, settings: TrainingSettings, device: 
 
 
 def _epochs(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> list[float]:
-    """The times of the epochs, one more being run first to warm up."""
+    """The times of the epochs, one or a few more being run first to warm up."""
     times = []
+    n_warm_up = _N_WARM_UP.get(device.type, 1)
     started = time.perf_counter()
-    for _ in train(model, corpus.documents, settings=replace(settings, epochs=settings.epochs + 1)):
-        synchronise(device)
-        times.append(time.perf_counter() - started)
-        started = time.perf_counter()
-    return times[1:]
+    for progress in train(model, corpus.documents, settings=replace(settings, epochs=settings.epochs + n_warm_up)):
+        if progress.epoch_done:
+            synchronise(device)
+            times.append(time.perf_counter() - started)
+            started = time.perf_counter()
+    return times[n_warm_up:]
 
 
 def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:
@@ -92,10 +102,18 @@ def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: tor
         encoder_learning_rate=settings.encoder_learning_rate,
         weight_decay=settings.weight_decay,
         warmup=settings.warmup,
-        n_steps=len(examples),
+        n_steps=10 * len(examples),
     )
     clock = _Clock(device)
-    train_epoch(model, examples, optimiser, schedule, settings, done=clock.ends)
+    step = Step(model, optimiser, schedule, settings, done=clock.ends)
+    size, number = settings.batch_size, 0
+    with matrix_products(settings.precision):
+        for _ in range(_N_WARM_UP.get(device.type, 0) + 1):
+            clock.start()
+            for at in range(0, len(examples), size):
+                step(examples[at : at + size], number, examples[at + size : at + 2 * size])
+                number += 1
+    step.release()
     cascade.eval()
     return clock.spent
 
@@ -105,8 +123,12 @@ class _Clock:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.start()
+
+    def start(self) -> None:
+        """From nothing again."""
         self.spent = dict.fromkeys(PARTS, 0.0)
-        synchronise(device)
+        synchronise(self.device)
         self._last = time.perf_counter()
 
     def ends(self, part: str) -> None:

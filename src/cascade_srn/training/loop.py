@@ -238,24 +238,6 @@ def evaluate(model: Model, examples: Sequence[Example]) -> Scores:
     return score([e.sentence for e in examples], predicted, schema=model.schema)
 
 
-def train_epoch(
-    model: Model,
-    examples: Sequence[Example],
-    optimiser: torch.optim.Optimizer,
-    schedule: Schedule,
-    settings: TrainingSettings,
-    done: Callable[[str], None] = lambda part: None,
-) -> float:
-    """One pass over the examples in their order; the mean loss of a sentence. For ``done`` see :class:`Step`."""
-    model.cascade.train()
-    take_step = Step(model, optimiser, schedule, settings, done=done)
-    with matrix_products(settings.precision):
-        for number, at in enumerate(range(0, len(examples), settings.batch_size)):
-            end = at + settings.batch_size
-            take_step(examples[at:end], number, examples[end : end + settings.batch_size])
-    return float(take_step.take_totals().sum()) / len(examples)
-
-
 def _optimiser(model: Model, settings: TrainingSettings, n_steps: int) -> tuple[torch.optim.Optimizer, Schedule]:
     return make_optimiser(
         model.cascade,
