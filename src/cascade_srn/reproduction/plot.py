@@ -20,8 +20,8 @@ def draw_table(result: TableResult, path: Path) -> None:
     from matplotlib.figure import Figure
 
     panels = result.table.panels
-    across = min(_ACROSS, len(panels))
-    down = math.ceil(len(panels) / across)
+    down = math.ceil(len(panels) / _ACROSS)
+    across = math.ceil(len(panels) / down)
     rows = [row for row in result.table.rows if row.variant is not None]
     height = down * (1.1 + 0.3 * len(rows))
     figure = Figure(figsize=(2.2 + 3.4 * across, height), layout="constrained")
