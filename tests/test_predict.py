@@ -421,6 +421,22 @@ def test_a_threshold_of_a_label_that_is_not_there(thresholds, message):
         small_model("swift").predictor(thresholds=Thresholds(**thresholds))
 
 
+@pytest.mark.parametrize("preset", ["swift", "early"])
+@pytest.mark.parametrize("given", [False, True])
+def test_relations_have_to_reach_a_threshold_as_a_whole(preset, given):
+    model = spread_probabilities(small_model(preset))
+    low = Thresholds(0.2, 0.2, 0.2)
+    found = model.predictor(thresholds=low).scored(examples(), given_entities=given)
+    scores = sorted(t.score for one in found for t in one.sentence.triples)
+    least = scores[len(scores) // 2]
+    less = model.predictor(thresholds=replace(low, relation=least)).scored(examples(), given_entities=given)
+    assert 0 < sum(len(one.triples) for one in less) < len(scores)
+    for one, other in zip(found, less, strict=True):
+        assert other.sentence.entities == one.sentence.entities
+        assert [t.triple for t in other.triples] == [t.triple for t in one.triples if t.triple.score >= least]
+        assert list(other.sentence.triples) == [t for t in one.sentence.triples if t.score >= least]
+
+
 class TestRelated:
     """Entities that are predicted only if they have a relation."""
 
@@ -455,6 +471,17 @@ class TestRelated:
         assert any(e.label == "Metric" and e.score < 0.2 for e in alone)
         assert all(e.score >= 0.8 for e in alone if e.label == "Task")
         assert any(e.label == "Task" and 0.5 < e.score < 0.8 for s in told for e in s.entities)
+
+    def test_an_entity_goes_with_the_relation_that_it_owes_its_place_to(self):
+        model = spread_probabilities(small_model("swift"))
+        thresholds = replace(self.thresholds, relation=1.0)
+        found = model.predictor(thresholds=thresholds).predict(examples())
+        assert not any(sentence.triples for sentence in found)
+        assert all(entity.score >= self.thresholds.entity for s in found for entity in s.entities)
+        assert any(e.score < self.thresholds.entity for s in self._found(model) for e in s.entities)
+
+    def _found(self, model):
+        return model.predictor(thresholds=self.thresholds).predict(examples())
 
     @pytest.mark.parametrize("related", [0.5, 0.9])
     def test_at_the_threshold_of_entities_and_above_it_changes_nothing(self, related):

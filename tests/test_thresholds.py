@@ -51,6 +51,7 @@ def test_on_a_command_line():
     assert parse_thresholds(given, SCHEMA, OWN) == Thresholds(0.1, 0.7, 0.7, {"Task": 0.25}, {"PART-OF": 0.2})
     assert parse_thresholds(["Metric=0"], SCHEMA, OWN).entity_types == {"Task": 0.3, "Metric": 0.0}
     assert parse_thresholds(["related=.24"], SCHEMA, OWN) == RELATED
+    assert parse_thresholds(["relation=.7", "object=0.3"], SCHEMA, RELATED).relation == 0.7
     assert parse_thresholds(["Task=0.2", "object=0.3"], SCHEMA, RELATED).related == 0.24
     # One after the other: what a turn's threshold takes the place of was said before it.
     assert parse_thresholds(["entity=0.5", "related=0.1"], SCHEMA, RELATED).related == 0.1
@@ -66,6 +67,7 @@ def test_on_a_command_line():
         ("2", "the threshold entity is 2.0; give a number from 0 to 1"),
         ("nan", "the threshold entity is nan"),
         ("related=2", "the threshold related is 2.0; give a number from 0 to 1"),
+        ("relation=-1", "the threshold relation is -1.0; give a number from 0 to 1"),
         ("relatd=0.5", "threshold for 'relatd', which is neither a turn nor a label. Did you mean 'related'?"),
         ("Tusk=0.5", "threshold for 'Tusk', which is neither a turn nor a label. Did you mean 'Task'?"),
         ("Both=0.5", "the threshold of 'Both' could be that of an entity type or of a relation type"),

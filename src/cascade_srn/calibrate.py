@@ -90,7 +90,9 @@ def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bo
 
 def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
     related = round(RELATED * model.settings.thresholds.entity, 4)
-    floor = replace(model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related)
+    floor = replace(
+        model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related, relation=None
+    )
     predictor = _with(model, floor, replace(model.settings.temperatures, subject=1.0, object=1.0)).predictor()
     subjects, objects, right, of_subject, labels = [], [], [], [], []
     n_gold = 0

@@ -201,7 +201,8 @@ class Thresholds(Settings):
 
     ``entity_types`` and ``relation_types`` give single labels a threshold other than that of turn 1 or turn 3. With
     ``related`` below that of an entity, one that turn 1 is less sure of is shown to the later turns all the same, and
-    is predicted if they find a relation of it.
+    is predicted if they find a relation of it. ``relation`` is for the score of a relation as a whole, the one that it
+    is predicted with.
     """
 
     entity: float = 0.5
@@ -210,12 +211,14 @@ class Thresholds(Settings):
     entity_types: dict[str, float] = field(default_factory=dict)
     relation_types: dict[str, float] = field(default_factory=dict)
     related: float | None = None
+    relation: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("entity", "subject", "object"):
             require_range(f"the threshold {name}", getattr(self, name), 0, 1)
-        if self.related is not None:
-            require_range("the threshold related", self.related, 0, 1)
+        for name in ("related", "relation"):
+            if getattr(self, name) is not None:
+                require_range(f"the threshold {name}", getattr(self, name), 0, 1)
         for label, value in (*self.entity_types.items(), *self.relation_types.items()):
             require_range(f"the threshold of {label!r}", value, 0, 1)
 

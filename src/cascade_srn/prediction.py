@@ -128,8 +128,18 @@ class Predictor:
         for group in self._groups([len(found.sentence) for found in results]):
             members = [examples[i] for i in group]
             for i, found in zip(group, self._within_memory(members, given_entities), strict=True):
-                results[i] = found if given_entities or self.thresholds.related is None else self._settled(found)
+                sure = self._sure(found)
+                results[i] = sure if given_entities or self.thresholds.related is None else self._settled(sure)
         return results
+
+    def _sure(self, found: Found) -> Found:
+        """Without the triples that are not sure enough as a whole."""
+        least = self.thresholds.relation
+        if least is None:
+            return found
+        kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= least]
+        sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
+        return Found(sentence, kept)
 
     def _settled(self, found: Found) -> Found:
         """Without the entities that had to have a relation, and have none."""

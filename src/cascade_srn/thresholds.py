@@ -11,7 +11,7 @@ from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.schema import Schema
 
 # Those that are not of a label.
-NAMED = ("entity", "subject", "object", "related")
+NAMED = ("entity", "subject", "object", "related", "relation")
 # What else belongs to the threshold of a turn, as it is without it.
 _BELONGING: Mapping[str, Mapping[str, Any]] = {
     "entity": {"entity_types": {}, "related": None},
@@ -51,8 +51,8 @@ def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Threshol
 def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> Thresholds:
     """Thresholds from a command line: ``0.6`` for all turns, ``entity=0.4`` for one, ``Task=0.3`` for a label.
 
-    ``related=0.2`` is for entities with a relation. They are taken one after the other: a turn's threshold also takes
-    the place of what was said before of its labels.
+    ``related=0.2`` is for entities with a relation, ``relation=0.5`` for relations as a whole. They are taken one after
+    the other: a turn's threshold also takes the place of what was said before of its labels.
     """
     thresholds = own
     for text in given:

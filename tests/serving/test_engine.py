@@ -120,7 +120,8 @@ def test_texts_go_together_by_all_of_their_thresholds(held, started):
     held.hold()
     first = engine.submit([prepare(extractor, "data")])
     until(lambda: held.n_waiting == 1)  # what comes now waits, and goes on in one batch
-    levels = [replace(extractor.model.settings.thresholds, related=related) for related in (None, 0.2, 0.35)]
+    own = extractor.model.settings.thresholds
+    levels = [replace(own, related=related) for related in (None, 0.2, 0.35)]
     tickets = [engine.submit([prepare(extractor, TEXT, thresholds=thresholds)]) for thresholds in levels]
     held.let_go()
     assert first.future.result(PATIENCE)

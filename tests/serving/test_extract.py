@@ -56,6 +56,7 @@ def test_any_characters(service, extractor):
         {"entity_types": {"Thing": 0.9}},
         {"related": 0.2},
         {"entity": 0.8, "related": 0.3},
+        {"relation": 0.9},
     ],
 )
 def test_thresholds(service, extractor, thresholds):
@@ -108,7 +109,14 @@ def _request(number):
     texts = [" ".join([*draw.choices(WORDS, k=draw.randint(0, 12)), f"{number}."]) for _ in range(draw.randint(1, 3))]
     body = {"texts": texts}
     if number % 3 == 1:
-        levels = [0.6, {"entity": 0.7}, {"subject": 0.45, "object": 0.6}, {"related": 0.2}, {"related": 0.35}]
+        levels = [
+            0.6,
+            {"entity": 0.7},
+            {"subject": 0.45, "object": 0.6},
+            {"related": 0.2},
+            {"related": 0.35},
+            {"relation": 0.9},
+        ]
         body["thresholds"] = draw.choice(levels)
     if number % 4 == 2:
         body["entities"] = [[{"start": 0, "end": len(text.split()[0].rstrip(".")), "label": "Task"}] for text in texts]

@@ -66,7 +66,7 @@ def extract(
         typer.Option(
             metavar="X|TURN=X|LABEL=X",
             help="What scores must reach, 0 to 1: in all turns, in one (entity, subject, object), for a label, "
-            "or for entities with a relation (related).",
+            "for entities with a relation (related), or for relations as a whole (relation).",
         ),
     ] = None,
     batch_words: Annotated[int, typer.Option(help="Words of a batch at most, padding included.")] = 4096,

@@ -154,7 +154,7 @@ class _Kind(NamedTuple):
     """What texts must have in common to go through the model in one call."""
 
     given_entities: bool
-    turns: tuple[float, float, float, float | None]
+    turns: tuple[float | None, ...]
     entity_types: frozenset[tuple[str, float]]
     relation_types: frozenset[tuple[str, float]]
 
@@ -163,7 +163,7 @@ def _kind(order: Order) -> _Kind:
     chosen: Thresholds = order.thresholds
     return _Kind(
         order.given_entities,
-        (chosen.entity, chosen.subject, chosen.object, chosen.related),
+        (chosen.entity, chosen.subject, chosen.object, chosen.related, chosen.relation),
         frozenset(chosen.entity_types.items()),
         frozenset(chosen.relation_types.items()),
     )

@@ -20,7 +20,7 @@ class ThresholdsForm(Message):
     """What a span's score must reach, by turn; a turn that is left out keeps the model's own.
 
     `entity_types` and `relation_types` give single labels a threshold of their own, `related` entities that have a
-    relation a lower one.
+    relation a lower one. `relation` is what the score of a relation as a whole, the one in the answer, must reach.
     """
 
     entity: Probability | None = None
@@ -29,6 +29,7 @@ class ThresholdsForm(Message):
     entity_types: dict[str, Probability] | None = None
     relation_types: dict[str, Probability] | None = None
     related: Probability | None = None
+    relation: Probability | None = None
 
 
 class GivenEntity(Message):
@@ -171,6 +172,7 @@ class TurnsForm(Message):
     entity_types: dict[str, Probability]
     relation_types: dict[str, Probability]
     related: Probability | None
+    relation: Probability | None
 
 
 class LimitsForm(Message):

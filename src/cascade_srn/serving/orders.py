@@ -108,7 +108,8 @@ def thresholds_of(asked: ThresholdsForm | float | None, extractor: Extractor, li
                 raise unprocessable(f"thresholds.{kind}_types: there is no {label!r}. {did_you_mean(label, known)}")
     for name, value in changed.items():
         for level in value.values() if isinstance(value, dict) else [value]:
-            if level < limits.threshold:
+            # Of relations as a whole there are never more than those that passed the others.
+            if level < limits.threshold and name != "relation":
                 raise unprocessable(
                     f"thresholds.{name}: {level:g} is below {limits.threshold:g}, the lowest threshold that this "
                     "service takes; give a higher one"

@@ -55,7 +55,7 @@ function say(slider, wider) {
 }
 
 function explained(own, lowered) {
-  const turns = { entity: "entities", related: "those with a relation", subject: "subjects", object: "objects" };
+  const turns = { entity: "entities", related: "those with a relation", subject: "subjects", object: "objects", relation: "relations" };
   const told = Object.keys(turns)
     .filter((turn) => turn in lowered)
     .map((turn) => `${turns[turn]} ${written(lowered[turn])} instead of ${written(own[turn])}`);
