@@ -25,7 +25,9 @@ class TestEach:
         assert re.search(r"\n# Expected on test[^:]*: ", opening)
 
     def test_it_differs_from_the_cascades_in_the_model_alone(self, path):
-        recipe, ours = load_recipe(path), load_recipe(ROOT / "recipes" / "scierc.yaml", ["training.corruption=0"])
+        # Tables are told of no entities, so that none can be mistaken.
+        changes = [] if "pipeline" in path.stem else ["training.corruption=0"]
+        recipe, ours = load_recipe(path), load_recipe(ROOT / "recipes" / "scierc.yaml", changes)
         assert recipe.data == ours.data
         assert recipe.training == ours.training
         assert recipe.model.encoder == ours.model.encoder

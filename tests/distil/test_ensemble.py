@@ -253,6 +253,18 @@ def test_teachers_of_turn_1_alone():
     assert any(sentence.entities for sentence in found.sentences)
 
 
+def test_teachers_of_data_without_relations():
+    """Their settings ask for relations, and they have none to find."""
+    schema = Schema(("Metric", "Task", "Thing"), (), frozenset())
+    model = small_model(schema=schema)
+    assert model.settings.joint
+    assert model.cascade.relations is None
+    ensemble = Ensemble([model])
+    assert not ensemble.joint
+    ((_, found),) = label_batches(ensemble, EXAMPLES)
+    assert {name.partition(".")[0] for name in found.tables} == {"entity"}
+
+
 def test_teachers_with_other_labels_are_refused():
     other = Schema(("Metric", "Thing", "Word"), ("compare", "part-of", "used-for"), frozenset({"compare"}))
     with pytest.raises(SchemaError, match=r"do not have the same labels: .*\['Task'\] are missing.*\['Word'\] are new"):

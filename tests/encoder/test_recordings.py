@@ -108,3 +108,21 @@ def test_numbers_become_tensors_where_they_are_wanted():
         found = torch.tensor(0.5, dtype=torch.float64), torch.tensor(3), torch.tensor([1, 2])
     assert [tensor.tolist() for tensor in found] == [0.5, 3, [1, 2]]
     assert [tensor.dtype for tensor in found] == [torch.float64, torch.int64, torch.int64]
+
+
+@needs_gpu
+def test_an_encoder_that_reads_nothing_in_a_step_has_no_gradients():
+    encoder = on_gpu("swift").cascade.encoder
+    recordings = encoder.record()
+    recordings.begin_step()
+    assert all(parameter.grad is not None for parameter in encoder.parameters())
+    recordings.end_step()
+    assert all(parameter.grad is None for parameter in encoder.parameters())
+
+
+@needs_gpu
+def test_an_encoder_that_does_not_learn_is_not_recorded():
+    model = on_gpu("swift")
+    model.cascade.encoder.requires_grad_(False)
+    _, step = trained(model, cuda_graphs=True)
+    assert not step.recordings

@@ -152,3 +152,19 @@ def test_dropout_is_for_training_alone():
     assert not torch.equal(head.train()(words, pairs).start, head(words, pairs).start)
     assert torch.equal(head.eval()(words, pairs).start, head(words, pairs).start)
     torch.testing.assert_close(head(words, pairs).start, head.boundaries(words)[0])
+
+
+def test_gradients_of_many_pairs_hold_in_half_precision():
+    """A processor that adds up the gradients of a norm in half precision loses nearly all of them."""
+    torch.manual_seed(0)
+    matcher = MlpMatcher(8, 3, hidden_width=16)
+    start, last = torch.randn(2, 6000, 16)
+    found = []
+    for half in (False, True):
+        matcher.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            scores = matcher.score(*(each.bfloat16() if half else each for each in (start, last)))
+            (scores.float() + 1).square().sum().backward()
+        found.append([parameter.grad.clone() for parameter in matcher.norm.parameters()])
+    for exact, rough in zip(*found, strict=True):
+        assert (rough - exact).norm() < 0.05 * exact.norm()

@@ -127,6 +127,19 @@ def test_predictions_are_read_where_they_are(made, folder):
     assert result.figures["pfn"]["ner"].values == (0.0, before.figures["pfn"]["ner"].values[1])
 
 
+def test_predictions_of_other_thresholds_or_another_precision_are_made_anew(made, folder):
+    _, (before,), _ = made
+    config = folder / "out" / "runs" / "pfn" / "seed-0" / "best" / "config.json"
+    values = json.loads(config.read_text(encoding="utf-8"))
+    values["model"]["thresholds"] |= {"entity": 1.0, "related": None}
+    config.write_text(json.dumps(values), encoding="utf-8")
+    (result,), _ = _reproduce(folder)
+    assert result.figures["pfn"]["ner"].values == (0.0, before.figures["pfn"]["ner"].values[1])
+    assert len(list(config.parents[1].glob("test-*.jsonl"))) == 2
+    _reproduce(folder, precision="bf16")
+    assert len(list(config.parents[1].glob("test-*.jsonl"))) == 3
+
+
 def test_a_model_that_was_taken_away_too_early(folder):
     run = folder / "out" / "runs" / "pfn" / "seed-1"
     shutil.rmtree(run / "best")

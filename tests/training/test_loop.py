@@ -13,6 +13,7 @@ from cascade_srn.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.loop import Loop, evaluate
+from cascade_srn.training.progress import reached
 from cascade_srn.types import Document
 
 
@@ -47,6 +48,56 @@ def test_the_same_seed_gives_the_same_weights(model, tmp_path):
         results.append(_weights(model))
     assert all(torch.equal(results[0][name], results[1][name]) for name in start)
     assert any(not torch.equal(results[0][name], results[2][name]) for name in start)
+
+
+@pytest.mark.parametrize("ema", [None, 0.7])
+def test_so_it_is_by_a_caller_who_stops_early(model, ema):
+    settings = TrainingSettings(epochs=40, learning_rate=0.05, encoder_learning_rate=0.02, batch_size=4, ema=ema)
+    best, stale = -1.0, 0
+    for progress in train(model, DOCUMENTS, DOCUMENTS, settings):
+        best = max(best, progress.dev.ner.counts.f1 + progress.dev.re_strict.counts.f1)
+        stale = 0 if progress.best else stale + 1
+        if best > 0 and stale == 2:
+            break
+    else:
+        pytest.fail("nothing was ever worse than before")
+    assert reached(evaluate(model, examples_of(DOCUMENTS, 0))) == pytest.approx(best)
+
+
+def test_dropout_depends_on_the_seed(model):
+    """With all else equal: one batch of all sentences, which no order can change."""
+    start, results = _weights(model), []
+    for seed in (1, 2):
+        model.cascade.load_state_dict(start)
+        model.cascade.dropout.p = 0.5
+        list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=1, **{**FAST, "batch_size": 99}, seed=seed)))
+        results.append(_weights(model))
+    assert any(not torch.allclose(results[0][name], results[1][name], atol=1e-5) for name in start)
+
+
+class _Recordings:
+    """In the place of what only a GPU can make."""
+
+    def read(self, passes):
+        raise AssertionError("a recording of another training was played")
+
+
+@pytest.mark.parametrize("ends", ["by itself", "early"])
+def test_recordings_do_not_outlive_a_training(model, ends):
+    encoder = model.cascade.encoder
+    for progress in (loop := iter(Loop(model, examples_of(DOCUMENTS, 0), (), TrainingSettings(epochs=2, **FAST)))):
+        if ends == "early":
+            break
+        assert progress.epoch
+    encoder.recordings = _Recordings() if ends == "early" else None
+    loop.close()
+    assert encoder.recordings is None
+
+
+def test_recordings_that_were_left_are_not_played(model):
+    model.cascade.encoder.recordings = _Recordings()
+    list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=1, cuda_graphs=False, **FAST)))
+    assert model.cascade.encoder.recordings is None
 
 
 def test_the_model_is_left_with_the_weights_that_did_best_on_dev(model):

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections import namedtuple
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -231,3 +232,18 @@ class TestRefusals:
         write_documents(DOCUMENTS[:5], tmp_path / "dev.jsonl")
         with pytest.raises(DataError, match="data.dev, .* has changed since the run was started"):
             Run(recipe, resume=True, device="cpu", command="x")
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_what_cannot_be_trained_is_refused_before_a_folder_is_touched(tmp_path, overwrite):
+    recipe = small_recipe(tmp_path, training={"epochs": 1})
+    if overwrite:
+        for _ in Run(recipe, device="cpu", command="x"):
+            pass
+    before = {path: path.read_bytes() for path in Path(recipe.output).rglob("*") if path.is_file()}
+    assert bool(before) == overwrite
+    training = replace(recipe.training, negatives=0.5, corruption=0.0)
+    wrong = replace(recipe, model=replace(recipe.model, method="pfn"), training=training)
+    with pytest.raises(ConfigError, match="negatives is 0.5, but the method 'pfn' learns from all pairs of words"):
+        Run(wrong, device="cpu", overwrite=overwrite, command="x")
+    assert before == {path: path.read_bytes() for path in Path(recipe.output).rglob("*") if path.is_file()}

@@ -1,5 +1,8 @@
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -39,3 +42,39 @@ def test_whoever_stops_listening_ends_the_others(tmp_path, monkeypatch):
     for process in started[1:]:
         with pytest.raises(ProcessLookupError):
             os.kill(process.pid, 0)
+
+
+PARENT = """
+import sys
+from pathlib import Path
+import cascade_srn.training.side_by_side as module
+module.sys.executable = sys.argv[1]
+for _ in module.side_by_side({"one": [], "other": []}, 2, Path(sys.argv[2])):
+    pass
+"""
+
+
+def test_terminating_the_parent_ends_the_others(tmp_path):
+    """Schedulers do so, and a run must not be trained on by a process that nobody knows of."""
+    waiting = tmp_path / "waiting"
+    waiting.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n", encoding="utf-8")
+    waiting.chmod(0o755)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(waiting), str(tmp_path / "logs")])
+    pids = tmp_path / "pids"
+    while not (pids.is_file() and len(pids.read_text().split()) == 2):
+        assert parent.poll() is None
+        time.sleep(0.02)
+    parent.terminate()
+    assert parent.wait(60) == 128 + signal.SIGTERM
+    for pid in pids.read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+
+
+def test_the_handler_of_before_is_put_back(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    runs = side_by_side({"one": ["--version"]}, 1, tmp_path)
+    assert next(runs).code == 0
+    assert signal.getsignal(signal.SIGTERM) != before
+    runs.close()
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -82,7 +82,8 @@ class Table(nn.Module):
 
     def _score(self, first: Tensor, second: Tensor, sentences: Tensor, at: Tensor, cells: Pairs) -> Tensor:
         joined = first.index_select(0, at + cells.start) + second.index_select(0, at + cells.last)
-        hidden = self.norm(joined + sentences.index_select(0, cells.row))
+        # In float32 whatever the rest is in: in half precision a processor adds up the norm's gradients wrongly.
+        hidden = self.norm((joined + sentences.index_select(0, cells.row)).float())
         logits: Tensor = self.output(nn.functional.elu(self.dropout(hidden)))
         return logits
 

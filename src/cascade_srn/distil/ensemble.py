@@ -23,8 +23,9 @@ class Ensemble:
 
     Entities, and then subjects and objects, are decided on by averages of probabilities with the teachers' own
     temperatures, by the mean of their thresholds. Turns 2 and 3 of all teachers are told the same entities, which are
-    those of the sentence: a teacher's threshold for entities with a relation (``related``) is not used. What is kept
-    for a student to learn, where it reaches the ``floor``, are averages without temperatures.
+    those of the sentence: a teacher's thresholds for entities with a relation (``related``) and for relations as a
+    whole (``relation``) are not used. What is kept for a student to learn, where it reaches the ``floor``, are averages
+    without temperatures.
     """
 
     def __init__(self, models: Sequence[Model], *, floor: float = 0.01, batch_words: int = 16384, half: bool = False):
@@ -36,8 +37,9 @@ class Ensemble:
                     "give teachers that were trained for the same schema"
                 )
         self.teachers = [Teacher(model, half=half) for model in models]
-        self.joint = models[0].settings.joint
-        if any(model.settings.joint != self.joint for model in models):
+        # By what they have, not by their settings: without relations in its data a model is of entities alone.
+        self.joint = models[0].cascade.relations is not None
+        if any((model.cascade.relations is not None) != self.joint for model in models):
             raise ModelError(
                 "some of the teachers find entities alone and some relations as well; give teachers of one kind"
             )

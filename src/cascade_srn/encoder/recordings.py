@@ -61,18 +61,28 @@ class Recordings:
         self._made: dict[Any, Recording] = {}
         self._pools: dict[int, Any] = {}
         self._possible = True
+        # Whether the encoder has read anything in this step.
+        self._used = False
 
     def __len__(self) -> int:
         return len(self._made)
 
     def begin_step(self) -> None:
         """Clear the gradients, and give them back to the parameters."""
+        self._used = False
         torch._foreach_zero_(self._gradients)
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
 
+    def end_step(self) -> None:
+        """An encoder that has read nothing has no gradients: it is not to be moved by what earlier steps left."""
+        if not self._used:
+            for parameter in self._parameters:
+                parameter.grad = None
+
     def read(self, passes: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
         """What the encoder makes of the ids and mask of each pass of a step; for shapes see :class:`Recording`."""
+        self._used = True
         # All that is to be recorded is recorded before anything is read: a recording must find no work under way.
         found = [self._recording(place, ids, mask) for place, (ids, mask) in enumerate(passes)]
         return [

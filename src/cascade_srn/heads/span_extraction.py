@@ -162,7 +162,8 @@ class MlpMatcher(nn.Module):
 
     def score(self, start: Tensor, last: Tensor) -> Tensor:
         """From the projections of first and last words. Shapes: (n_pairs, hidden_width) to (n_pairs, n_labels)."""
-        logits: Tensor = self.output(nn.functional.gelu(self.norm(start + last)))
+        # In float32 whatever the rest is in: in half precision a processor adds up the norm's gradients wrongly.
+        logits: Tensor = self.output(nn.functional.gelu(self.norm((start + last).float())))
         return logits
 
 

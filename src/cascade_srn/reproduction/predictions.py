@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import torch
@@ -14,9 +15,21 @@ from cascade_srn.training.corpus import Corpus
 from cascade_srn.types import Document
 
 
-def predictions_path(run: PlannedRun, corpus: Corpus) -> Path:
-    """Where a run's predictions on the test documents are kept; other documents have another name."""
-    return run.folder.path / f"test-{corpus.splits['test'].sha256[:12]}.jsonl"
+def predictions_path(run: PlannedRun, corpus: Corpus, *, precision: str, batch_words: int) -> Path:
+    """Where a run's predictions on the test documents are kept.
+
+    Other documents, another precision or batch size, and a model with other thresholds have another name. Where the
+    model is there no more, its predictions are those that are there, if they are the only ones of these documents.
+    """
+    documents, folder = corpus.splits["test"].sha256[:12], run.folder.path
+    settings = run.folder.best / "config.json"
+    if not settings.is_file():
+        there = sorted(folder.glob(f"test-{documents}*.jsonl"))
+        if len(there) == 1:
+            return there[0]
+    model = settings.read_bytes() if settings.is_file() else b""
+    made = hashlib.sha256(model + f"{precision} {batch_words}".encode()).hexdigest()[:12]
+    return folder / f"test-{documents}-{made}.jsonl"
 
 
 def check_data(run: PlannedRun, corpus: Corpus) -> None:
@@ -34,7 +47,7 @@ def predict_test(
     run: PlannedRun, corpus: Corpus, *, device: torch.device, precision: str, batch_words: int
 ) -> list[Document]:
     """The test documents with what the best model of a run finds in them, read where they were written before."""
-    path = predictions_path(run, corpus)
+    path = predictions_path(run, corpus, precision=precision, batch_words=batch_words)
     if not path.is_file():
         require_model(run)
         extractor = Extractor.from_pretrained(run.folder.best, device=device, precision=precision)

@@ -33,6 +33,7 @@ def speeds(
     options = plan.options
     runs = {variant: plan.runs[variant][0] for variant in variants}
     wanted = {
+        "device": device.type,
         "batch_words": options.batch_words,
         "precision": options.precision,
         "repeats": options.repeats,

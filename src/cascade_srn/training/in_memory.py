@@ -23,7 +23,7 @@ def train(
     """Train a model in place, yielding after every epoch and every evaluation.
 
     With ``dev`` the weights that did best there, by the sum of NER and strict RE F1 end to end (the paper's
-    choice), are the ones the model is left with; without, the last ones.
+    choice), are the ones the model is left with, also by a caller who stops early; without, the last ones.
     """
     settings = TrainingSettings() if settings is None else settings
     examples, dev_examples = training_examples(model, documents, dev)
@@ -33,14 +33,21 @@ def train(
 def _in_memory(loop: Loop) -> Iterator[Progress]:
     """The loop with the best weights kept beside the model, nothing being written."""
     best: dict[str, Tensor] | None = None
-    for progress in loop:
-        if progress.best:
-            with loop.evaluated_weights():
-                best = {name: value.detach().clone() for name, value in loop.model.cascade.state_dict().items()}
-        if progress.finished:
-            if best is not None:
-                loop.model.cascade.load_state_dict(best)
-            elif loop.averaged is not None:
-                loop.averaged.copy_to_module()
-        if progress.epoch_done or progress.dev is not None or progress.finished:
-            yield progress
+
+    def put_back() -> None:
+        if best is not None:
+            loop.model.cascade.load_state_dict(best)
+        elif loop.averaged is not None:
+            loop.averaged.copy_to_module()
+
+    try:
+        for progress in loop:
+            if progress.best:
+                with loop.evaluated_weights():
+                    best = {name: value.detach().clone() for name, value in loop.model.cascade.state_dict().items()}
+            if progress.finished:
+                put_back()
+            if progress.epoch_done or progress.dev is not None or progress.finished:
+                yield progress
+    finally:
+        put_back()

@@ -88,17 +88,24 @@ class Loop:
         if self.standing.step == 0:
             # Each process drops out something else; alone, it is the seed itself that counts.
             seed_everything(self.settings.seed + self.accelerator.process_index)
-        while not self._finished:
-            started = time.perf_counter()
-            n_sentences, n_words = self._steps_until_due()
-            # Reading the losses waits for the device, so the time is that of the steps.
-            losses = self._losses(n_sentences)
-            words_per_second = n_words / (time.perf_counter() - started)
-            dev, best = self._evaluated() if self._evaluation_due else (None, False)
-            self.model.cascade.eval()
-            self.standing.seconds += time.perf_counter() - started
-            yield self._progress(losses, words_per_second, dev, best)
-        self.take_step.release()
+        try:
+            while not self._finished:
+                started = time.perf_counter()
+                n_sentences, n_words = self._steps_until_due()
+                # Reading the losses waits for the device, so the time is that of the steps.
+                losses = self._losses(n_sentences)
+                words_per_second = n_words / (time.perf_counter() - started)
+                dev, best = self._evaluated() if self._evaluation_due else (None, False)
+                self.model.cascade.eval()
+                self.standing.seconds += time.perf_counter() - started
+                yield self._progress(losses, words_per_second, dev, best)
+        finally:
+            self.take_step.release()
+
+    def rehearse(self) -> None:
+        """Read a few sentences without learning from them, so that what cannot be trained is refused at once."""
+        self.model.cascade.eval()
+        self.take_step.rehearse(Picked(self.material, self.material.samples()))
 
     def _steps_until_due(self) -> tuple[int, int]:
         """Take steps until there is something to tell; the sentences and words that went by."""

@@ -17,6 +17,8 @@ from cascade_srn.training.settings import DistillationSettings
 
 Numbers = NDArray[np.int64]
 
+_N_SAMPLES = 2
+
 
 class Gold:
     """Gold sentences alone: an epoch is all of them in another order."""
@@ -27,6 +29,10 @@ class Gold:
     def epoch_size(self, batch_size: int) -> int:
         """How many sentences an epoch has."""
         return len(self.examples)
+
+    def samples(self) -> list[int]:
+        """A few sentences of every kind, by their numbers."""
+        return list(range(len(self.examples)))[:_N_SAMPLES]
 
     def order(self, batch_size: int, chance: random.Random) -> list[int]:
         """The sentences of an epoch, by their numbers."""
@@ -69,6 +75,10 @@ class Mixture:
             )
         if not settings.hard:
             labelled.soften(settings.temperature)
+
+    def samples(self) -> list[int]:
+        """A few sentences of every kind, by their numbers."""
+        return [*range(len(self.gold))][:_N_SAMPLES] + [len(self.gold) + int(k) for k in self.kept[:_N_SAMPLES]]
 
     def _parts(self, batch_size: int) -> tuple[int, int]:
         """How many sentences of a batch are labelled, and how many gold."""

@@ -66,6 +66,7 @@ class Run:
         self.mixture = self._mixture(examples)
         material = examples if self.mixture is None else self.mixture
         self.loop = Loop(self.model, material, dev, recipe.training, accelerator=self.accelerator, on_step=on_step)
+        self.loop.rehearse()
         if self.is_main:
             self._check_space()
             if not overwrite:
@@ -83,7 +84,7 @@ class Run:
         labelled = self.corpus.labelled
         if labelled is None:
             return None
-        if self.recipe.model.joint and not labelled.joint:
+        if self.model.cascade.relations is not None and not labelled.joint:
             raise ModelError(
                 f"data.labels, {self.recipe.data.labels!r}, come from teachers that find entities alone, and the "
                 "student is to find relations as well; use other teachers, or train with model.joint=false"

@@ -53,6 +53,11 @@ def find_device(name: str) -> torch.device:
         raise ConfigError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"the device {name!r} was asked for, but torch finds no GPU here; give cpu or auto")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"the device {name!r} was asked for, but torch finds {torch.cuda.device_count()} GPUs here, counted from "
+            "0; give one of those, or auto"
+        )
     return device
 
 

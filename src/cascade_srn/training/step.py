@@ -74,7 +74,7 @@ class Step:
         self.parameters = list(model.cascade.parameters())
         self.device = self.parameters[0].device
         self.totals = torch.zeros(len(LOSS_PARTS), device=self.device)
-        self.recordings = self._recordings()
+        self.recordings: list[Recordings] = self._recordings()
         self.division = self._division()
         # A thread is enough: while gradients are computed, Python has nothing else to do.
         self._beside = ThreadPoolExecutor(1, "collating")
@@ -82,9 +82,14 @@ class Step:
 
     def _recordings(self) -> list[Recordings]:
         """Of the encoders, where their work can be recorded: on a GPU that exchanges no gradients with others."""
+        # Those of a training before, if any were left, would take this one's gradients.
+        self.release()
         if self.device.type != "cuda" or self.n_processes > 1 or not self.settings.cuda_graphs:
             return []
-        return [module.record() for module in self.model.cascade.modules() if isinstance(module, PretrainedEncoder)]
+        return [encoder.record() for encoder in self._encoders() if any(p.requires_grad for p in encoder.parameters())]
+
+    def _encoders(self) -> list[PretrainedEncoder]:
+        return [module for module in self.model.cascade.modules() if isinstance(module, PretrainedEncoder)]
 
     def _division(self) -> Division:
         if self.recordings:
@@ -94,9 +99,14 @@ class Step:
     def release(self) -> None:
         """Give back what recordings take, once no more steps are to be taken soon."""
         self.recordings = []
-        for module in self.model.cascade.modules():
-            if isinstance(module, PretrainedEncoder):
-                module.recordings = None
+        for encoder in self._encoders():
+            encoder.recordings = None
+
+    @torch.no_grad()
+    def rehearse(self, batch: Sequence[Example]) -> None:
+        """The way of a batch to its loss, and no further."""
+        for _, tensors in self._collated(batch, 0):
+            self.model.cascade(tensors.to(self.device), self.model.settings.loss_weights)
 
     def settle(self) -> None:
         """Wait until nothing is being collated: others may want the tokenizer, which is one thread's at a time."""
@@ -118,6 +128,8 @@ class Step:
         for at, (n_own, tensors) in enumerate(parts):
             with nullcontext() if at == len(parts) - 1 else self._without_exchange():
                 self._add_gradients(tensors.to(self.device), n_own, len(batch))
+        for recordings in self.recordings:
+            recordings.end_step()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
         self.optimiser.step()
         self.schedule.step()
