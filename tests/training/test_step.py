@@ -1,5 +1,7 @@
 """A step's gradients do not depend on how its batch is divided."""
 
+import time
+
 import pytest
 import torch
 from tests.small_models import SENTENCES, examples, small_model
@@ -8,7 +10,7 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.passes import FewShapes, LeastWork
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.step import LOSS_PARTS, Step
+from cascade_srn.training.step import LOSS_PARTS, Step, matrix_products
 
 BATCH = [example for example in examples() if len(example.sentence)]
 
@@ -147,3 +149,32 @@ def test_what_goes_wrong_beside_a_step_is_told_at_the_next(monkeypatch):
     step._ahead = 1, step._beside.submit(step._collated, BATCH, 1)
     with pytest.raises(ValueError, match="broken beside"):
         step(BATCH, 1)
+
+
+def test_processes_draw_mistakes_of_their_own():
+    """Each sentence twice, so that both processes have the same ones."""
+    twice = [example for example in BATCH for _ in range(2)]
+    given = []
+    for process in (0, 1):
+        settings = {"corruption": 0.9, "batch_size": len(twice)}
+        step = _step(small_model(), settings=settings, n_processes=2, process=process)
+        ((_, tensors),) = step._collated(twice, 0)
+        given.append(tensors.given)
+    assert any(not torch.equal(getattr(given[0], name), getattr(given[1], name)) for name in ("start", "last", "label"))
+
+
+def test_settling_waits_for_what_is_being_collated():
+    step = _step(small_model())
+    step(BATCH[:2], 0, BATCH[2:4])
+    ahead = step._beside.submit(time.sleep, 0.3)
+    step._ahead = 1, ahead
+    step.settle()
+    assert ahead.done()
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest"), ("bf16", "highest")])
+def test_matrix_products_are_rounded_where_asked_for(precision, expected):
+    assert torch.get_float32_matmul_precision() == "highest"
+    with matrix_products(precision):
+        assert torch.get_float32_matmul_precision() == expected
+    assert torch.get_float32_matmul_precision() == "highest"
