@@ -50,6 +50,24 @@ def test_a_repeated_entity_is_refused_whatever_its_score():
         Sentence.from_words(["a", "b"], [Span(0, 1, "X", 0.1), Span(1, 2, "X"), Span(0, 1, "X", 0.2)])
 
 
+def test_a_repeated_entity_is_found_without_holding_each_against_all():
+    n_compared = 0
+
+    class Counted(Span):
+        __slots__ = ()
+        __hash__ = Span.__hash__
+
+        def __eq__(self, other):
+            nonlocal n_compared
+            n_compared += 1
+            return super().__eq__(other)
+
+    spans = [Counted(0, 1, str(number)) for number in range(500)]
+    with pytest.raises(AnnotationError, match="the entity '499' at words .* is given twice"):
+        Sentence.from_words(["a"], [*spans, Counted(0, 1, "499")])
+    assert n_compared < 2 * len(spans)
+
+
 def test_nested_crossing_and_same_span_entities_are_legal():
     entities = [Span(0, 3, "X"), Span(1, 2, "X"), Span(2, 4, "X"), Span(0, 3, "Y")]
     assert Sentence.from_words(["a", "b", "c", "d"], entities).entities == tuple(entities)

@@ -10,6 +10,7 @@ There are two levels, and a type for each, so that a word index is never taken f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -75,7 +76,7 @@ class Sentence:
             )
         known = set(self.entities)
         if len(known) != len(self.entities):
-            repeated = next(e for i, e in enumerate(self.entities) if e in self.entities[:i])
+            repeated = next(entity for entity, number in Counter(self.entities).items() if number > 1)
             raise AnnotationError(
                 f"the entity {repeated.label!r} at words [{repeated.start}, {repeated.end}) is given twice; "
                 "remove the repeat"

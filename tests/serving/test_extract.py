@@ -7,7 +7,12 @@ import pytest
 from tests.serving.live import TEXT, live, random_extractor
 
 from cascade_srn import Entity
-from cascade_srn.serving import ServeSettings
+from cascade_srn.config import Thresholds
+from cascade_srn.serving import Limits, ServeSettings
+from cascade_srn.serving.messages import ThresholdsForm
+from cascade_srn.serving.orders import thresholds_of
+from cascade_srn.serving.refusals import Refusal
+from cascade_srn.thresholds import chosen_thresholds
 
 WORDS = ["a", "tagger", "helps", "parsing", "translation", "search", "engines", "neural", "speech", "accuracy", "data"]
 
@@ -64,6 +69,26 @@ def test_thresholds(service, extractor, thresholds):
     check(document, extractor.extract(TEXT, thresholds=thresholds))
     usual = extractor.extract(TEXT)
     assert (len(document["entities"]), len(document["relations"])) != (len(usual.entities), len(usual.relations))
+
+
+def test_one_number_is_all_there_is_to_the_thresholds():
+    """As from Python: nothing of the model's own is left beside it."""
+    own = {"related": 0.2, "relation": 0.9, "entity_types": {"Thing": 0.9}}
+    extractor = random_extractor(thresholds=Thresholds(**own))
+    chosen = thresholds_of(0.6, extractor, Limits())
+    assert chosen == chosen_thresholds(0.6, extractor.model.settings.thresholds)
+    assert chosen == Thresholds(entity=0.6, subject=0.6, object=0.6)
+
+
+def test_thresholds_that_the_model_has_may_be_told():
+    """However low they are: they hold without being told as well. Any lower ones may not."""
+    own = {"related": 0.02, "entity_types": {"Thing": 0.03}, "relation_types": {"compare": 0.04}}
+    extractor = random_extractor(thresholds=Thresholds(**own))
+    told = thresholds_of(ThresholdsForm(entity=0.3, **own), extractor, Limits())
+    assert (told.related, told.entity_types, told.relation_types) == tuple(own.values())
+    for name, lower in (("related", 0.01), ("entity_types", {"Thing": 0.02}), ("entity_types", {"Task": 0.03})):
+        with pytest.raises(Refusal, match=f"thresholds.{name}: .* is below .*, the lowest threshold that this service"):
+            thresholds_of(ThresholdsForm(**{name: lower}), extractor, Limits())
 
 
 ENTITIES = [{"start": 2, "end": 8, "label": "Thing"}, {"start": 15, "end": 22, "label": "Task"}]

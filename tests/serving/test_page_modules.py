@@ -78,6 +78,7 @@ def test_a_relation_goes_with_either_of_its_ends(modules):
 
 
 def test_thresholds_are_halved_but_not_below_the_lowest(modules):
+    """Nor are those raised that are lower already: with a new one for all, those for some must be told to stay."""
     given = {
         "entity": 0.45,
         "subject": 0.05,
@@ -87,9 +88,16 @@ def test_thresholds_are_halved_but_not_below_the_lowest(modules):
         "related": None,
     }
     code = """const { halved } = await import("/found.js"); return halved(given, 0.05);"""
-    lower = {"entity": 0.225, "object": 0.05, "entity_types": {"Task": 0.3}, "relation_types": {}}
+    lower = {
+        "entity": 0.225,
+        "subject": 0.05,
+        "object": 0.05,
+        "entity_types": {"Task": 0.3, "Rare": 0.01},
+        "relation_types": {},
+    }
     assert modules(code, given) == lower
     assert modules(code, {**given, "related": 0.28}) == {**lower, "related": 0.14}
+    assert modules(code, {**given, "related": 0.03}) == {**lower, "related": 0.03}
 
 
 def test_a_zip_can_be_opened(modules):

@@ -46,7 +46,7 @@ def refusal(answer, status, code):
         ({"text": "a", "thresholds": "x"}, "thresholds: input should be an object or input should be a valid number"),
         ({"text": "a", "thresholds": {"entity": -1}}, "thresholds.entity: input should be greater than or equal to 0"),
         ({"text": "a", "thresholds": {"entity": True}}, "thresholds.entity: input should be a valid number"),
-        ({"text": "a", "thresholds": 0.01}, "thresholds.entity: 0.01 is below 0.05, the lowest threshold that this"),
+        ({"text": "a", "thresholds": 0.01}, "thresholds: 0.01 is below 0.05, the lowest threshold that this"),
         ({"text": "a", "thresholds": {"relation_types": {"used-for": 0}}}, "thresholds.relation_types: 0 is below"),
         (
             {"text": "a", "thresholds": {"related": 0.01}},
@@ -135,7 +135,17 @@ def test_paths_and_methods(service):
 
 @pytest.fixture(scope="module")
 def strict(extractor):
-    limits = Limits(body_bytes=2000, texts=3, characters=100, sentence_words=20, annotations=4, drawn=4, threshold=0.05)
+    limits = Limits(
+        body_bytes=2000,
+        texts=3,
+        characters=100,
+        sentence_words=20,
+        sentence_entities=2,
+        annotations=4,
+        drawn=4,
+        sentence_arcs=1,
+        threshold=0.05,
+    )
     with live(extractor, ServeSettings(limits=limits)) as running:
         yield running
 
@@ -170,6 +180,39 @@ def test_too_many_annotations(strict):
     document = DOCUMENT | {"relations": DOCUMENT["relations"] * 3}
     message = refusal(strict.post("/convert", {"document": document}), 422, "unprocessable")
     assert message == "the entities and relations of the document are 5, and 4 are taken at most; send fewer"
+
+
+def test_too_many_entities_given_with_a_sentence(strict):
+    entities = [{"start": i, "end": i + 1, "label": "Task"} for i in (0, 2, 4)]
+    body = {"texts": ["a", "a b c"], "entities": [None, entities]}
+    message = refusal(strict.post("/extract", body), 422, "unprocessable")
+    assert message == ("text 1: 3 entities are given with one of its sentences, and 2 are taken at most; send fewer")
+    parted = {"text": "a b\n\nc", "entities": [*entities[:2], {"start": 5, "end": 6, "label": "Task"}]}
+    assert strict.post("/extract", parted).status_code == 200
+
+
+def test_too_many_sentences(strict):
+    """One that is empty has no characters by which it could be counted."""
+    for path in ("/draw", "/convert"):
+        document = {"text": "", "sentences": [[]] * 101}
+        message = refusal(strict.post(path, {"document": document}), 422, "unprocessable")
+        assert message == (
+            "the document has 101 sentences, and 100, one for each character that is taken, are taken at most; leave "
+            "empty ones out"
+        )
+        assert strict.post(path, {"document": document | {"sentences": [[]] * 100}}).status_code == 200
+
+
+def test_too_many_arcs_over_a_sentence(strict):
+    """Relations that are given twice are drawn once."""
+    relation = {"head": 0, "tail": 0, "label": "compare"}
+    document = DOCUMENT | {"entities": DOCUMENT["entities"][:1]}
+    body = {"document": document | {"relations": [relation, relation | {"label": "other"}]}}
+    message = refusal(strict.post("/draw", body), 422, "unprocessable")
+    assert message == (
+        "the drawing would have 2 relations over one sentence, and 1 are drawn at most; draw fewer of them"
+    )
+    assert strict.post("/draw", {"document": document | {"relations": [relation] * 2}}).status_code == 200
 
 
 def test_too_much_to_draw(strict):

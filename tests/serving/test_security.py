@@ -59,13 +59,19 @@ def test_what_is_behind_the_key(locked):
         assert locked.client.get(path).status_code == 200
 
 
-def test_no_prefix_goes_past_the_key(extractor):
-    """As a proxy's prefix is told to the application."""
+@pytest.mark.parametrize("prefix", ["", "/", "/e", "/model", "/model/", "/schema"])
+def test_no_prefix_goes_past_the_key(extractor, prefix):
+    """As a proxy's prefix is told to the application, whether it ends where a part of the path does or not."""
     app = create_app(extractor, ServeSettings(api_key=KEY))
-    with TestClient(app, root_path="/model") as client:
-        assert client.get("/model/schema").status_code == 401
-        assert client.get("/schema").status_code == 401
-        assert client.get("/model/health").status_code == 200
+    with TestClient(app, root_path=prefix) as client:
+        for path in sorted(PROTECTED):
+            for method in ("GET", "POST"):
+                for asked in (path, prefix + path, prefix.rstrip("/") + path):
+                    # Either refused for the key, or nowhere at all.
+                    assert client.request(method, asked).status_code in (401, 404), asked
+            assert client.get(path).status_code == 401 or path == prefix
+            assert client.get(prefix.rstrip("/") + path).status_code == 401 or prefix == "/model/"
+        assert client.get("/health").status_code == 200
 
 
 def test_every_protected_path_exists(service):

@@ -9,7 +9,7 @@ from tests.serving.live import until
 from cascade_srn.config import Thresholds
 from cascade_srn.serving.waiting import SMALLEST_SHARE, QueueClosed, QueueFull, WaitingRoom
 from cascade_srn.serving.work import Order, Ticket
-from cascade_srn.types import Document
+from cascade_srn.types import Document, Sentence, Span
 
 
 def ticket(*texts):
@@ -44,6 +44,22 @@ def test_a_sentence_longer_than_a_batch_goes_alone():
     waiting.put(ticket([2]))
     assert lengths(waiting.take(10, wait=0)) == [[50]]
     assert lengths(waiting.take(10, wait=0)) == [[2]]
+
+
+def test_sentences_count_by_the_entities_given_with_them_where_these_are_more():
+    """As the model has work for each; the queue is still counted in words."""
+    words = Sentence.from_words("abc")
+    many = words.annotated([Span(0, 1, f"label {number}") for number in range(6)], ())
+    order = Order(Document.from_sentences([words, many, many, words]), Thresholds(), given_entities=True)
+    waiting = room()
+    waiting.put(Ticket([order], 0))
+    assert waiting.n_words == 12
+    batches = [waiting.take(10, wait=0) for _ in range(2)]
+    assert [lengths(parts) for parts in batches] == [[[3, 3]], [[3, 3]]]
+    assert [parts[0].weight for parts in batches] == [9, 9]
+    assert waiting.n_words == 0
+    waiting.put(Ticket([order, order], 0))
+    assert lengths(waiting.take(19, wait=0)) == [[3, 3, 3, 3]]
 
 
 def test_one_long_text_alone_fills_batches():

@@ -15,7 +15,7 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.serving.engine import Engine, NotReady
 from cascade_srn.serving.messages import DrawRequest, ExtractRequest
-from cascade_srn.serving.orders import failed_text, orders_of, require_lengths, texts_of
+from cascade_srn.serving.orders import failed_text, n_given, orders_of, require_lengths, texts_of
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unavailable
 from cascade_srn.serving.waiting import QueueClosed, QueueFull
 from cascade_srn.types import Document
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Work on texts longer than this is done beside the event loop, which everyone shares.
 INLINE_CHARACTERS = 4_000
+# What an entity, a relation or a sentence counts as, in characters, where work goes by size.
+ITEM = 50
 
 
 class Answerer:
@@ -33,6 +35,12 @@ class Answerer:
         self.engine = engine
         self.settings = engine.settings
         self._aside = ThreadPoolExecutor(2, thread_name_prefix="cascade-srn-aside")
+        self._under_way: set[Future[Any]] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work beside the event loop is under way, or waits for a thread."""
+        return bool(self._under_way)
 
     def extractor(self) -> Extractor:
         """The model, or a refusal while there is none."""
@@ -52,7 +60,7 @@ class Answerer:
         require_lengths(texts, limits)
         if self.engine.waiting.is_full:
             raise self._full()
-        size = sum(map(len, texts))
+        size = sum(map(len, texts)) + ITEM * n_given(asked)
         orders = await self.aside(request, size, lambda: orders_of(asked, extractor, limits))
         try:
             ticket = self.engine.submit(orders)
@@ -72,6 +80,8 @@ class Answerer:
         if size <= INLINE_CHARACTERS:
             return work()
         future = self._aside.submit(work)
+        self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
         try:
             return await self._within_time(request, future)
         except BaseException:
@@ -79,8 +89,8 @@ class Answerer:
             raise
 
     def close(self) -> None:
-        """End the threads, once they have nothing left to do."""
-        self._aside.shutdown()
+        """Begin nothing any more; what has begun goes on, and is not waited for."""
+        self._aside.shutdown(wait=False, cancel_futures=True)
 
     async def _within_time(self, request: Request, future: Future[T]) -> T:
         """The result of a future, unless time runs out or the client goes away first."""

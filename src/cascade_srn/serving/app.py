@@ -29,7 +29,7 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
     """The service over an extractor, or over a function that loads one while the service answers already.
 
     The model's thread lives as long as the application: it starts and ends with the server's lifespan.
-    ``app.state.engine`` is what runs the model.
+    ``app.state.engine`` is what runs the model, ``app.state.answerer`` what does the rest.
     """
     settings = ServeSettings() if settings is None else settings
     environment()  # drawings need a library of the extra: better missed now than at the first drawing
@@ -62,6 +62,7 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
     app.openapi = lambda: described  # type: ignore[method-assign]
     app.include_router(file_routes(app))
     app.state.engine = engine
+    app.state.answerer = answerer
     return app
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -16,9 +17,21 @@ from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unprocessable
 
 M = TypeVar("M", bound=Message)
 
+# Bodies longer than this are held against their form beside the event loop, which everyone shares.
+INLINE_BYTES = 50_000
+# Beyond that many, errors are counted and not looked at: a body can have hundreds of thousands.
+MOST_ERRORS = 100
 
-async def read_message(request: Request, form: type[M], *, max_bytes: int, seconds: float) -> M:
-    """The body of a request as a message of that form."""
+
+async def read_message(
+    request: Request,
+    form: type[M],
+    *,
+    max_bytes: int,
+    seconds: float,
+    aside: Callable[[Callable[[], M]], Awaitable[M]],
+) -> M:
+    """The body of a request as a message of that form; ``aside`` does work beside the event loop."""
     _require_json(request)
     try:
         async with asyncio.timeout(seconds):
@@ -29,6 +42,13 @@ async def read_message(request: Request, form: type[M], *, max_bytes: int, secon
         ) from None
     except ClientDisconnect:
         raise Refusal(CLIENT_GONE, "client_gone", "the client went away") from None
+    if len(body) <= INLINE_BYTES:
+        return parsed(body, form)
+    return await aside(lambda: parsed(body, form))
+
+
+def parsed(body: bytes, form: type[M]) -> M:
+    """A body that has come as a message of that form, or a refusal in one sentence."""
     try:
         return form.model_validate_json(body)
     except ValidationError as error:
@@ -77,6 +97,11 @@ def _refusal(error: ValidationError) -> Refusal:
     def telling(one: ErrorDetails) -> tuple[int, bool]:
         return len(_place(one["loc"])), not one["type"].endswith("_type")
 
+    if error.error_count() > MOST_ERRORS:
+        return unprocessable(
+            f"the body has {error.error_count():,} fields that are unknown or have a wrong value; /docs shows the form "
+            "of a request"
+        )
     errors = error.errors(include_url=False, include_input=False)
     found = max(errors, key=telling)
     if found["type"] == "json_invalid":

@@ -61,6 +61,11 @@ class Engine:
         """Whether the model is loaded and warm."""
         return self._extractor is not None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread lives: loads the model, waits for texts or works on them."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         """Begin to load the model."""
         self._thread.start()
@@ -81,9 +86,9 @@ class Engine:
         self.waiting.close()
 
     def close(self) -> None:
-        """Finish what was taken, and end the thread."""
+        """Finish what was taken, and end the thread; it still runs where that took longer than there is time."""
         self.refuse_new()
-        if self._thread.is_alive():
+        if self.is_running:
             self._thread.join(self.settings.shutdown_seconds)
 
     def _run(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Position = Annotated[int, Field(ge=0)]
+T = TypeVar("T")
+# The first item that is wrong ends the check: a long list of wrong ones would else have an error for each of them.
+Several = Annotated[list[T], Field(fail_fast=True)]
 
 
 class Message(BaseModel):
@@ -65,9 +68,9 @@ class DocumentForm(Message):
 
     id: str = ""
     text: str
-    sentences: list[list[Annotated[list[Position], Field(min_length=2, max_length=2)]]]
-    entities: list[EntityForm] = []
-    relations: list[RelationForm] = []
+    sentences: Several[Several[Annotated[list[Position], Field(min_length=2, max_length=2)]]]
+    entities: Several[EntityForm] = []
+    relations: Several[RelationForm] = []
 
 
 _Levels = Annotated[
@@ -75,7 +78,7 @@ _Levels = Annotated[
     Field(description="Thresholds by turn, or one number for all three turns."),
 ]
 _Entities = Annotated[
-    list[list[GivenEntity] | None] | list[GivenEntity] | None,
+    Several[Several[GivenEntity] | None] | Several[GivenEntity] | None,
     Field(description="For each text its entities, or null to have them found. With `text`, a plain list will do."),
 ]
 _Align = Annotated[
@@ -88,7 +91,7 @@ class ExtractRequest(Message):
     """One text or several; with `entities`, a list for each text, relations are sought between those."""
 
     text: str | None = Field(default=None, description="The text. Give this or `texts`.")
-    texts: Annotated[list[str], Field(min_length=1)] | None = Field(
+    texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = Field(
         default=None, description="The texts. Give this or `text`."
     )
     thresholds: _Levels = None
@@ -182,8 +185,10 @@ class LimitsForm(Message):
     texts: int
     characters: int
     sentence_words: int
+    sentence_entities: int
     annotations: int
     drawn: int
+    sentence_arcs: int
     threshold: Probability
 
 

@@ -32,6 +32,7 @@ def orders_of(asked: ExtractRequest | DrawRequest, extractor: Extractor, limits:
         except CascadeError as error:
             raise failed_text(position, error) from error
         _require_sentences(position, order.document, limits)
+        _require_given(position, order.document, limits)
         orders.append(order)
     return orders
 
@@ -40,6 +41,12 @@ def texts_of(asked: ExtractRequest | DrawRequest) -> list[str]:
     """The texts of a request."""
     several = asked.texts if isinstance(asked, ExtractRequest) else None
     return list(several) if several is not None else [asked.text or ""]
+
+
+def n_given(asked: ExtractRequest | DrawRequest) -> int:
+    """How many entities are given with the texts of a request, and lists of them."""
+    given = asked.entities or []
+    return len(given) + sum(len(entities) for entities in given if isinstance(entities, list))
 
 
 def require_lengths(texts: Sequence[str], limits: Limits) -> None:
@@ -65,6 +72,15 @@ def _require_sentences(position: int, document: Document, limits: Limits) -> Non
         )
 
 
+def _require_given(position: int, document: Document, limits: Limits) -> None:
+    most = max((len(sentence.entities) for sentence in document.sentences), default=0)
+    if most > limits.sentence_entities:
+        raise unprocessable(
+            f"text {position}: {most:,} entities are given with one of its sentences, and {limits.sentence_entities:,} "
+            "are taken at most; send fewer"
+        )
+
+
 def failed_text(position: int, error: CascadeError) -> Refusal:
     """The refusal of a request for one of its texts."""
     return unprocessable(f"text {position}: {error}")
@@ -73,7 +89,14 @@ def failed_text(position: int, error: CascadeError) -> Refusal:
 def document_of(form: DocumentForm, limits: Limits) -> Document:
     """A document that was sent along, checked against its own text."""
     require_lengths([form.text], limits)
-    _require_annotations("the entities and relations of the document", len(form.entities + form.relations), limits)
+    n_annotations = len(form.entities) + len(form.relations)
+    _require_annotations("the entities and relations of the document", n_annotations, limits)
+    if len(form.sentences) > limits.characters:
+        # A sentence may be empty, so that its text alone does not bound how many a document has.
+        raise unprocessable(
+            f"the document has {len(form.sentences):,} sentences, and {limits.characters:,}, one for each character "
+            "that is taken, are taken at most; leave empty ones out"
+        )
     try:
         return Document.from_dict(plain(form))
     except CascadeError as error:
@@ -81,9 +104,15 @@ def document_of(form: DocumentForm, limits: Limits) -> Document:
 
 
 def require_drawable(document: Document, limits: Limits) -> None:
-    """Refuse what would be a drawing of many megabytes."""
+    """Refuse what would be a drawing of many megabytes, or take very long."""
     n_words = 0
     for sentence in document.sentences:
+        n_arcs = len(set(sentence.triples))
+        if n_arcs > limits.sentence_arcs:
+            raise unprocessable(
+                f"the drawing would have {n_arcs:,} relations over one sentence, and {limits.sentence_arcs:,} are "
+                "drawn at most; draw fewer of them"
+            )
         n_words += sum(entity.end - entity.start for entity in sentence.entities)
         for triple in sentence.triples:
             n_words += max(triple.head.end, triple.tail.end) - min(triple.head.start, triple.tail.start)
@@ -100,21 +129,30 @@ def thresholds_of(asked: ThresholdsForm | float | None, extractor: Extractor, li
     if asked is None:
         return own
     if not isinstance(asked, ThresholdsForm):
-        asked = ThresholdsForm(entity=asked, subject=asked, object=asked)
+        _require_level("thresholds", asked, None, limits)
+        return chosen_thresholds(asked, own)
     changed: dict[str, Any] = {key: value for key, value in plain(asked).items() if value is not None}
     for kind, known in (("entity", extractor.schema.entity_types), ("relation", extractor.schema.relation_types)):
         for label in changed.get(f"{kind}_types", {}):
             if label not in known:
                 raise unprocessable(f"thresholds.{kind}_types: there is no {label!r}. {did_you_mean(label, known)}")
     for name, value in changed.items():
-        for level in value.values() if isinstance(value, dict) else [value]:
-            # Of relations as a whole there are never more than those that passed the others.
-            if level < limits.threshold and name != "relation":
-                raise unprocessable(
-                    f"thresholds.{name}: {level:g} is below {limits.threshold:g}, the lowest threshold that this "
-                    "service takes; give a higher one"
-                )
+        usual = getattr(own, name)
+        if isinstance(value, dict):
+            for label, level in value.items():
+                _require_level(f"thresholds.{name}", level, usual.get(label), limits)
+        elif name != "relation":  # of relations as a whole there are never more than those that passed the others
+            _require_level(f"thresholds.{name}", value, usual, limits)
     return chosen_thresholds(changed, own)
+
+
+def _require_level(name: str, level: float, usual: float | None, limits: Limits) -> None:
+    """Refuse a threshold that is too low; what the model takes without being told may be told."""
+    lowest = limits.threshold if usual is None else min(limits.threshold, usual)
+    if level < lowest:
+        raise unprocessable(
+            f"{name}: {level:g} is below {lowest:g}, the lowest threshold that this service takes; give a higher one"
+        )
 
 
 def _given(asked: ExtractRequest | DrawRequest, n_texts: int) -> list[Given]:

@@ -16,7 +16,7 @@ from cascade_srn.drawing import draw_document, draw_svg
 from cascade_srn.errors import CascadeError
 from cascade_srn.schema import Schema
 from cascade_srn.serving import messages
-from cascade_srn.serving.answering import Answerer
+from cascade_srn.serving.answering import ITEM, Answerer
 from cascade_srn.serving.bodies import read_message
 from cascade_srn.serving.description import ERRORS
 from cascade_srn.serving.metrics import CONTENT_TYPE
@@ -27,8 +27,6 @@ from cascade_srn.version import __version__
 
 M = TypeVar("M", bound=messages.Message)
 
-# What an entity or a relation counts as, in characters, where work goes by size.
-ITEM = 50
 ALWAYS = 1 << 30
 
 DRAWINGS: dict[str, tuple[Callable[[Document, Schema], str], str]] = {
@@ -46,10 +44,18 @@ def api_routes(answerer: Answerer) -> APIRouter:
 
     async def read(request: Request, form: type[M]) -> M:
         request.state.deadline = asyncio.get_running_loop().time() + settings.request_seconds
-        return await read_message(request, form, max_bytes=settings.limits.body_bytes, seconds=settings.request_seconds)
+        return await read_message(
+            request,
+            form,
+            max_bytes=settings.limits.body_bytes,
+            seconds=settings.request_seconds,
+            aside=lambda work: answerer.aside(request, ALWAYS, work),
+        )
 
     async def sent(request: Request, form: messages.DocumentForm) -> Document:
-        size = len(form.text) + ITEM * (len(form.entities) + len(form.relations))
+        # Words are counted as well as characters: nothing has held them against the text yet.
+        n_items = len(form.sentences) + len(form.entities) + len(form.relations)
+        size = len(form.text) + sum(map(len, form.sentences)) + ITEM * n_items
         return await answerer.aside(request, size, lambda: document_of(form, settings.limits))
 
     @router.post("/extract", responses=ERRORS | {200: {"model": messages.ExtractAnswer}})
@@ -77,9 +83,13 @@ def api_routes(answerer: Answerer) -> APIRouter:
             document = await sent(request, asked.document)
         else:
             (document,) = await answerer.documents(request, asked)
-        require_drawable(document, settings.limits)
         draw_it, kind = DRAWINGS[asked.format]
-        drawing = await answerer.aside(request, ALWAYS, lambda: draw_it(document, schema))
+
+        def drawn() -> str:
+            require_drawable(document, settings.limits)
+            return draw_it(document, schema)
+
+        drawing = await answerer.aside(request, ALWAYS, drawn)
         return Response(drawing, headers={"Cache-Control": "no-store"}, media_type=kind)
 
     @router.post("/convert", responses=ERRORS | {200: {"model": messages.BratAnswer}})

@@ -9,16 +9,23 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 import uvicorn
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
+from cascade_srn.serving.answering import Answerer
 from cascade_srn.serving.app import create_app
 from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.settings import ServeSettings
 
+logger = logging.getLogger("cascade_srn.serving")
+
+# Files that a process may have open: as many as are asked for, which is plenty, where the system sets no bound itself.
+OPEN_FILES = 65_536
 # Connections that wait to be taken; the system may allow fewer.
 BACKLOG = 4096
 KEEP_ALIVE_SECONDS = 30
@@ -33,7 +40,8 @@ def serve(
     """Serve until the process is told to stop by SIGINT or SIGTERM; then finish what was taken.
 
     ``on_ready`` is called with the address once texts can be sent. A model that cannot be loaded ends the service,
-    and its error is raised.
+    and its error is raised. What is still in work after ``shutdown_seconds`` cannot be interrupted: then the process
+    is ended with 0, and this function does not return.
     """
     settings = ServeSettings() if settings is None else settings
     with listening_socket(settings.host, settings.port) as listening:
@@ -44,14 +52,30 @@ def serve(
         server.run(sockets=[listening])
     if engine.failure is not None:
         raise engine.failure
+    if engine.is_running or server.answerer.is_busy:
+        end_process()
+
+
+def end_process() -> NoReturn:
+    """End the process well at once, whatever its threads are at.
+
+    The interpreter would wait for some of them without bound, and tear down what the others use while they use it.
+    """
+    logger.warning("what is still in work after the time to stop is given up")
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or none at all
+            stream.flush()
+    os._exit(0)
 
 
 class Server(uvicorn.Server):
     """A server that refuses new texts from the moment it is told to stop, and whose process then ends well."""
 
-    def __init__(self, config: uvicorn.Config, engine: Engine) -> None:
+    def __init__(self, config: uvicorn.Config, engine: Engine, answerer: Answerer) -> None:
         super().__init__(config)
         self.engine = engine
+        self.answerer = answerer
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop: gently at first, at once when Ctrl-C is pressed again."""
@@ -82,7 +106,7 @@ def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeS
         server_header=False,
         ws="none",
     )
-    return Server(config, app.state.engine)
+    return Server(config, app.state.engine, app.state.answerer)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -122,10 +146,15 @@ def address(host: str, listening: socket.socket) -> str:
 
 
 def allow_many_connections() -> None:
-    """Raise the number of files this process may have open to the most it is allowed: a connection is one."""
+    """Raise the number of files this process may have open, as far as it is allowed: a connection is one."""
     if sys.platform == "win32":
         return
     import resource
 
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(most, OPEN_FILES)
+    if now == resource.RLIM_INFINITY or now >= wanted:
+        return
+    # Some systems refuse what they say is allowed; then it stays as it is, and fewer connections are taken.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

@@ -99,8 +99,13 @@ class KeyCheck:
 
 
 def _path(scope: Scope) -> str:
-    """The path as routes have it, without the prefix that a proxy or a mount puts before it."""
-    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+    """The path as routes have it, without the prefix that a proxy or a mount puts before it.
+
+    As the router does it: a prefix ends where a part of the path does, or it is none.
+    """
+    path, prefix = str(scope["path"]), str(scope.get("root_path", ""))
+    rest = path.removeprefix(prefix)
+    return rest if rest.startswith("/") or path == prefix else path
 
 
 def _given_key(headers: Headers) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from cascade_srn.config import Settings, require_range
@@ -16,24 +16,29 @@ KEY_VARIABLE = "CASCADE_SRN_API_KEY"
 class Limits(Settings):
     """The most that one request may ask for. ``/schema`` tells them.
 
-    ``sentence_words`` bounds a sentence, which goes through the model in one piece while everyone waits.
-    ``annotations`` bounds the entities and relations of a document that is sent to be drawn or converted, and the
-    entities that are given with a text. ``drawn`` bounds the words that lie under the bars and arcs of a drawing, each
-    counted as often as it does: by that a drawing grows. ``threshold`` is the lowest threshold: near zero nearly
-    every pair of words would pass, and a short text would take very long.
+    ``sentence_words`` bounds a sentence, which goes through the model in one piece while everyone waits, and
+    ``sentence_entities`` the entities given with one, as each of them is held against all others. ``annotations``
+    bounds the entities and relations of a document that is sent to be drawn or converted, and the entities that are
+    given with a text. ``drawn`` bounds the words that lie under the bars and arcs of a drawing, each counted as often
+    as it does, and ``sentence_arcs`` the relations that are drawn over one sentence: by these a drawing grows, and the
+    time it takes. ``threshold`` is the lowest threshold: near zero nearly every pair of words would pass, and a short
+    text would take very long.
     """
 
     body_bytes: int = 2 << 20
     texts: int = 128
     characters: int = 100_000
     sentence_words: int = 2_000
+    sentence_entities: int = 300
     annotations: int = 5_000
     drawn: int = 30_000
+    sentence_arcs: int = 300
     threshold: float = 0.05
 
     def __post_init__(self) -> None:
-        for name in ("body_bytes", "texts", "characters", "sentence_words", "annotations", "drawn"):
-            require_range(f"limits.{name}", getattr(self, name), 1)
+        for limit in fields(self):
+            if limit.name != "threshold":
+                require_range(f"limits.{limit.name}", getattr(self, limit.name), 1)
         require_range("limits.threshold", self.threshold, 0, 1)
 
 

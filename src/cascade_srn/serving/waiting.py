@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cascade_srn.data.examples import Example
-from cascade_srn.serving.work import Job, Ticket
+from cascade_srn.serving.work import Job, Ticket, weight
 
 # However many wait, a request gets this many words of a batch: long texts would fall into single sentences otherwise.
 SMALLEST_SHARE = 128
@@ -33,6 +33,11 @@ class Part:
     def n_words(self) -> int:
         """The words of the sentences."""
         return sum(len(example.sentence) for example in self.examples)
+
+    @property
+    def weight(self) -> int:
+        """What the sentences take of a batch."""
+        return sum(map(weight, self.examples))
 
 
 class WaitingRoom:
@@ -106,7 +111,7 @@ class WaitingRoom:
                 self._tickets.appendleft(ticket)
                 break
             parts += taken
-            room -= sum(part.n_words for part in taken)
+            room -= sum(part.weight for part in taken)
             if ticket.waiting:
                 unfinished.append(ticket)
         self._tickets += unfinished
@@ -121,7 +126,7 @@ class WaitingRoom:
             if not part.examples:
                 break
             parts.append(part)
-            budget -= part.n_words
+            budget -= part.weight
             self.n_words -= part.n_words
             if not job.is_taken:
                 break

@@ -86,6 +86,11 @@ class Ticket:
             self.future.set_result(done)
 
 
+def weight(example: Example) -> int:
+    """What a sentence takes of a batch: its words, or the entities given with it where these are more."""
+    return max(len(example.sentence), len(example.sentence.entities))
+
+
 @dataclass(eq=False)
 class Job:
     """One text of a ticket: sentences go through the model a few at a time, so that others get their turn."""
@@ -103,15 +108,15 @@ class Job:
         return sum(len(example.sentence) for example in self.examples[self.n_taken :])
 
     def take(self, budget: int, *, longest: int | None) -> list[Example]:
-        """The next sentences within a budget of words.
+        """The next sentences within a budget of words, by their :func:`weight`.
 
-        The first is taken past the budget too, unless it has more than ``longest`` words: then there is none.
+        The first is taken past the budget too, unless it weighs more than ``longest``: then there is none.
         """
         taken: list[Example] = []
         for example in self.examples[self.n_taken :]:
-            n_words = len(example.sentence)
-            budget -= n_words
-            if (budget < 0 and taken) or (longest is not None and n_words > longest):
+            weighs = weight(example)
+            budget -= weighs
+            if (budget < 0 and taken) or (longest is not None and weighs > longest):
                 break
             taken.append(example)
         self.n_taken += len(taken)

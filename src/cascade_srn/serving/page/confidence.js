@@ -57,7 +57,7 @@ function say(slider, wider) {
 function explained(own, lowered) {
   const turns = { entity: "entities", related: "those with a relation", subject: "subjects", object: "objects", relation: "relations" };
   const told = Object.keys(turns)
-    .filter((turn) => turn in lowered)
+    .filter((turn) => turn in lowered && lowered[turn] < own[turn])
     .map((turn) => `${turns[turn]} ${written(lowered[turn])} instead of ${written(own[turn])}`);
   return told.length ? `Asks the model again with lower thresholds: ${told.join(", ")}.` : "";
 }

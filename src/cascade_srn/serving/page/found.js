@@ -11,12 +11,16 @@ export function withLeast(document, least) {
   return { ...document, entities: entities.map((entity, id) => ({ ...entity, id })), relations };
 }
 
-/** Thresholds of half the height, none below the lowest that the service takes; those there already are left out. */
+/**
+ * Thresholds of half the height, none below the lowest that the service takes; those there already stay as they are.
+ * They are told nevertheless: with a threshold for all entities told, the service forgets what else the model has for
+ * some of them.
+ */
 export function halved(thresholds, lowest = 0) {
   const half = (value) => {
     if (value === null || value === undefined) return null;
     if (typeof value !== "number") return mapped(value, half);
-    return value > lowest ? Math.max(lowest, value / 2) : null;
+    return Math.min(value, Math.max(lowest, value / 2));
   };
   return mapped(thresholds, half);
 }

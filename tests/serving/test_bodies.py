@@ -1,0 +1,63 @@
+"""Bodies against their forms: how much is said of what is wrong, and where it is found."""
+
+import json
+import threading
+
+import pytest
+from pydantic import ValidationError
+from tests.serving.test_refusals import JSON, refusal
+
+from cascade_srn.serving import bodies
+from cascade_srn.serving.messages import ConvertRequest, ExtractRequest
+from cascade_srn.serving.refusals import Refusal
+
+MANY = 1000
+DOCUMENT = {"text": "a", "sentences": [[[0, 1]]]}
+
+
+@pytest.mark.parametrize(
+    ("form", "body"),
+    [
+        (ExtractRequest, {"texts": [0] * MANY}),
+        (ExtractRequest, {"text": "a", "entities": [0] * MANY}),
+        (ExtractRequest, {"text": "a", "entities": [{}] * MANY}),
+        (ExtractRequest, {"text": "a", "entities": [[{}] * MANY]}),
+        (ExtractRequest, {"text": "a", "entities": [[0]] * MANY}),
+        (ConvertRequest, {"document": DOCUMENT | {"sentences": [0] * MANY}}),
+        (ConvertRequest, {"document": DOCUMENT | {"sentences": [[[]] * MANY]}}),
+        (ConvertRequest, {"document": DOCUMENT | {"entities": [{}] * MANY}}),
+        (ConvertRequest, {"document": DOCUMENT | {"relations": [{}] * MANY}}),
+    ],
+)
+def test_the_first_wrong_item_of_a_list_is_enough(form, body):
+    with pytest.raises(ValidationError) as caught:
+        form.model_validate_json(json.dumps(body))
+    assert caught.value.error_count() < 10
+
+
+def test_very_many_errors_are_counted_and_not_looked_at():
+    def message(n_unknown):
+        body = {"text": "a"} | {f"unknown{number}": 0 for number in range(n_unknown)}
+        with pytest.raises(Refusal) as caught:
+            bodies.parsed(json.dumps(body).encode(), ExtractRequest)
+        return caught.value.message
+
+    assert message(bodies.MOST_ERRORS).startswith("unknown0: extra inputs are not permitted")
+    assert message(bodies.MOST_ERRORS + 1) == (
+        "the body has 101 fields that are unknown or have a wrong value; /docs shows the form of a request"
+    )
+
+
+def test_long_bodies_are_read_beside_the_event_loop(service, monkeypatch):
+    read, places = bodies.parsed, []
+
+    def noted(body, form):
+        places.append(threading.current_thread().name.rpartition("_")[0])
+        return read(body, form)
+
+    monkeypatch.setattr(bodies, "parsed", noted)
+    for padding in (0, bodies.INLINE_BYTES):
+        content = b'{"text": 5}' + b" " * padding
+        answer = service.client.post("/extract", content=content, headers=JSON)
+        assert "text: input should be a valid string" in refusal(answer, 422, "unprocessable")
+    assert places == ["", "cascade-srn-aside"]
