@@ -1,8 +1,13 @@
+import importlib
 import itertools
 import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+import cascade_srn.config
 from cascade_srn.config import (
     ENTITY_FUSIONS,
     PRESETS,
@@ -12,6 +17,7 @@ from cascade_srn.config import (
     FusionSettings,
     LossWeights,
     ModelSettings,
+    Settings,
     Temperatures,
     Thresholds,
     TurnWeights,
@@ -54,6 +60,75 @@ WEIGHTS = TurnWeights(entity=LossWeights(0.5, 0.25, 1.0), object=LossWeights(mat
 )
 def test_plain_values_make_the_round_trip_through_json(settings):
     assert type(settings).from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+# What there is no default for; of the others an object can be made without.
+REQUIRED = {
+    "AdaptSettings": {"encoder": "e"},
+    "DataSettings": {"train": "train.jsonl", "symmetric": ("one", "two")},
+    "EncoderSettings": {"name": "e"},
+    "EvaluateOptions": {"models": ("a", "b"), "data": "test.jsonl", "against": ("c",)},
+    "ModelSettings": {"encoder": EncoderSettings("e")},
+    "Recipe": {"model": {"encoder": {"name": "e"}}, "data": {"train": "train.jsonl"}, "output": "runs"},
+    "ReproduceOptions": {
+        **{
+            "tables": ("main", "fusion"),
+            "recipe": "r.yaml",
+            "output": "out",
+            "n_seeds": 1,
+            "repeats": 1,
+            "n_resamples": 100,
+        },
+        "changes": ("training.epochs=1",),
+    },
+    "ServeSettings": {"allowed_hosts": ("example.org",), "cors_origins": ("https://example.org", "https://a.example")},
+}
+
+
+def settings_classes():
+    """All of them in the package, by what is written in it, so that none is left out."""
+    root = Path(cascade_srn.config.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        module = ".".join(("cascade_srn", *path.relative_to(root).with_suffix("").parts))
+        for name in re.findall(r"^class (\w+)\(Settings\):", path.read_text(encoding="utf-8"), re.MULTILINE):
+            yield pytest.param(module, name, id=name)
+
+
+@pytest.mark.parametrize(("module", "name"), list(settings_classes()))
+def test_settings_of_every_kind_make_the_round_trip(module, name):
+    kind = getattr(importlib.import_module(module), name)
+    settings = kind.from_dict(REQUIRED.get(name, {}))
+    assert kind.from_dict(settings.to_dict()) == settings
+    assert kind.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+@dataclass(frozen=True)
+class Listed(Settings):
+    names: tuple[str, ...] = ()
+    shapes: tuple[tuple[int, float], ...] = ()
+    some: tuple[int, ...] | None = None
+
+
+def test_lists():
+    found = Listed.from_dict({"names": ["a"], "shapes": [[1, 2]], "some": None})
+    assert found == Listed(("a",), ((1, 2.0),))
+    assert type(found.shapes[0][1]) is float
+    assert Listed.from_dict({"some": (1, 2)}).some == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"names": "ab"}, r"^here: names is 'ab' \(str\); give a value of type list$"),
+        ({"names": {"a": 1}}, r"names is {'a': 1} \(dict\); give a value of type list$"),
+        ({"names": ["a", 3]}, r"here: names\[1\] is 3 \(int\); give a value of type str$"),
+        ({"shapes": [[1, 2.0], [1]]}, r"here: shapes\[1\] is \[1\]; give a list of 2 values$"),
+        ({"some": 3}, r"here: some is 3 \(int\); give a value of type list or null$"),
+    ],
+)
+def test_lists_of_wrong_values_are_refused(given, message):
+    with pytest.raises(ConfigError, match=message):
+        Listed.from_dict(given, "here")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cascade_srn.errors import ModelError
@@ -24,7 +25,7 @@ def find_model(name: str | Path | None = None) -> Path:
     """
     if name is None:
         return _bundled(DEFAULT)
-    folder = Path(name).expanduser()
+    folder = Path(os.path.expanduser(name))  # which leaves a home as it stands that is nobody's
     if folder.exists():
         return folder
     text = str(name)

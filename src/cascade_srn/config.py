@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
@@ -69,10 +69,25 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
                     str(key): _checked(inner, get_args(option)[1], f"{where}.{key}") for key, inner in value.items()
                 }
             continue
+        if get_origin(option) is tuple:
+            if isinstance(value, list | tuple):
+                return _checked_items(value, get_args(option), where)
+            continue
         if isinstance(value, option) and isinstance(value, bool) == (option is bool):
             return value
-    expected = " or ".join("null" if o is NoneType else "mapping" if get_origin(o) else o.__name__ for o in options)
+    plain = {NoneType: "null", dict: "mapping", tuple: "list"}
+    kinds = [get_origin(option) or option for option in options]
+    expected = " or ".join(plain.get(kind, kind.__name__) for kind in kinds)
     raise ConfigError(f"{where} is {value!r} ({type(value).__name__}); give a value of type {expected}")
+
+
+def _checked_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    """The values of a list, each of its type: the same one of any number, or one of each."""
+    wanted = hints[:1] * len(values) if hints[-1] is Ellipsis else hints
+    if len(values) != len(wanted):
+        raise ConfigError(f"{where} is {values!r}; give a list of {len(wanted)} values")
+    pairs = enumerate(zip(values, wanted, strict=True))
+    return tuple(_checked(value, hint, f"{where}[{at}]") for at, (value, hint) in pairs)
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -70,6 +70,11 @@ class TestOneModel:
         with pytest.raises(DataError, match="there is no format 'jsnl'"):
             evaluated(saved_model(), format="jsnl")
 
+    def test_the_training_data_can_be_in_another_format(self, tmp_path):
+        write_documents(DOCUMENTS, tmp_path / "gold.json", "spert")
+        found = evaluated(saved_model(), data=str(tmp_path / "gold.json"), format="spert", train=corpus())
+        assert found.training == DOCUMENTS
+
 
 class TestGoldEntities:
     def test_relations_are_those_between_the_given_entities(self):
@@ -254,7 +259,13 @@ class TestOptions:
 
 @pytest.mark.parametrize(
     ("path", "shown"),
-    [("runs/demo", "runs/demo"), ("/a/b/seed-0/best", "…/seed-0/best"), ("/a", "/a"), ("owner/name", "owner/name")],
+    [
+        ("runs/demo", "runs/demo"),
+        ("/a/b/seed-0/best", "…/seed-0/best"),
+        ("/a", "/a"),
+        ("owner/name", "owner/name"),
+        ("~nosuchuser/a", "~nosuchuser/a"),
+    ],
 )
 def test_names_hold_no_folders_of_this_machine(path, shown):
     assert shown_name(path) == shown
@@ -266,6 +277,7 @@ def test_names_hold_no_folders_of_this_machine(path, shown):
         (["/a/x/best", "/a/y/best"], ["…/x/best", "…/y/best"]),
         (["/a/x/s/best", "/a/y/s/best"], ["…/x/s/best", "…/y/s/best"]),
         (["/x/s/best", "/y/s/best"], ["…/x/s/best", "…/y/s/best"]),
+        (["~nosuchuser/x", "y"], ["~nosuchuser/x", "y"]),
         (["x/s/best", "/y/x/s/best"], ["x/s/best", "…/s/best"]),
         ([], []),
     ],

@@ -1,10 +1,12 @@
 """Which files are meant, and what they are called."""
 
-from pathlib import Path
+import os
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
 from cascade_srn.errors import DataError
+from cascade_srn.extraction import finding
 from cascade_srn.extraction.finding import find_inputs
 
 
@@ -73,3 +75,41 @@ def test_a_folder_without_text(tree):
     (tree / "empty").mkdir()
     with pytest.raises(DataError, match="the folder empty holds no text"):
         find_inputs(["empty"])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_file_that_is_called_as_standard_input_is(tree, turned):
+    (tree / "one" / "stdin.txt").touch()
+    arguments = ["-", "one/stdin.txt"]
+    found = named(*(arguments[::-1] if turned else arguments))
+    assert found == {"stdin": None, "one/stdin": "one/stdin.txt"}
+
+
+def test_any_path_at_all_beside_standard_input():
+    found = {"-": None, "/stdin": (Path("/stdin"), "stdin")}  # which a link stdin.txt can lead to
+    assert finding._told_apart(found) == {"-": "stdin", "/stdin": "stdin-2"}
+
+
+@pytest.mark.skipif(os.name != "posix" or os.uname().sysname != "Linux", reason="names are UTF-8 here")
+def test_names_that_are_not_utf_8(tree):
+    for name in (b"caf\xe9.txt", b"caf\xe8.txt"):
+        open(os.path.join(os.fsencode(tree / "one"), name), "wb").close()
+    found = find_inputs(["one"])
+    assert list(found) == ["caf\ufffd", "caf\ufffd-2", "x"]
+    assert [os.fsencode(path.name) for path in found.values()] == [b"caf\xe8.txt", b"caf\xe9.txt", b"x.txt"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        (r"C:\d\a.txt", r"D:\d\a.txt", ["C/d/a", "D/d/a"]),
+        (r"C:\d\a.txt", r"\\host\share\d\a.txt", ["C/d/a", "share/d/a"]),
+        (r"\\one\share\a.txt", r"\\one\share\a.jsonl", ["one/share/a.txt", "one/share/a.jsonl"]),
+        (r"C:\d\a.txt", r"C:\e\a.txt", ["d/a", "e/a"]),
+        (r"\\C\share\d\a.txt", r"C:\share\d\a.txt", ["C/share/d/a.txt", "C/share/d/a.txt-2"]),
+    ],
+)
+def test_files_on_two_drives(monkeypatch, first, second, names):
+    monkeypatch.setattr(finding, "Path", PureWindowsPath)
+    files = {path: (PureWindowsPath(path), "a") for path in (first, second)}
+    assert list(finding._told_apart(files).values()) == names

@@ -100,6 +100,17 @@ def test_nothing_at_all_is_an_error(items, message):
     assert writer.ended == "abandoned"
 
 
+def test_what_cannot_be_kept_does_not_hide_why_it_ended():
+    class Unkept(Kept):
+        def abandon(self):
+            raise DataError("the disk is full")
+
+    sentences = []
+    with pytest.raises(KeyboardInterrupt):
+        extract_all(extractor(), TEXTS, Unkept(broken="2"), tell=sentences.append)
+    assert sentences == ["stopped early, and what was extracted until then could not be kept: the disk is full"]
+
+
 def test_a_segmenter_that_refuses_a_text(monkeypatch):
     def segmenter(text):
         return [[(0, 99)]] if "number 1" in text else [[(0, 3)]]

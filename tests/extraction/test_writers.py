@@ -1,5 +1,6 @@
 """Documents written as tables, JSON lines, brat files and a page."""
 
+import errno
 import io
 import sys
 import unicodedata
@@ -94,8 +95,42 @@ def test_what_brat_cannot_hold_is_refused_and_leaves_no_half(tmp_path):
     spaced = sentence("a b", [(0, 1, "two words")])
     with pytest.raises(DataError, match="the label 'two words' in document 'x' has a space in it"):
         writer.write(Document.from_sentences([spaced], id="x"))
+    with pytest.raises(DataError, match="the label 'two words' in document 'new/x' has a space in it"):
+        writer.write(Document.from_sentences([spaced], id="new/x"))
     assert writer.abandon() is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("a", "a.txt/b"), ("a.ann/b", "a"), ("a", "/".join(["x" * 100] * 50))],
+    ids=["a file is no folder", "a folder is no file", "too long"],
+)
+def test_an_id_that_is_no_path_here_is_refused_and_the_others_are_written(tmp_path, first, second):
+    writer = make_writer("brat", tmp_path / "out", schema=SCHEMA)
+    writer.write(Document("text", id=first))
+    with pytest.raises(DataError, match="cannot be written as .* rename it|a.ann is a folder, but a file"):
+        writer.write(Document("text", id=second))
+    writer.write(Document("text", id="last"))
+    writer.finish()
+    found = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*"))
+    assert [name for name in found if name != "a.ann" or first == "a"] == [
+        f"{first}.ann",
+        f"{first}.txt",
+        "last.ann",
+        "last.txt",
+    ]
+
+
+def test_what_is_wrong_with_more_than_a_name_is_no_fault_of_the_document(tmp_path, monkeypatch):
+    writer = make_writer("brat", tmp_path / "out", schema=SCHEMA)
+
+    def full(documents, path, format):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("cascade_srn.extraction.writers.write_documents", full)
+    with pytest.raises(OSError, match="No space left"):
+        writer.write(FIRST)
 
 
 def test_a_page_has_all_documents(tmp_path):
@@ -111,6 +146,39 @@ def test_an_abandoned_page_has_those_that_there_are(tmp_path):
     assert writer.abandon() == tmp_path / "page.partial.html"
     root = read_markup((tmp_path / "page.partial.html").read_text(encoding="utf-8"))
     assert [heading.text for heading in root.all("h2")] == ["first"]
+
+
+def test_a_page_that_cannot_take_its_place_tells_why(tmp_path):
+    writer = make_writer("html", tmp_path / "page.html", schema=SCHEMA)
+    writer.write(FIRST)
+    (tmp_path / "page.html").mkdir()
+    with pytest.raises(DataError, match=r"page.html cannot be written \(Is a directory\); give another name"):
+        writer.finish()
+    assert writer.abandon() == tmp_path / "page.partial.html"
+    root = read_markup((tmp_path / "page.partial.html").read_text(encoding="utf-8"))
+    assert [heading.text for heading in root.all("h2")] == ["first"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "page.partial.html"]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_page_that_cannot_be_drawn_leaves_nothing(tmp_path, monkeypatch, finished):
+    def fail(documents, **options):
+        raise DataError("it cannot be drawn")
+
+    monkeypatch.setattr("cascade_srn.drawing.draw_page", fail)
+    writer = make_writer("html", tmp_path / "page.html", schema=SCHEMA)
+    writer.write(FIRST)
+    with pytest.raises(DataError, match="it cannot be drawn"):
+        (writer.finish if finished else writer.abandon)()
+    if finished:
+        assert writer.abandon() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_whose_name_is_not_utf_8(tmp_path):
+    writer = make_writer("html", tmp_path / "caf\udce9.html", schema=SCHEMA)
+    assert writer.title == "caf\ufffd"
+    assert writer.abandon() is None
 
 
 def test_a_page_needs_its_templates_before_anything_is_extracted(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from cascade_srn.data.formats.files import BYTE_ORDER_MARK, opened
+from cascade_srn.data.members import files_below, is_hidden
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import DataError
 
@@ -44,13 +45,7 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
 
 def files_in(folder: Path) -> list[Path]:
     """The files of text in a folder and those below it, but for hidden ones; a folder without any is refused."""
-    members = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if is_text_file(path)
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
+    members = sorted(path for path in files_below(folder, is_text_file) if not is_hidden(path, folder))
     if not members:
         raise DataError(f"the folder {folder} holds no text; files that end in {', '.join(ENDINGS)} were expected")
     return members

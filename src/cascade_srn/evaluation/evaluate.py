@@ -152,7 +152,7 @@ def evaluate(
 ) -> Evaluation:
     """Run models, one after the other, over annotated data. Nothing is kept of a model but what it predicted."""
     gold = list(read_documents(options.data, options.format))
-    training = None if options.train is None else list(read_documents(options.train, options.format))
+    training = None if options.train is None else list(read_documents(options.train))
 
     def run(path: str, name: str) -> Run:
         extractor = Extractor.from_pretrained(path, device=device, precision=options.precision)

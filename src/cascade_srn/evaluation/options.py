@@ -20,7 +20,8 @@ class EvaluateOptions(Settings):
 
     ``against`` are the models on the other side of a comparison; without it, two models are compared with each other.
     ``symmetric`` is a policy or "all". With ``gold_entities`` the relations between given gold entities are evaluated.
-    ``train`` is the data that the models were trained on, for entity texts that were seen or not.
+    ``format`` is that of the data. ``train`` is the data that the models were trained on, in whatever format, for
+    entity texts that were seen or not.
     """
 
     models: tuple[str, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,13 +107,13 @@ def check_same_labels(runs: Sequence[Run]) -> None:
 
 def shown_name(path: str, n_parts: int = 2) -> str:
     """A path as it is shown and stored: as it was given, but an absolute one without the folders of this machine."""
-    parts = Path(path).expanduser()
+    parts = Path(os.path.expanduser(path))
     return "/".join(["…", *parts.parts[-n_parts:]]) if parts.is_absolute() and len(parts.parts) > n_parts else path
 
 
 def shown_names(paths: Sequence[str]) -> list[str]:
     """The names of several paths, with as many folders as it takes to tell them apart."""
-    longest = max((len(Path(path).expanduser().parts) for path in paths), default=0)
+    longest = max((len(Path(os.path.expanduser(path)).parts) for path in paths), default=0)
     for n_parts in range(2, longest + 1):
         names = [shown_name(path, n_parts) for path in paths]
         if len(set(names)) == len(names):

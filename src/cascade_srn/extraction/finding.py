@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from cascade_srn.data.members import written_names
 from cascade_srn.data.text_files import ENDINGS, RECORDS, TEXT, files_in, is_text_file, plain_name
 from cascade_srn.errors import DataError
 
@@ -18,8 +19,8 @@ def find_inputs(arguments: Sequence[str]) -> dict[str, Path | None]:
     """The files that are named, those in folders and those that patterns match, by name; None is standard input.
 
     A file is called by its path below the folder that was given, or by its name alone, without its ending; where
-    two would be called the same, by as much of their paths as tells them apart. A file that is named twice is read
-    once.
+    two would be called the same, by as much of their paths as tells them apart. What is not UTF-8 in a name is
+    replaced. A file that is named twice is read once.
     """
     found: dict[str, tuple[Path, str] | None] = {}
     for argument in arguments:
@@ -28,8 +29,8 @@ def find_inputs(arguments: Sequence[str]) -> dict[str, Path | None]:
             continue
         for path, name in _files_of(argument):
             found.setdefault(os.path.realpath(path), (path, _without_ending(name)))
-    names = _told_apart({key: value for key, value in found.items() if value is not None})
-    return {names.get(key, "stdin"): None if value is None else value[0] for key, value in found.items()}
+    names = _told_apart(found)
+    return {names[key]: None if value is None else value[0] for key, value in found.items()}
 
 
 def _files_of(argument: str) -> list[tuple[Path, str]]:
@@ -64,16 +65,23 @@ def _without_ending(name: str) -> str:
     return plain.with_suffix("").as_posix() if plain.suffix.lower() in (TEXT, RECORDS) else plain.as_posix()
 
 
-def _told_apart(files: dict[str, tuple[Path, str]]) -> dict[str, str]:
-    """A name for each file, longer ones for those that would share one."""
-    names = {key: name for key, (_, name) in files.items()}
-    n_parts = 1
-    while shared := {name for name, count in Counter(names.values()).items() if count > 1}:
+def _told_apart(files: dict[str, tuple[Path, str] | None]) -> dict[str, str]:
+    """A name for each input, longer ones for files that would share one; standard input keeps its own."""
+    names = {key: "stdin" if value is None else value[1] for key, value in files.items()}
+    wholes = {key: _whole(Path(key)) for key, value in files.items() if value is not None}
+    n_parts, most = 1, max((whole.count("/") + 1 for whole in wholes.values()), default=0)
+    while n_parts <= most and (shared := {name for name, count in Counter(names.values()).items() if count > 1}):
         n_parts += 1
-        for key, name in names.items():
-            if name in shared:
-                whole = Path(key).relative_to(Path(key).anchor)
+        for key, whole in wholes.items():
+            if names[key] in shared:
                 # A text and its records can lie side by side under one name; then endings tell them apart.
-                plain = whole.as_posix() if n_parts > len(whole.parts) else _without_ending(whole.as_posix())
+                plain = whole if n_parts > whole.count("/") + 1 else _without_ending(whole)
                 names[key] = "/".join(plain.split("/")[-n_parts:])
-    return names
+    return dict(zip(names, written_names(list(names.values())), strict=True))
+
+
+def _whole(path: Path) -> str:
+    """A path from its anchor on, with the drive as a folder in front where there are drives."""
+    drive = path.drive.replace("\\", "/").replace(":", "").strip("/")
+    inside = path.relative_to(path.anchor).as_posix()
+    return f"{drive}/{inside}" if drive else inside

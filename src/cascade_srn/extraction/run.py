@@ -77,11 +77,20 @@ def extract_all(
             )
         writer.finish()
     except BaseException:
-        kept = writer.abandon()
-        if kept is not None:
-            tell(f"stopped early; what was extracted until then is in {kept}: {counts}")
+        _keep(writer, counts, tell)
         raise
     return counts
+
+
+def _keep(writer: Writer, counts: Counts, tell: Callable[[str], None]) -> None:
+    """Keep what was written, and tell what keeps from it rather than hide the reason for stopping."""
+    try:
+        kept = writer.abandon()
+    except (CascadeError, OSError) as error:
+        tell(f"stopped early, and what was extracted until then could not be kept: {error}")
+    else:
+        if kept is not None:
+            tell(f"stopped early; what was extracted until then is in {kept}: {counts}")
 
 
 class _Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Protocol
 
 from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
+from cascade_srn.data.folders import leaving_no_folders
 from cascade_srn.data.formats.files import to_json
 from cascade_srn.data.formats.jsonl import to_record
-from cascade_srn.errors import ConfigError
+from cascade_srn.data.members import written_names
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.extraction.targets import AtomicFile, AtomicFolder, Stream, Target
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
@@ -20,6 +23,8 @@ FORMATS = ("table", "jsonl", "brat", "html")
 # What the ending of a path tells of its format.
 _BY_ENDING = {".jsonl": "jsonl", ".html": "html", ".htm": "html", ".txt": "table"}
 _FILE_WIDTH = 120
+# What a file system has against one name, and not against all.
+_OF_A_NAME = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ENOENT)
 _LONGEST_NAME = 200  # bytes; most file systems stop at 255
 
 
@@ -64,6 +69,7 @@ class Page:
         self.schema = schema
         self.title = title
         self.documents: list[Document] = []
+        self._drawn = False
 
     def write(self, document: Document) -> None:
         """Take the document onto the page."""
@@ -75,14 +81,18 @@ class Page:
         self.target.commit()
 
     def abandon(self) -> Path | None:
-        """Draw a page of those documents that there are."""
-        if self.documents:
-            self._draw()
-        return self.target.abandon()
+        """Draw a page of those documents that there are, unless drawing it was what went wrong."""
+        try:
+            if self.documents and not self._drawn:
+                self._draw()
+        finally:
+            kept = self.target.abandon()
+        return kept
 
     def _draw(self) -> None:
         from cascade_srn.drawing import draw_page
 
+        self._drawn = True
         self.target.write(draw_page(self.documents, schema=self.schema, title=self.title).encode())
 
 
@@ -97,8 +107,16 @@ class BratFolder:
         """Write the two files of the document."""
         name = self._name(document.id)
         path = self.target.folder / f"{name}.ann"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_documents([document], path, "brat")
+        try:
+            with leaving_no_folders(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_documents([document], path, "brat")
+        except OSError as error:
+            if error.errno not in _OF_A_NAME:
+                raise
+            raise DataError(
+                f"document {document.id!r} cannot be written as {name}.ann ({error.strerror}); rename it"
+            ) from error
         self._taken.add(name.casefold())
 
     def _name(self, id: str) -> str:
@@ -157,7 +175,7 @@ def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: b
         environment()  # refuses here, before anything is made, where the template engine is missing
     target: Target = Stream(sys.stdout.buffer) if output is None else AtomicFile(output)
     if format == "html":
-        return Page(target, schema, "Extracted" if output is None else output.stem)
+        return Page(target, schema, "Extracted" if output is None else written_names([output.stem])[0])
     if format == "jsonl":
         return OneByOne(target, lambda document: f"{to_json(to_record(document))}\n")
     from cascade_srn.extraction.tables import document_table

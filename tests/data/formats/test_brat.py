@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from cascade_srn.data import read_documents, write_documents
@@ -296,3 +298,38 @@ def test_an_empty_folder_is_filled(tmp_path):
 def test_a_folder_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(DataError, match="check that its folder exists and is writable"):
         write_documents([make_document()], tmp_path / "nowhere" / "out", "brat")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.uname().sysname != "Linux", reason="names are UTF-8 here")
+def test_names_that_are_not_utf_8(folder, read):
+    path = folder("caf\ufffd", text="A plain text.", lines=[])
+    for name in (b"caf\xe9", b"caf\xe8"):
+        for ending, content in ((b".txt", f"A text of {name!r}."), (b".ann", "T1\tX 2 6\ttext\n")):
+            with open(os.path.join(os.fsencode(path), name + ending), "w", encoding="utf-8") as file:
+                file.write(content)
+    documents = list(read(path))
+    assert [(d.id, d.text, len(d.entities)) for d in documents] == [
+        ("caf\ufffd-2", r"A text of b'caf\xe8'.", 1),
+        ("caf\ufffd-3", r"A text of b'caf\xe9'.", 1),
+        ("caf\ufffd", "A plain text.", 0),
+    ]
+    (one,) = read(path / os.fsdecode(b"caf\xe9.ann"))
+    assert one.id == "caf\ufffd"
+
+
+def test_the_working_folder_is_filled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_documents([Document("text", id="a"), Document("text", id="b/c")], ".", "brat")
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")) == [
+        "a.ann",
+        "a.txt",
+        "b/c.ann",
+        "b/c.txt",
+    ]
+
+
+def test_a_pair_is_written_whole_or_not_at_all(tmp_path):
+    (tmp_path / "a.ann").mkdir()
+    with pytest.raises(DataError, match="a.ann is a folder, but a file to write was expected"):
+        write_documents([Document("text", id="a")], tmp_path / "a.ann", "brat")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.ann"]

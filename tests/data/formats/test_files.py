@@ -141,8 +141,39 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DataError, match="is no regular file"), replacing(tmp_path / "pipe"):
-        pytest.fail("nothing may be written")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with replacing(tmp_path / "pipe") as handle:
+            handle.write(b"x")
+        assert os.read(reader, 10) == b"x"
+        with pytest.raises(RuntimeError, match="interrupted"), replacing(tmp_path / "pipe"):
+            raise RuntimeError("interrupted")
+    finally:
+        os.close(reader)
     assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="there is no /dev/fd here")
+def test_documents_go_down_an_open_pipe():
+    ours, theirs = os.pipe()
+    write_documents([Document("", (), "a")], f"/dev/fd/{theirs}", "jsonl")
+    os.close(theirs)
+    with open(ours, "rb") as reader:
+        assert b'"id": "a"' in reader.read()
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    with pytest.raises(DataError, match="is a folder, but a file to write was expected"), replacing(tmp_path):
+        pytest.fail("nothing may be written")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_documents([Document("")], path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text() != "old"

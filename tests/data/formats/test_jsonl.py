@@ -116,6 +116,11 @@ ENTITY_FAULTS = [
     ({"start": 0, "end": 4, "label": None}, "missing field", r"without the field 'label'"),
     ({"start": 0, "end": 4, "label": "\t"}, "blank label", r"entities\[3\].label is '.t', but the name of a type"),
     ({"start": 0, "end": 4, "label": "X", "score": "1"}, "wrong type", r"score is '1', but a finite number"),
+    (
+        {"start": 0, "end": 4, "label": "X", "score": 10**400},
+        "wrong type",
+        r"score is 10+\.\.\.0+, but a finite",
+    ),
     ({"start": 0, "end": 4, "label": "X", "text": "Fruh"}, "text mismatch", r"'Fruh', but 'Früh' stands there"),
     ({"start": 4, "end": 0, "label": "X"}, "end before start", r"ends at 0, not after its start 4"),
     ({"start": 0, "end": 28, "label": "X"}, "index out of range", r"from 0 to 27 .* there being 27 characters"),

@@ -42,6 +42,14 @@ def test_it_is_written_into_a_folder_that_need_not_be_there(tmp_path, analysis):
     assert path.name == "report.html"
 
 
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, analysis):
+    (tmp_path / REPORT_NAME).write_text("old", encoding="utf-8")
+    with pytest.raises(UnicodeEncodeError):
+        write_report(analysis, tmp_path, title="half a \ud800 pair")
+    assert (tmp_path / REPORT_NAME).read_text(encoding="utf-8") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == [REPORT_NAME]
+
+
 def test_it_can_be_made_again_from_the_json_of_the_analysis(html):
     assert render_report(example()) == html
     assert render_report(json.loads(json.dumps(example().to_dict()))) == html

@@ -16,6 +16,7 @@ from cascade_srn.data.formats.brat_writing import ONE_LINE, write
 from cascade_srn.data.formats.draft import Draft, Placed, check_text, word_offsets
 from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decoded, opened
 from cascade_srn.data.formats.records import Value
+from cascade_srn.data.members import files_below, is_hidden, written_names
 from cascade_srn.data.reports import Occurrence, Place, shown
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document
@@ -35,48 +36,47 @@ _RELATION = re.compile(r"R\S+\t(\S+) (\S+):(\S+) (\S+):(\S+)\s*")
 
 def sniff(head: str, path: Path) -> bool:
     """Whether the path is an ``.ann`` file or a folder that holds one."""
-    return next(path.rglob("*.ann"), None) is not None if path.is_dir() else path.suffix == ".ann"
+    if path.is_dir():
+        return next(files_below(path, lambda member: member.suffix == ".ann"), None) is not None
+    return path.suffix == ".ann"
 
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """The documents in and below a folder, in the order of their ids; or the one of an ``.ann`` file."""
     if path.is_dir():
-        ids, folder = _ids(path, context), path
+        stems, folder = _stems(path, context), path
     elif path.suffix == ".ann":
-        ids, folder = [path.name.removesuffix(".ann")], path.parent
+        stems, folder = [path.name.removesuffix(".ann")], path.parent
     else:
         raise DataError(
             f"{path} is no .ann file, but one was expected, or a folder; give the .ann file beside the text"
         )
-    for id in ids:
-        document = context.attempt("document", _document, folder, id, context)
+    for stem, id in zip(stems, written_names(stems), strict=True):
+        document = context.attempt("document", _document, folder / stem, id, context)
         if document is not None:
             yield document
 
 
-def _ids(folder: Path, context: ReadContext) -> list[str]:
-    """The ids of a folder's documents: paths from the folder on, without the ending."""
-    ids: set[str] = set()
+def _stems(folder: Path, context: ReadContext) -> list[str]:
+    """What the ids of a folder's documents are made of: paths from the folder on, without the ending."""
+    stems: set[str] = set()
     n_annotated = 0
-    for path in folder.rglob("*"):
-        if path.suffix not in (".ann", ".txt") or not path.is_file():
-            continue
-        inside = path.relative_to(folder)
-        if any(part.startswith(".") for part in inside.parts):
+    for path in files_below(folder, lambda path: path.suffix in (".ann", ".txt")):
+        if is_hidden(path, folder):
             context.report.note("hidden file not read", Occurrence(Place(str(path)), "", shown(path.name)))
             continue
-        ids.add(inside.as_posix()[: -len(".ann")])
+        stems.add(path.relative_to(folder).as_posix()[: -len(".ann")])
         n_annotated += path.suffix == ".ann"
     if not n_annotated:
         raise DataError(
             f"{folder} holds no .ann file, but pairs of .txt and .ann files were expected; give the folder "
             "that has them, or pass another format"
         )
-    return sorted(ids)
+    return sorted(stems)
 
 
-def _document(folder: Path, id: str, context: ReadContext) -> Document:
-    data, place = _bytes(folder, id, ".txt")
+def _document(stem: Path, id: str, context: ReadContext) -> Document:
+    data, place = _bytes(stem, id, ".txt")
     if data is None:
         raise Refused(
             "missing text file",
@@ -89,14 +89,14 @@ def _document(folder: Path, id: str, context: ReadContext) -> Document:
     offsets = word_offsets(made, text, context)
     words = WordMap(text, offsets, document=id)
     annotations = _Annotations(words, Draft(context, len(offsets)), data.startswith(BYTE_ORDER_MARK))
-    for line in _lines(folder, id, context):
+    for line in _lines(stem, id, context):
         annotations.take(line)
     annotations.take_relations()
     return annotations.draft.document(text, offsets, id)
 
 
-def _bytes(folder: Path, id: str, ending: str) -> tuple[bytes | None, Place]:
-    path = folder / f"{id}{ending}"
+def _bytes(stem: Path, id: str, ending: str) -> tuple[bytes | None, Place]:
+    path = stem.with_name(f"{stem.name}{ending}")
     place = Place(str(path), document=id)
     if not path.exists():
         return None, place
@@ -104,8 +104,8 @@ def _bytes(folder: Path, id: str, ending: str) -> tuple[bytes | None, Place]:
         return handle.read(), place
 
 
-def _lines(folder: Path, id: str, context: ReadContext) -> list[Value]:
-    data, place = _bytes(folder, id, ".ann")
+def _lines(stem: Path, id: str, context: ReadContext) -> list[Value]:
+    data, place = _bytes(stem, id, ".ann")
     if data is None:
         context.report.note("text without an .ann file", Occurrence(place, "", repr(id)))
         return []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from cascade_srn.data.formats.files import rename, replacing
+from cascade_srn.data.atomic import AtomicFolder
+from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Span
 
@@ -58,10 +56,10 @@ def _write_pair(document: Document, path: Path) -> None:
             f"the text of document {document.id!r} starts with a byte-order mark, which brat cannot "
             "keep; remove it, or write jsonl"
         )
-    with replacing(path.with_name(f"{path.name.removesuffix('.ann')}.txt")) as handle:
-        handle.write(document.text.encode())
-    with replacing(path) as handle:
-        handle.write("".join(lines).encode())
+    beside = path.with_name(f"{path.name.removesuffix('.ann')}.txt")
+    with replacing(beside) as text, replacing(path) as annotations:  # so that neither is there without the other
+        text.write(document.text.encode())
+        annotations.write("".join(lines).encode())
 
 
 def _lines(document: Document) -> Iterator[str]:
@@ -107,23 +105,10 @@ def _check_id(id: str, seen: set[str]) -> None:
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``path`` when the block ends well, and else is removed."""
-    if os.path.exists(path) and not (path.is_dir() and next(path.iterdir(), None) is None):
-        raise DataError(
-            f"{path} exists and is not an empty folder, but a new or empty one was expected; give another "
-            "path, or empty it"
-        )
-    beside = path.absolute().with_name(f".{secrets.token_hex(8)}.tmp")
+    target = AtomicFolder(path)
     try:
-        beside.mkdir()
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written ({error.strerror}); check that its folder exists and is writable"
-        ) from error
-    try:
-        yield beside
-        if os.path.exists(path):
-            path.rmdir()
-        rename(beside, path)
+        yield target.folder
+        target.commit()
     except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
+        target.discard()
         raise

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from cascade_srn.data.atomic import AtomicFile
 from cascade_srn.data.formats.base import ReadContext, Refused, strictly
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Occurrence, Place, shown
@@ -121,28 +120,10 @@ def to_json(value: Any) -> str:
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write bytes to, which replaces ``path`` when the block ends well, and else is removed."""
-    path = Path(os.path.realpath(path))
-    if os.path.exists(path) and not path.is_file():
-        raise DataError(f"{path} is no regular file, but a file to write was expected; give another path")
-    beside = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    file = AtomicFile(path)
     try:
-        handle = beside.open("xb")
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written ({error.strerror}); check that its folder exists and is writable"
-        ) from error
-    try:
-        with handle:
-            yield handle
-        rename(beside, path)
+        yield file.handle
+        file.commit()
     except BaseException:
-        beside.unlink(missing_ok=True)
+        file.discard()
         raise
-
-
-def rename(beside: Path, path: Path) -> None:
-    """Put what was written beside a path in its place."""
-    try:
-        os.replace(beside, path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written ({error.strerror}); give another name") from error

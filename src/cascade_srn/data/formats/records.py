@@ -123,9 +123,13 @@ class Value:
 
     def number(self) -> float:
         """A finite number, such as a score."""
-        if type(self.raw) not in (int, float) or not math.isfinite(self.raw):
+        try:
+            number = float(self.raw) if type(self.raw) in (int, float) else math.nan
+        except OverflowError:  # an integer that is larger than any of them
+            number = math.inf
+        if not math.isfinite(number):
             raise self.refuse("wrong type", "but a finite number was expected; write one, or leave it out")
-        return float(self.raw)
+        return number
 
     def half_open(self, start: int, end: int, size: int, unit: str) -> None:
         """Refuse this span unless ``0 <= start < end <= size``."""

@@ -11,6 +11,7 @@ from typing import Any
 # Only drawings use it by name; whoever imports the report learns here, before anything is computed, that it is missing.
 import jinja2  # noqa: F401
 
+from cascade_srn.data.formats.files import replacing
 from cascade_srn.drawing import stylesheet
 from cascade_srn.drawing.templating import as_markup, environment, read_asset
 from cascade_srn.errors import DataError
@@ -40,7 +41,8 @@ def write_report(analysis: Analysis | Mapping[str, Any], folder: str | Path, *, 
     page = render_report(analysis, title=title)
     target = Path(folder) / REPORT_NAME
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page, encoding="utf-8")
+    with replacing(target) as handle:
+        handle.write(page.encode())
     return target
 
 

@@ -1,0 +1,211 @@
+"""Files and folders that appear whole or not at all."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from cascade_srn.data.atomic import AtomicFile, AtomicFolder
+from cascade_srn.errors import DataError
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
+    path = tmp_path / "found.jsonl"
+    path.write_bytes(b"before")
+    target = AtomicFile(path)
+    target.write(b"one\n")
+    target.write(b"two\n")
+    assert path.read_bytes() == b"before"
+    target.commit()
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert names(tmp_path) == ["found.jsonl"]
+
+
+def test_a_part_is_kept_under_a_name_of_its_own(tmp_path):
+    path = tmp_path / "found.jsonl"
+    for expected in ("found.partial.jsonl", "found.partial-2.jsonl"):
+        target = AtomicFile(path)
+        target.write(b"one\n")
+        assert target.abandon() == tmp_path / expected
+        assert (tmp_path / expected).read_bytes() == b"one\n"
+    assert names(tmp_path) == ["found.partial-2.jsonl", "found.partial.jsonl"]
+
+
+def test_nothing_leaves_nothing(tmp_path):
+    assert AtomicFile(tmp_path / "found").abandon() is None
+    assert AtomicFolder(tmp_path / "folder").abandon() is None
+    assert names(tmp_path) == []
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    target = AtomicFile(tmp_path / "link")
+    target.write(b"x")
+    target.commit()
+    assert (tmp_path / "real").read_bytes() == b"x"
+    assert (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.skipif(not Path("/dev/null").exists(), reason="there is no /dev/null here")
+def test_a_device_is_written_to_as_it_is():
+    target = AtomicFile(Path("/dev/null"))
+    target.write(b"x")
+    target.commit()
+    assert not Path("/dev/null").is_file()
+    assert AtomicFile(Path("/dev/null")).abandon() is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_told_with_the_path():
+    target = AtomicFile(Path("/dev/full"))
+    with pytest.raises(OSError, match="No space left") as failure:
+        target.write(b"x")
+    assert failure.value.filename == "/dev/full"
+    assert target.abandon() is None
+
+
+def test_paths_that_cannot_be_written(tmp_path):
+    with pytest.raises(DataError, match="is a folder, but a file to write was expected"):
+        AtomicFile(tmp_path)
+    with pytest.raises(DataError, match="cannot be written .* check that its folder exists and is writable"):
+        AtomicFile(tmp_path / "nowhere" / "found")
+    with pytest.raises(DataError, match="cannot be written .* check that its folder exists and is writable"):
+        AtomicFolder(tmp_path / "nowhere" / "found")
+    (tmp_path / "file").touch()
+    for taken in (tmp_path, tmp_path / "file"):
+        with pytest.raises(DataError, match="exists and is not an empty folder"):
+            AtomicFolder(taken)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_takes_its_place_when_it_is_whole(tmp_path, there):
+    path = tmp_path / "found"
+    if there:
+        path.mkdir()
+    target = AtomicFolder(path)
+    (target.folder / "a").touch()
+    assert os.path.exists(path) == there
+    target.commit()
+    assert names(tmp_path) == ["found"]
+    assert names(path) == ["a"]
+
+
+def test_a_part_of_a_folder(tmp_path):
+    target = AtomicFolder(tmp_path / "found")
+    (target.folder / "a").touch()
+    assert target.abandon() == tmp_path / "found.partial"
+    assert names(tmp_path / "found.partial") == ["a"]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="there is no /dev/fd here")
+def test_an_open_pipe_is_written_to_as_it_is():
+    ours, theirs = os.pipe()
+    target = AtomicFile(Path(f"/dev/fd/{theirs}"))
+    os.close(theirs)
+    target.write(b"x")
+    target.commit()
+    with open(ours, "rb") as reader:
+        assert reader.read() == b"x"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_a_file_has_the_permissions_of_the_one_that_it_replaces(tmp_path, mode):
+    path = tmp_path / "found"
+    path.touch()
+    path.chmod(mode)
+    target = AtomicFile(path)
+    (beside,) = set(tmp_path.iterdir()) - {path}
+    assert stat.S_IMODE(beside.stat().st_mode) == mode  # from the start, when nothing can be read in it yet
+    target.write(b"x")
+    target.commit()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert path.read_bytes() == b"x"
+
+
+def test_permissions_that_cannot_be_given_leave_nothing(tmp_path, monkeypatch):
+    def refuse(path, mode):
+        raise PermissionError(1, "Operation not permitted")
+
+    (tmp_path / "found").write_bytes(b"before")
+    monkeypatch.setattr(os, "chmod", refuse)
+    with pytest.raises(DataError, match=r"found cannot be written \(Operation not permitted\)"):
+        AtomicFile(tmp_path / "found")
+    assert names(tmp_path) == ["found"]
+
+
+def filled(target):
+    (target.folder / "a").touch()
+    (target.folder / "below").mkdir()
+    (target.folder / "below" / "b").touch()
+    return target
+
+
+def test_a_folder_that_is_there_stays_the_same_folder(tmp_path):
+    path = tmp_path / "found"
+    path.mkdir()
+    before = path.stat().st_ino
+    filled(AtomicFolder(path)).commit()
+    assert path.stat().st_ino == before  # a mounted one could not be another
+    assert names(path) == ["a", "below"]
+    assert names(path / "below") == ["b"]
+
+
+def test_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "found").mkdir()
+    monkeypatch.chdir(tmp_path / "found")
+    filled(AtomicFolder(Path())).commit()
+    assert names(tmp_path) == ["found"]
+    assert names(tmp_path / "found") == ["a", "below"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_through_a_link(tmp_path, there):
+    if there:
+        (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    filled(AtomicFolder(tmp_path / "link")).commit()
+    assert names(tmp_path) == ["link", "real"]
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "real") == ["a", "below"]
+
+
+def test_a_folder_that_is_filled_by_somebody_else_meanwhile(tmp_path):
+    (tmp_path / "found").mkdir()
+    target = filled(AtomicFolder(tmp_path / "found"))
+    (tmp_path / "found" / "a").write_text("of somebody else")
+    with pytest.raises(DataError, match="found exists and is not an empty folder"):
+        target.commit()
+    assert target.abandon() == tmp_path / "found.partial"
+    assert names(tmp_path / "found.partial") == ["a", "below"]
+    assert (tmp_path / "found" / "a").read_text() == "of somebody else"
+    assert names(tmp_path / "found") == ["a"]
+
+
+def test_a_part_of_a_folder_beside_which_nothing_can_be(tmp_path, monkeypatch):
+    (tmp_path / "found").mkdir()
+    target = filled(AtomicFolder(tmp_path / "found"))
+    replace = os.replace
+
+    def within_one_disk(source, kept):
+        if Path(kept).parent == tmp_path:
+            raise OSError(18, "Invalid cross-device link")
+        replace(source, kept)
+
+    monkeypatch.setattr(os, "replace", within_one_disk)
+    assert target.abandon() == tmp_path / "found" / "found.partial"
+    assert names(tmp_path / "found") == ["found.partial"]
+    assert names(tmp_path / "found" / "found.partial") == ["a", "below"]
+
+
+def test_what_is_discarded_is_gone(tmp_path):
+    file, folder = AtomicFile(tmp_path / "file"), filled(AtomicFolder(tmp_path / "folder"))
+    file.write(b"x")
+    file.discard()
+    folder.discard()
+    assert names(tmp_path) == []
