@@ -94,6 +94,24 @@ def test_stream_is_lazy_ordered_and_equal_to_extracting_one_by_one(extractor):
     assert [e.score for e in rest[4].entities] == pytest.approx([e.score for e in alone.entities], abs=1e-5)
 
 
+@pytest.mark.parametrize("texts", ["We eat.", b"We eat.", Document.from_text("We eat.")])
+def test_one_text_is_no_stream(extractor, texts):
+    with pytest.raises(CascadeError, match=r"one (str|bytes|Document) was given, but a list or stream of texts was .*"):
+        extractor.stream(texts)
+
+
+@pytest.mark.parametrize("documents", ["We eat.", Document.from_text("We eat.")])
+def test_one_document_is_no_list(extractor, documents):
+    with pytest.raises(CascadeError, match=r"one (str|Document) was given, but a list of Documents was expected; pass"):
+        extractor.predict(documents)
+
+
+@pytest.mark.parametrize("given_entities", [False, True])
+def test_what_is_no_document_is_not_predicted(extractor, given_entities):
+    with pytest.raises(CascadeError, match="item 1 is a str, but a Document was expected; make one by Document.from_"):
+        extractor.predict([Document.from_text("We eat."), "We eat."], given_entities=given_entities)
+
+
 def test_stream_of_nothing(extractor):
     assert list(extractor.stream([])) == []
 

@@ -20,6 +20,18 @@ def test_a_cascade_has_a_fusion():
     assert "| fusion | no preset: entities by none, subject by tag |" in _card(fusion=FusionSettings("none", "tag"))
 
 
+def test_a_model_of_entities_alone_says_nothing_of_relations():
+    card = _card(joint=False)
+    assert "Extracts entities from text." in card
+    assert "| method | the first turn of the cascade alone: entities, no relations |" in card
+    assert "| sequence encoder | srn, hidden width 128 |" in card
+    assert "| entity types | Task, Thing |" in card
+    assert "tags: [named-entity-recognition]\n" in card
+    assert all(word not in card for word in ("fusion", "relation types", "relation-extraction", "used-for"))
+    assert "tags: [named-entity-recognition, relation-extraction]\n" in _card()
+    assert "Extracts entities and the relations between them from text." in _card()
+
+
 @pytest.mark.parametrize(
     ("method", "line"),
     [

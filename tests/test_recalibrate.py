@@ -70,7 +70,7 @@ def test_it_is_what_training_does(model, data, tmp_path):
     loaded = Model.load(model)
     for by_label in (False, True):
         expected = calibrate(loaded, examples_of(list(read_documents(data)), 0), by_label=by_label)
-        found = recalibrate(str(model), data, tmp_path / "other", by_label=by_label)
+        found = recalibrate(str(model), data, tmp_path / f"other-{by_label}", by_label=by_label)
         assert found.thresholds == expected.settings.thresholds
 
 
@@ -102,9 +102,16 @@ class TestRefused:
     def test_a_folder_of_something_else(self, model, data, tmp_path):
         (tmp_path / "thesis").mkdir()
         (tmp_path / "thesis" / "thesis.tex").write_text("", encoding="utf-8")
-        with pytest.raises(ModelError, match="holds something else; give an empty or a new folder"):
+        with pytest.raises(ModelError, match="is there already and is not the model's own folder; give a new one"):
             recalibrate(str(model), data, tmp_path / "thesis")
         assert os.listdir(tmp_path / "thesis") == ["thesis.tex"]
+
+    def test_another_model(self, model, data, tmp_path):
+        Model.load(model).save(tmp_path / "mine")
+        before = _files(tmp_path / "mine")
+        with pytest.raises(ModelError, match="is there already and is not the model's own folder; give a new one"):
+            recalibrate(str(model), data, tmp_path / "mine")
+        assert _files(tmp_path / "mine") == before
 
     def test_a_folder_that_cannot_be_made(self, model, data):
         with pytest.raises(ModelError, match="cannot be written .*; choose another folder"):

@@ -256,6 +256,10 @@ class TestAsDictionary:
                 {"entities": [{"start": 0, "end": 2, "label": "X", "score": float("nan")}]},
                 "a finite number was expected",
             ),
+            (
+                {"entities": [{"start": 0, "end": 2, "label": "X", "score": 7}]},
+                r"entities\[0\].score is 7, but a score from 0 to 1 was expected",
+            ),
             ({"entities": [{"start": 0, "end": 2, "label": "X"}] * 2}, "a second time"),
             ({"entities": {}}, "entities is {}, but a list was expected"),
             ({"relations": [{"head": 0, "tail": 0, "label": "r"}]}, "but an index of one of the 0 listed was expected"),
@@ -281,6 +285,9 @@ class TestAsDictionary:
         endless = Sentence.from_words(["a"], [Span(0, 1, "X", float("inf"))])
         with pytest.raises(DataError, match="the score inf is no finite number, which JSON cannot hold"):
             Document.from_sentences([endless]).to_dict()
+        beyond = Sentence.from_words(["a"], [Span(0, 1, "X", 7)])
+        with pytest.raises(DataError, match="the score 7 is not from 0 to 1, and would not be read back"):
+            Document.from_sentences([beyond]).to_dict()
         with pytest.raises(AnnotationError, match="document 'd' has an empty word, which no offsets can tell"):
             Document.from_words([["a", "", "b"]], id="d").to_dict()
         with pytest.raises(AnnotationError, match="document 'd' holds half a surrogate pair"):

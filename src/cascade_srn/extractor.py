@@ -103,6 +103,11 @@ class Extractor:
         is given the :class:`~cascade_srn.streaming.BadText`, and what it returns stands in its place, unless it is
         None.
         """
+        if isinstance(texts, str | bytes | Document):
+            raise CascadeError(
+                f"one {type(texts).__name__} was given, but a list or stream of texts was expected; pass [text], or "
+                "use extract for one text"
+            )
         policy, predictor = error_policy(on_error), self._predictor(thresholds, batch_words)
         return self._stream(iter(texts), predictor, batch_words, policy)
 
@@ -176,6 +181,7 @@ class Extractor:
     ) -> list[Document]:
         """Documents with the annotations of the model in place of their own (or beside given entities)."""
         predictor = self._predictor(thresholds, batch_words)
+        _refuse_what_is_no_document(documents)
         for document in documents:
             _refuse_half_characters(document.text)
         if given_entities:
@@ -205,6 +211,20 @@ class Extractor:
             return text
         _refuse_half_characters(text)
         return Document.from_text(text, segmenter=self.segmenter)
+
+
+def _refuse_what_is_no_document(documents: Sequence[Document]) -> None:
+    if isinstance(documents, str | Document):
+        raise CascadeError(
+            f"one {type(documents).__name__} was given, but a list of Documents was expected; pass [document], or use "
+            "extract for one text"
+        )
+    for number, document in enumerate(documents):
+        if not isinstance(document, Document):
+            raise CascadeError(
+                f"item {number} is a {type(document).__name__}, but a Document was expected; make one by "
+                "Document.from_text, or use extract or stream, which take texts"
+            )
 
 
 def _refuse_half_characters(text: str) -> None:

@@ -102,7 +102,7 @@ class Model:
             "encoder": {key: value for key, value in encoder_config.items() if key not in dropped},
         }
         weights = {k: v.detach().cpu().clone().contiguous() for k, v in self.cascade.state_dict().items()}
-        with replacing_folder(folder, marker=CONFIG_FILE) as target:
+        with replacing_folder(folder, marker=CONFIG_FILE, key="cascade_srn_version") as target:
             self.tokenizer.save_pretrained(target)
             save_file(weights, target / WEIGHTS_FILE, metadata={"format": "pt"})
             (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

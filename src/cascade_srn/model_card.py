@@ -8,24 +8,26 @@ from cascade_srn.schema import Schema
 
 def model_card(settings: ModelSettings, schema: Schema, encoder: str) -> str:
     """What the model is, what it finds, and how to use it, as Markdown."""
-    relations = ", ".join(f"{name} (symmetric)" if name in schema.symmetric else name for name in schema.relation_types)
-    described = "\n".join(f"| {name} | {value} |" for name, value in _described(settings).items())
+    found = "entities and the relations between them" if settings.joint else "entities"
+    tags = ["named-entity-recognition", *(["relation-extraction"] if settings.joint else [])]
+    rows = {"encoder": encoder, **_described(settings), "entity types": ", ".join(schema.entity_types)}
+    if settings.joint:
+        names = [f"{name} (symmetric)" if name in schema.symmetric else name for name in schema.relation_types]
+        rows["relation types"] = ", ".join(names) or "none"
+    described = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     return f"""---
 library_name: cascade-srn
 pipeline_tag: token-classification
-tags: [named-entity-recognition, relation-extraction]
+tags: [{", ".join(tags)}]
 ---
 
 # A cascade-srn model
 
-Extracts entities and the relations between them from text.
+Extracts {found} from text.
 
 | | |
 | --- | --- |
-| encoder | {encoder} |
 {described}
-| entity types | {", ".join(schema.entity_types)} |
-| relation types | {relations or "none"} |
 
 ```python
 from cascade_srn import Extractor
@@ -51,9 +53,9 @@ def _described(settings: ModelSettings) -> dict[str, str]:
             "method": f"a baseline, `{settings.method}`: fills a table of entities and a table of relations",
             "sequence encoder": f"{sequence}, {width}",
         }
+    sequence_encoder = {"sequence encoder": f"{settings.sequence_encoder}, {width}"}
+    if not settings.joint:
+        return {"method": "the first turn of the cascade alone: entities, no relations", **sequence_encoder}
     fusion = settings.fusion
     preset = f"`{fusion.preset}`" if fusion.preset else "no preset"
-    return {
-        "fusion": f"{preset}: entities by {fusion.entities}, subject by {fusion.subject}",
-        "sequence encoder": f"{settings.sequence_encoder}, {width}",
-    }
+    return {"fusion": f"{preset}: entities by {fusion.entities}, subject by {fusion.subject}", **sequence_encoder}

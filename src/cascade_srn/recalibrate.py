@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.data.folders import replacing_folder
 from cascade_srn.data.formats import read_documents
+from cascade_srn.errors import ModelError
 from cascade_srn.evaluation.running import check_labels
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model import CARD_FILE, CONFIG_FILE, Model
@@ -54,12 +56,17 @@ def recalibrate(
     look surer than it is: give others.
     """
     folder = find_model(model)
+    if output.is_dir() and any(output.iterdir()) and not os.path.samefile(output, folder):
+        raise ModelError(
+            f"--output is {str(output)!r}, which is there already and is not the model's own folder; give a new one, "
+            "or the model's own to have it replaced"
+        )
     documents = list(read_documents(data, format=format))
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
     loaded.cascade.to(device)
     # The folder first: whether it can be written to is to be known before the work.
-    with replacing_folder(output, marker=CONFIG_FILE) as target:
+    with replacing_folder(output, marker=CONFIG_FILE, key="cascade_srn_version") as target:
         shutil.copytree(folder, target, dirs_exist_ok=True)
         found = _recalibrated(loaded, examples_of(documents, loaded.settings.encoder.context_words), by_label)
         if found.changed:

@@ -106,8 +106,13 @@ def test_what_is_already_there(encoder, text, tmp_path):
     other = write_text(tmp_path, seed=4)
     with pytest.raises(DataError, match="the text is not the one that the adaptation in '.*out' was started with"):
         Adaptation([other], settings, out, device="cpu", resume=True)
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    (out / "model.safetensors").write_bytes(b"old")
     list(Adaptation([other], small_settings(encoder, steps=2), out, device="cpu", overwrite=True))
     assert _summary(out)["steps"] == 2
+    # What was written before is replaced, and what somebody else put there stays.
+    assert (out / "model.safetensors").stat().st_size > 100
+    assert (out / "notes.txt").read_text(encoding="utf-8") == "mine"
 
 
 def test_folders_that_must_not_be_written_to(encoder, text, tmp_path):

@@ -177,7 +177,20 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path):
     assert running.wait() == 128 + signal.SIGPIPE
 
 
-def test_interrupted_it_keeps_what_is_written_and_says_where(tmp_path):
+def test_its_own_result_is_not_read(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+    for _ in range(2):
+        assert run(tmp_path, "--output", tmp_path / "found.jsonl") == 0
+    assert [document.id for document in read_documents(tmp_path / "found.jsonl")] == ["a"]
+    first, note, last = capsys.readouterr().err.splitlines()
+    assert note.startswith(f"Note: {tmp_path / 'found.jsonl'} is left out, since it is what --output writes")
+    assert first == last
+    assert run(tmp_path / "found.jsonl", "--output", tmp_path / "found.jsonl") == 2
+    assert "found.jsonl is to be read and is to be written by --output as well" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_it_keeps_what_is_written_and_says_where(tmp_path, number, code):
     # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
     heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     running = process("-", "--per", "line", "--batch-words", 1, "-o", tmp_path / "found.jsonl", **heeding)
@@ -187,10 +200,25 @@ def test_interrupted_it_keeps_what_is_written_and_says_where(tmp_path):
         if any(file.stat().st_size for file in tmp_path.iterdir()) or running.poll() is not None:
             break
         time.sleep(0.1)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     told = running.communicate()[1].decode()
-    assert running.returncode == 130
+    assert running.returncode == code
     assert os.listdir(tmp_path) == ["found.partial.jsonl"]
     assert f"stopped early; what was extracted until then is in {tmp_path}/found.partial.jsonl" in told
     assert "Traceback" not in told
     assert [document.id for document in read_documents(tmp_path / "found.partial.jsonl")][:1] == ["stdin-1"]
+
+
+def test_the_handler_of_sigterm_is_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    assert run("--text", TEXT) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_a_full_standard_output():
+    with open("/dev/full", "wb") as full:
+        told = process("--text", TEXT, "--format", "jsonl", stdout=full)
+        sentence = told.communicate()[1].decode()
+    assert sentence == "Error: standard output: No space left on device; make room, or write elsewhere\n"
+    assert told.returncode == 2

@@ -57,6 +57,11 @@ def test_a_finished_run_says_so(recipe, capsys):
     assert "--resume and --overwrite were both given" in both
     changed = _failure(capsys, "train", recipe, "training.epochs=4", "--resume")
     assert "was started with training.epochs=3, and is to be resumed with training.epochs=4" in changed
+    data = recipe.parent / "train.jsonl"
+    kept = data.read_bytes()
+    data.write_bytes(kept + kept.splitlines(keepends=True)[0])
+    assert "train.jsonl', has changed since the run was started" in _failure(capsys, "train", recipe, "--resume")
+    data.write_bytes(kept)
     assert run("train", recipe, "--device", "cpu", "--overwrite") == 0
 
 

@@ -161,3 +161,22 @@ def test_a_trial_below_a_file_raises_and_leaves_nothing_behind(tmp_path):
         try_writing(tmp_path / "file" / "below")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text(encoding="utf-8") == "kept"
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "no json", '{"model_type": "bert"}'])
+def test_a_marker_of_something_else_is_none(tmp_path, content):
+    """Encoders, and much else, have a file called config.json."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "config.json").write_text(content, encoding="utf-8")
+    (folder / "precious.txt").write_text("p", encoding="utf-8")
+    with (
+        pytest.raises(ModelError, match="holds something else"),
+        replacing_folder(folder, marker="config.json", key="cascade_srn_version"),
+    ):
+        pass
+    assert (folder / "precious.txt").read_text(encoding="utf-8") == "p"
+    (folder / "config.json").write_text('{"cascade_srn_version": "1"}', encoding="utf-8")
+    with replacing_folder(folder, marker="config.json", key="cascade_srn_version") as fresh:
+        (fresh / "new").touch()
+    assert [member.name for member in folder.iterdir()] == ["new"]

@@ -63,12 +63,58 @@ def test_a_text_and_its_records_side_by_side(tree):
         ("nowhere.txt", "nowhere.txt does not exist, but a file, a folder, a pattern or - for standard input was"),
         ("notes.md", r"notes.md has an ending that is not known here; .* cascade-srn extract - < notes.md"),
         ("*.pdf", r"no file matches '\*.pdf'; files that end in .txt"),
-        ("n*", r"no file matches 'n\*'"),
+        ("notes*", r"'notes\*' matches notes.md, but nothing that ends in .txt.* by way of standard input"),
+        ("[nN]*.m[de]*", r"matches notes.md and 1 more, but nothing that ends in .txt"),
     ],
 )
 def test_what_cannot_be_meant(tree, argument, message):
+    Path("notices.me").touch()
     with pytest.raises(DataError, match=message):
         find_inputs(["a.txt", argument])
+
+
+class TestTheOutputAmongTheInputs:
+    OURS = ("found.jsonl", "found.partial.jsonl", "found.partial-2.jsonl")
+
+    @pytest.fixture(autouse=True)
+    def results(self, tree):
+        for name in self.OURS:
+            Path("two", name).touch()
+
+    @pytest.mark.parametrize("output", ["two/found.jsonl", "./one/../two/found.jsonl"])
+    @pytest.mark.parametrize("argument", ["two", "two/*", "**/*"])
+    def test_it_and_its_parts_are_left_out_and_told(self, argument, output):
+        told = []
+        found = find_inputs([argument], output=Path(output), tell=told.append)
+        assert {path.name for path in found.values()} >= {"x.txt"}
+        assert not {path.name for path in found.values()} & set(self.OURS)
+        assert len(told) == 3
+        assert all("is left out, since it is what --output writes" in sentence for sentence in told)
+        assert {Path(sentence.split()[0]).name for sentence in told} == set(self.OURS)
+
+    def test_what_only_looks_like_it_is_read(self):
+        told = []
+        for name in ("found.partially.jsonl", "found.partial.txt", "deep/found.jsonl", "deep/found.partial.jsonl"):
+            Path("two", name).touch()
+        found = find_inputs(["two"], output=Path("two/found.jsonl"), tell=told.append)
+        assert len(found) == 6
+        assert len(told) == 3
+        assert len(find_inputs(["two"])) == 9
+
+    @pytest.mark.parametrize("arguments", [["two/found.jsonl"], ["two", "one/../two/found.jsonl"], ["link.jsonl"]])
+    def test_named_it_is_refused(self, arguments):
+        Path("link.jsonl").symlink_to(Path("two/found.jsonl"))
+        with pytest.raises(DataError, match=r"\.jsonl is to be read and is to be written by --output as well; give"):
+            find_inputs(arguments, output=Path("two/found.jsonl"))
+
+    def test_named_a_part_is_read(self):
+        assert list(find_inputs(["two/found.partial.jsonl"], output=Path("two/found.jsonl"))) == ["found.partial"]
+
+    def test_a_part_that_is_a_folder(self):
+        Path("two/brat.partial").mkdir()
+        Path("two/brat.partial/x.txt").touch()
+        assert "brat.partial/x" not in find_inputs(["two"], output=Path("two/brat"))
+        assert list(find_inputs(["two/brat.partial"], output=Path("two/brat"))) == ["x"]
 
 
 def test_a_folder_without_text(tree):

@@ -87,6 +87,7 @@ def test_sentences_and_words_of_records_are_kept(tmp_path):
         ('{"text": "cut', "line 2: the text .* is not valid JSON"),
         ("[1]", r"line 2: the record is \[1\], but a JSON object was expected"),
         ({"txt": "x"}, "line 2: the record has no field 'text'. Did you mean 'txt'[?] Name the field .* by --field"),
+        ({"text": None}, "line 2: the field 'text' is null, but a text, a list of sentences or a list of lists of"),
         ({"text": 5}, "line 2: text is 5, but a text, a list of sentences or a list of lists of words was expected"),
         ({"text": ["a", 5]}, r"text\[1\] is 5, but a string was expected"),
         ({"text": [["a", ""]]}, r"text\[0\]\[1\] is '', but a word of one character or more was expected"),

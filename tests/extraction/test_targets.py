@@ -1,6 +1,9 @@
 """A stream that stays open; files and folders are tested with the data that they are made of."""
 
+import errno
 import io
+
+import pytest
 
 from cascade_srn.extraction.targets import Stream
 
@@ -17,3 +20,12 @@ def test_a_stream_has_everything_at_once():
     assert target.handle.flushed == b"x"
     target.commit()
     assert target.abandon() is None
+
+
+def test_a_stream_that_is_full_is_named():
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device: 'standard output'"):
+        Stream(Full()).write(b"x")

@@ -1,6 +1,7 @@
 import hashlib
 
 import pytest
+from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.data import write_documents
@@ -87,3 +88,12 @@ def test_the_checksum_of_a_folder_is_that_of_all_its_files(tmp_path):
     changed = next(folder.glob("*.ann"))
     changed.write_text(changed.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     assert checksum(folder) != before
+
+
+def test_development_documents_without_annotation_are_refused(tmp_path):
+    """All weights would be equally good on them, and the first ones kept."""
+    recipe = small_recipe(tmp_path)
+    plain = [Document(d.text, tuple(s.annotated((), ()) for s in d.sentences), d.id) for d in DOCUMENTS[:6]]
+    write_documents(plain, tmp_path / "dev.jsonl")
+    with pytest.raises(DataError, match=r"data.dev, .* holds no entity, .* or none by data.dev=null"):
+        read_corpus(recipe.data)

@@ -23,6 +23,7 @@ def _sentence(text, entities=(), triples=()):
 
 GOOD = _sentence("a parser needs data", [(1, 2, "Thing"), (3, 4, "Thing")], [(0, "needs", 1)])
 OTHER = _sentence("systems need a parser", [(0, 1, "Thing")])
+ANOTHER = _sentence("data", [(0, 1, "Thing")])
 
 
 def _found(tmp_path, train, dev=(), *, encoder=(), model=(), **data):
@@ -125,7 +126,7 @@ def test_labels_that_train_lacks(tmp_path):
 
 
 def test_sentences_of_train_in_dev(tmp_path):
-    report = _found(tmp_path, [[GOOD], [OTHER]], [[OTHER.annotated((), ())], [_sentence("data")]])
+    report = _found(tmp_path, [[GOOD], [OTHER]], [[OTHER.annotated((), ())], [ANOTHER]])
     assert _counts(report) == {("dev", "sentence that is in train as well"): 1}
     assert "sentence 0 ('systems need a parser')" in str(report)
 

@@ -205,3 +205,29 @@ class TestFiles:
 def test_differences_name_the_whole_key():
     old, new = {"a": {"b": 1, "c": 2}, "d": None}, {"a": {"b": 1, "c": 3}, "d": {"e": 1}}
     assert list(differences(old, new)) == [("a.c", 2, 3), ("d", None, {"e": 1})]
+
+
+def test_a_folder_with_a_recipe_and_other_things_is_no_run(tmp_path):
+    """The recipe and the annotations of somebody's project, with ``output`` where they are."""
+    recipe = small_recipe(tmp_path, output=str(tmp_path))
+    before = sorted(tmp_path.iterdir())
+    for overwrite in (False, True):
+        with pytest.raises(ConfigError, match=r"holds something else than a run \('dev.jsonl', for one\)"):
+            RunFolder(tmp_path).check(recipe, overwrite=overwrite)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_others_put_into_a_run_folder_stays(tmp_path):
+    recipe = small_recipe(tmp_path)
+    folder = RunFolder(recipe.output)
+    folder.begin(recipe)
+    for name in ("log.jsonl", "summary.json", "test-abc.jsonl", "notes.txt", "report/report.html"):
+        (folder.path / name).parent.mkdir(exist_ok=True)
+        (folder.path / name).write_text("x", encoding="utf-8")
+    folder.check(recipe, overwrite=True)
+    folder.begin(recipe, overwrite=True)
+    assert sorted(member.name for member in folder.path.iterdir()) == ["notes.txt", "recipe.yaml", "report"]
+    assert (folder.path / "report" / "report.html").is_file()
+    # It is still known as a run, were it only by what follows.
+    folder.write_json("data.json", {})
+    assert folder.is_run

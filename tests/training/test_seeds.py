@@ -6,6 +6,7 @@ from tests.training.runs import small_recipe
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.spread import Spread
 from cascade_srn.training.run import Run
+from cascade_srn.training.run_folder import RunFolder
 from cascade_srn.training.seeds import Seeds
 from cascade_srn.training.start import make_accelerator
 
@@ -74,3 +75,14 @@ def test_a_folder_with_a_run_of_one_seed(tmp_path):
 def test_no_seeds(tmp_path):
     with pytest.raises(ConfigError, match="--seeds is 0; give a number at least 1"):
         Seeds(small_recipe(tmp_path), 0, processes=make_accelerator("cpu"))
+
+
+def test_overwriting_leaves_no_further_seeds_behind(tmp_path):
+    recipe = small_recipe(tmp_path, training={**SHORT, "epochs": 1})
+    further = RunFolder(f"{recipe.output}/seed-2")
+    further.begin(recipe)
+    processes = make_accelerator("cpu")
+    with pytest.raises(ConfigError, match="where seed-2 of a run with more seeds would stay beside the new ones"):
+        Seeds(recipe, 2, processes=processes, overwrite=True)
+    Seeds(recipe, 3, processes=processes, overwrite=True)
+    Seeds(recipe, 2, processes=processes)

@@ -12,7 +12,7 @@ from cascade_srn.adapt.network import MaskedNetwork
 from cascade_srn.adapt.settings import AdaptSettings
 from cascade_srn.data.folders import try_writing
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.training.run_folder import RunFolder, differences
+from cascade_srn.training.run_folder import LOG, SUMMARY, RunFolder, differences
 
 RECORD, LAST = "adapt.json", "last"
 _MADE = ".encoder.tmp"
@@ -100,8 +100,9 @@ class AdaptFolder:
             )
         with self.files.writing():
             self.path.mkdir(parents=True, exist_ok=True)
+            written = {LAST, LOG, SUMMARY, *self._published()}
             for member in self._contents():
-                if member.name != RECORD and (overwrite or _is_temporary(member)):
+                if _is_temporary(member) or (overwrite and member.name in written):
                     _remove(member)
             for member in self.last.iterdir() if self.last.is_dir() else ():
                 if _is_temporary(member):
@@ -116,14 +117,19 @@ class AdaptFolder:
                 _remove(made)
             made.mkdir()
             network.save(made, encoder=encoder)
+            self.files.write_json(RECORD, {**self.files.read_json(RECORD), "files": sorted(os.listdir(made))})
             for member in sorted(made.iterdir(), key=lambda path: path.name == "config.json"):
                 os.replace(member, self.path / member.name)
             made.rmdir()
 
+    def _published(self) -> list[str]:
+        """The files of the encoder that was written here before: what others put beside them stays."""
+        return list((self.files.read_json(RECORD) or {}).get("files", ()))
+
     def finish(self, summary: dict[str, Any] | None = None) -> None:
         """Write how it went, if it is not yet written, and remove the state, which nothing will resume from."""
         if summary is not None:
-            self.files.write_json("summary.json", summary)
+            self.files.write_json(SUMMARY, summary)
         if self.last.is_dir():
             with self.files.writing():
                 shutil.rmtree(self.last)

@@ -82,8 +82,8 @@ class Table(nn.Module):
 
     def _score(self, first: Tensor, second: Tensor, sentences: Tensor, at: Tensor, cells: Pairs) -> Tensor:
         joined = first.index_select(0, at + cells.start) + second.index_select(0, at + cells.last)
-        # In float32 whatever the rest is in: in half precision a processor adds up the norm's gradients wrongly.
-        hidden = self.norm((joined + sentences.index_select(0, cells.row)).float())
+        # As the weights are: in half precision a processor adds up the gradients of a norm wrongly.
+        hidden = self.norm((joined + sentences.index_select(0, cells.row)).to(self.norm.weight.dtype))
         logits: Tensor = self.output(nn.functional.elu(self.dropout(hidden)))
         return logits
 

@@ -68,7 +68,7 @@ def measure(options: FuzzOptions, extractor: Extractor | None = None) -> Result:
     seconds = time.monotonic() - begin
     used = ("bf16" if device.type == "cuda" else "float32") if options.precision == "auto" else options.precision
     return Result(
-        name="fuzz",
+        name="fuzz" if options.service is None else "fuzz-service",
         device=device.type,
         settings=plain_settings(options),
         environment=environment(device, used),

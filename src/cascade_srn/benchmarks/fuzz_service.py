@@ -22,6 +22,7 @@ def asked(url: str, texts: Sequence[str], *, threshold: float | None = None) -> 
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise ConfigError(f"the service is {url!r}; give its address, such as http://127.0.0.1:8000")
+    _require_ready(HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS), url)
     connections = threading.local()
 
     def ask(text: str) -> Document | str:
@@ -36,6 +37,18 @@ def asked(url: str, texts: Sequence[str], *, threshold: float | None = None) -> 
 
     with ThreadPoolExecutor(_CLIENTS) as clients:
         yield from clients.map(ask, texts)
+
+
+def _require_ready(connection: HTTPConnection, url: str) -> None:
+    try:
+        connection.request("GET", "/ready")
+        status = connection.getresponse().status
+    except (OSError, HTTPException) as error:
+        raise ConfigError(f"there is no service at {url!r} ({error}); start one by cascade-srn serve") from error
+    finally:
+        connection.close()
+    if status != 200:
+        raise ConfigError(f"the service at {url!r} is not ready (status {status}); wait until it is")
 
 
 def _answer(connection: HTTPConnection, text: str, threshold: float | None) -> Document | str:

@@ -6,8 +6,11 @@ import os
 import shutil
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -89,24 +92,48 @@ def extract(
     from cascade_srn.extraction.writers import chosen_format
 
     chosen = chosen_format(format, output, terminal=sys.stdout.isatty())
-    sources = Sources(_arguments(inputs, text), text or (), per=per, field=field, id_field=id_field)
+    sources = Sources(
+        _arguments(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=_note
+    )
     extractor = _extractor(model, segmenter=segmenter, device=device, precision=precision)
     try:
-        n_bad = _run(
-            extractor,
-            sources,
-            format=chosen,
-            output=output,
-            threshold=threshold or [],
-            batch_words=batch_words,
-            strict=strict,
-        )
+        with _stopping_when_told_to():
+            n_bad = _run(
+                extractor,
+                sources,
+                format=chosen,
+                output=output,
+                threshold=threshold or [],
+                batch_words=batch_words,
+                strict=strict,
+            )
     except BrokenPipeError:
         # The reader has what it wants. What is left in the buffer must not fail a second time when we end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(CLOSED_PIPE) from None
     if n_bad:
         raise typer.Exit(SOME_BAD)
+
+
+def _note(sentence: str) -> None:
+    typer.echo(f"Note: {' '.join(sentence.split())}", err=True)
+
+
+@contextmanager
+def _stopping_when_told_to() -> Iterator[None]:
+    """SIGTERM stops the work by an exception, as Ctrl-C does, so that what was extracted until then is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _arguments(inputs: list[str] | None, text: list[str] | None) -> list[str]:
@@ -161,7 +188,7 @@ def _run(
             batch_words=batch_words,
             thresholds=thresholds,
             strict=strict,
-            tell=lambda sentence: typer.echo(f"Note: {' '.join(sentence.split())}", err=True),
+            tell=_note,
             progress=progress,
         )
     if output is not None or counts.bad:

@@ -67,6 +67,7 @@ def train(
 
 def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, device: str) -> Summary:
     """One run, shown; its summary."""
+    from cascade_srn.training.corpus import known_checksums
     from cascade_srn.training.display import display
     from cascade_srn.training.run import Run
     from cascade_srn.training.run_folder import RunFolder
@@ -74,6 +75,7 @@ def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, dev
     folder = RunFolder(recipe.output)
     if resume and folder.is_finished:
         folder.check(recipe, resume=True, overwrite=overwrite)
+        folder.refuse_other_data(known_checksums(recipe.data))
         console.print(f"The run in {recipe.output} is finished; there is nothing to resume.", highlight=False)
         return folder.read_summary()
     run = Run(recipe, resume=resume, overwrite=overwrite, device=device)

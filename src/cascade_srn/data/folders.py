@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -33,16 +34,16 @@ def leaving_no_folders(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing_folder(folder: str | Path, *, marker: str) -> Iterator[Path]:
+def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None) -> Iterator[Path]:
     """A new folder to fill, which takes the place of ``folder`` when the block ends without an error.
 
-    What is there already is replaced only if it is empty or holds the ``marker`` file, so that a mistyped path
-    never costs anybody a folder of something else.
+    What is there already is replaced only if it is empty or holds the ``marker`` file, which with a ``key`` must be
+    JSON that has it, so that a mistyped path never costs anybody a folder of something else.
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise ModelError(f"{str(target)!r} is a file; give the name of a folder to save to")
-    if target.is_dir() and any(target.iterdir()) and not (target / marker).is_file():
+    if target.is_dir() and any(target.iterdir()) and not _is_marked(target / marker, key):
         raise ModelError(f"{str(target)!r} holds something else; give an empty or a new folder to save to")
     # Through a link, it is the folder it leads to that is replaced: a link cannot take a folder's place.
     target = Path(os.path.realpath(target))
@@ -63,6 +64,16 @@ def replacing_folder(folder: str | Path, *, marker: str) -> Iterator[Path]:
             os.replace(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _is_marked(marker: Path, key: str | None) -> bool:
+    if key is None or not marker.is_file():
+        return marker.is_file()
+    try:
+        found = json.loads(marker.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return isinstance(found, dict) and key in found
 
 
 def _umask() -> int:

@@ -110,10 +110,12 @@ def _refuse_unknown(value: Value, known: tuple[str, ...]) -> None:
 
 def _read_score(item: Value) -> float | None:
     score = item.get("score")
-    return None if score is None else score.number()
+    return None if score is None else score.score()
 
 
 def _score(score: float | None) -> float | None:
     if score is not None and not math.isfinite(score):
         raise DataError(f"the score {score} is no finite number, which JSON cannot hold; give one, or None")
+    if score is not None and not 0 <= score <= 1:
+        raise DataError(f"the score {score} is not from 0 to 1, and would not be read back; give one that is, or None")
     return None if score is None else float(score)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cascade_srn.data.members import written_names
@@ -15,19 +16,28 @@ from cascade_srn.errors import DataError
 STDIN = "-"
 
 
-def find_inputs(arguments: Sequence[str]) -> dict[str, Path | None]:
+def find_inputs(
+    arguments: Sequence[str], *, output: Path | None = None, tell: Callable[[str], None] = lambda sentence: None
+) -> dict[str, Path | None]:
     """The files that are named, those in folders and those that patterns match, by name; None is standard input.
 
     A file is called by its path below the folder that was given, or by its name alone, without its ending; where
     two would be called the same, by as much of their paths as tells them apart. What is not UTF-8 in a name is
     replaced. A file that is named twice is read once.
+
+    Where the ``output`` of the command, or a part of it that was kept, lies in a folder or is matched by a pattern,
+    it is left out, and ``tell`` says so; an output that is itself named as an input is refused.
     """
+    results = None if output is None else _Results(output)
     found: dict[str, tuple[Path, str] | None] = {}
     for argument in arguments:
         if argument == STDIN:
             found.setdefault(STDIN, None)
             continue
         for path, name in _files_of(argument):
+            if results is not None and results.holds(path, argument):
+                tell(f"{path} is left out, since it is what --output writes, or a part of that from an earlier run")
+                continue
             found.setdefault(os.path.realpath(path), (path, _without_ending(name)))
     names = _told_apart(found)
     return {names[key]: None if value is None else value[0] for key, value in found.items()}
@@ -47,17 +57,53 @@ def _files_of(argument: str) -> list[tuple[Path, str]]:
         return [(path, path.name)]
     if glob.has_magic(argument):
         matches = [Path(match) for match in sorted(glob.glob(argument, recursive=True))]
-        matches = [match for match in matches if match.is_file() and is_text_file(match)]
-        if not matches:
-            raise DataError(
-                f"no file matches {argument!r}; files that end in {', '.join(ENDINGS)} were expected. Check the "
-                "pattern and the working folder"
-            )
-        return [(match, match.name) for match in matches]
+        files = [match for match in matches if match.is_file()]
+        if not any(map(is_text_file, files)):
+            raise _matches_none(argument, files)
+        return [(file, file.name) for file in files if is_text_file(file)]
     raise DataError(
         f"{argument} does not exist, but a file, a folder, a pattern or - for standard input was expected; check the "
         "path and the working folder, or give the text itself by --text"
     )
+
+
+def _matches_none(pattern: str, files: Sequence[Path]) -> DataError:
+    """What is wrong with a pattern that matches nothing, or only ``files`` that are not read."""
+    if not files:
+        return DataError(
+            f"no file matches {pattern!r}; files that end in {', '.join(ENDINGS)} were expected. Check the pattern "
+            "and the working folder"
+        )
+    return DataError(
+        f"{pattern!r} matches {files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}, but nothing that ends in "
+        f"{', '.join(ENDINGS)}, which is what text is read from; rename what is text, or give it by way of standard "
+        "input"
+    )
+
+
+class _Results:
+    """What a command writes, so that it does not read it."""
+
+    def __init__(self, output: Path) -> None:
+        self._output = Path(os.path.realpath(output))
+        stem, ending = re.escape(self._output.stem), re.escape(self._output.suffix)
+        self._part = re.compile(rf"{stem}\.partial(-[0-9]+)?{ending}")
+
+    def holds(self, path: Path, argument: str) -> bool:
+        """Whether a file is the output or a part of it; an output that is the very ``argument`` is refused."""
+        real, given = Path(os.path.realpath(path)), Path(os.path.realpath(argument))
+        if real == given:
+            if real == self._output:
+                raise DataError(
+                    f"{path} is to be read and is to be written by --output as well; give another path for the output"
+                )
+            return False
+        # A part can be a folder of brat files; one that was itself given is meant to be read.
+        below = [folder for folder in real.parents if given in folder.parents]
+        return real == self._output or any(self._is_part(place) for place in (real, *below))
+
+    def _is_part(self, path: Path) -> bool:
+        return path.parent == self._output.parent and self._part.fullmatch(path.name) is not None
 
 
 def _without_ending(name: str) -> str:

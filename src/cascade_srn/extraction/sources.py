@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -49,7 +49,8 @@ class Sources:
 
     ``per`` says what a document is: a ``file``, a ``line``, or a ``record`` of JSON lines; ``auto`` is a record in
     ``.jsonl`` files and a file otherwise. A record's text is in ``field``: a string, or a list of sentences, or a
-    list of lists of words; its name is in ``id_field``.
+    list of lists of words; its name is in ``id_field``. What the command writes to ``output`` is no text of its own:
+    where a folder or a pattern holds it, it is left out and ``tell`` says so.
     """
 
     def __init__(
@@ -61,9 +62,11 @@ class Sources:
         field: str = "text",
         id_field: str = "id",
         stdin: BinaryIO | None = None,
+        output: Path | None = None,
+        tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         require_choice("--per", per, PER)
-        self.inputs = find_inputs(arguments)
+        self.inputs = find_inputs(arguments, output=output, tell=tell)
         self._sizes = {path: path.stat().st_size for path in self.inputs.values() if path is not None}
         self.texts = list(texts)
         self.per = per
@@ -126,6 +129,12 @@ class Sources:
         given = record.get(self.id_field)
         id = name if given is None else given.identifier()
         value = record.get(self.field)
+        if value is None and self.field in record.raw:
+            raise record.refuse_saying(
+                "wrong type",
+                f"{record.place}: the field {self.field!r} is null, but a text, a list of sentences or a list of lists "
+                "of words was expected; write one, or leave the record out",
+            )
         if value is None:
             names = [key for key in record.raw if isinstance(key, str)]
             message = (

@@ -31,8 +31,12 @@ class Stream:
 
     def write(self, data: bytes) -> None:
         """Write and flush."""
-        self.handle.write(data)
-        self.handle.flush()
+        try:
+            self.handle.write(data)
+            self.handle.flush()
+        except OSError as error:
+            error.filename = "standard output"  # such as a full disk, which is told without a path
+            raise
 
     def commit(self) -> None:
         """Nothing is left to do."""

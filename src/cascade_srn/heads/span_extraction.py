@@ -162,8 +162,8 @@ class MlpMatcher(nn.Module):
 
     def score(self, start: Tensor, last: Tensor) -> Tensor:
         """From the projections of first and last words. Shapes: (n_pairs, hidden_width) to (n_pairs, n_labels)."""
-        # In float32 whatever the rest is in: in half precision a processor adds up the norm's gradients wrongly.
-        logits: Tensor = self.output(nn.functional.gelu(self.norm((start + last).float())))
+        # As the weights are: in half precision a processor adds up the gradients of a norm wrongly.
+        logits: Tensor = self.output(nn.functional.gelu(self.norm((start + last).to(self.norm.weight.dtype))))
         return logits
 
 

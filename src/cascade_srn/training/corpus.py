@@ -101,6 +101,11 @@ def read_corpus(settings: DataSettings) -> Corpus:
         raise DataError(
             f"data.train, {settings.train!r}, holds no sentence with words; give annotated sentences to learn from"
         )
+    if "dev" in splits and not splits["dev"].report.entities:
+        raise DataError(
+            f"data.dev, {settings.dev!r}, holds no entity, so that no weights could be told to be the best; give "
+            "annotated documents, or none by data.dev=null"
+        )
     if settings.schema is not None:
         schema = read_schema(settings.schema)
     else:
@@ -111,6 +116,11 @@ def read_corpus(settings: DataSettings) -> Corpus:
         return Corpus(splits, schema)
     labelled = LabelledText(settings.labels)
     return Corpus(splits, teachers_schema(labelled.schema, schema, settings), labelled)
+
+
+def known_checksums(settings: DataSettings) -> dict[str, tuple[str, str]]:
+    """The paths and checksums of the annotated documents that are still there, which are not read."""
+    return {n: (p, checksum(Path(p))) for n, p in settings.splits.items() if p is not None and Path(p).exists()}
 
 
 def teachers_schema(theirs: Schema, own: Schema, settings: DataSettings) -> Schema:

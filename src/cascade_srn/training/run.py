@@ -9,7 +9,7 @@ from typing import Any
 
 from cascade_srn.calibrate import calibrate
 from cascade_srn.data.examples import Example, examples_of
-from cascade_srn.errors import DataError, ModelError
+from cascade_srn.errors import ModelError
 from cascade_srn.evaluation.scores import Scores
 from cascade_srn.model import Model
 from cascade_srn.training.checkpoint import load_state, save_state
@@ -103,13 +103,7 @@ class Run:
 
     def _check_data(self) -> None:
         """Resuming is going on with the same data."""
-        before = self.folder.read_json(DATA)
-        for name, (path, sha256) in self.corpus.checksums.items():
-            if before is not None and before[name]["sha256"] != sha256:
-                raise DataError(
-                    f"data.{name}, {path!r}, has changed since the run was started; resume with the data it was "
-                    "started with, or start over with --overwrite"
-                )
+        self.folder.refuse_other_data(self.corpus.checksums)
 
     def _describe(self) -> None:
         """What is known before the first step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
-from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.training.recipe import Recipe, load_recipe
 
 RECIPE, ENVIRONMENT, DATA, PREFLIGHT = "recipe.yaml", "environment.json", "data.json", "preflight.json"
@@ -22,6 +22,11 @@ LOG, CURVES, SUMMARY = "log.jsonl", "curves.png", "summary.json"
 BEST, LAST, TRACKERS = "best", "last", "tensorboard"
 # Labelled text may stand in the folder of the run that learns from it, and is no part of that run.
 LABELS, LABELS_FILE = "labels", "labels.json"
+
+# What a run writes into its folder: all that is ever removed from it.
+_OWN = (RECIPE, ENVIRONMENT, DATA, PREFLIGHT, LOG, CURVES, SUMMARY, BEST, LAST, TRACKERS)
+# Predictions on test documents that were kept with the run.
+_PREDICTIONS = "test-*.jsonl"
 
 # Log, curves and trackers' files, in bytes: little beside the weights.
 _SMALL_FILES = 64 << 20
@@ -49,8 +54,11 @@ class RunFolder:
 
     @property
     def is_run(self) -> bool:
-        """Whether a run was begun here."""
-        return (self.path / RECIPE).is_file()
+        """Whether a run was begun here: anybody may have a file called ``recipe.yaml`` beside others."""
+        if not (self.path / RECIPE).is_file():
+            return False
+        begun = any((self.path / name).is_file() for name in (ENVIRONMENT, DATA, LOG))
+        return begun or all(_is_own(member) for member in self._contents())
 
     @property
     def is_finished(self) -> bool:
@@ -99,13 +107,24 @@ class RunFolder:
                     f"{key}={new!r}; resume it with the recipe it was started with, or give another output"
                 )
 
+    def refuse_other_data(self, checksums: Mapping[str, tuple[str, str]]) -> None:
+        """Refuse data, by path and checksum, that are not what the run was started with."""
+        before = self.read_json(DATA)
+        for name, (path, sha256) in checksums.items():
+            if before is not None and before[name]["sha256"] != sha256:
+                raise DataError(
+                    f"data.{name}, {path!r}, has changed since the run was started; resume with the data it was "
+                    "started with, or start over with --overwrite"
+                )
+
     def _contents(self) -> list[Path]:
         members = sorted(self.path.iterdir()) if self.path.is_dir() else []
         return [member for member in members if not _is_labels(member)]
 
     def _clear(self) -> None:
-        # The recipe last: until then the folder is still known as a run.
-        for member in sorted(self._contents(), key=lambda path: path.name == RECIPE):
+        # The recipe last: until then the folder is still known as a run. What others put there stays.
+        own = [member for member in self._contents() if _is_own(member)]
+        for member in sorted(own, key=lambda path: path.name == RECIPE):
             shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
 
     def _recover(self) -> None:
@@ -188,6 +207,10 @@ def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> I
             yield from differences(before, after, f"{prefix}{key}.")
         elif before != after:
             yield f"{prefix}{key}", before, after
+
+
+def _is_own(member: Path) -> bool:
+    return member.name in _OWN or _is_temporary(member.name) or member.match(_PREDICTIONS)
 
 
 def _is_temporary(name: str) -> bool:

@@ -38,9 +38,21 @@ class Seeds:
                     f"output is {recipe.output!r}, which holds a run of one seed; give another folder for several by "
                     "output=…"
                 )
+            if overwrite:
+                self._refuse_more()
             for each in self.recipes:
                 RunFolder(each.output).check(each, resume=resume, overwrite=overwrite)
         processes.wait_for_everyone()
+
+    def _refuse_more(self) -> None:
+        """Runs of further seeds would stay, and be taken for runs of the new recipe."""
+        names = {Path(each.output).name for each in self.recipes}
+        there = sorted(path.name for path in Path(self.recipe.output).glob("seed-*") if RunFolder(path).is_run)
+        if further := [name for name in there if name not in names]:
+            raise ConfigError(
+                f"output is {self.recipe.output!r}, where {further[0]} of a run with more seeds would stay beside the "
+                "new ones; remove it, give more --seeds, or give another output"
+            )
 
     def to_run(self) -> Iterator[Recipe]:
         """The recipes that are to be run, one after the other."""

@@ -116,6 +116,8 @@ ENTITY_FAULTS = [
     ({"start": 0, "end": 4, "label": None}, "missing field", r"without the field 'label'"),
     ({"start": 0, "end": 4, "label": "\t"}, "blank label", r"entities\[3\].label is '.t', but the name of a type"),
     ({"start": 0, "end": 4, "label": "X", "score": "1"}, "wrong type", r"score is '1', but a finite number"),
+    ({"start": 0, "end": 4, "label": "X", "score": 7}, "score out of range", r"score is 7, but a score from 0 to 1"),
+    ({"start": 0, "end": 4, "label": "X", "score": -0.1}, "score out of range", r"score is -0.1, but a score from 0"),
     (
         {"start": 0, "end": 4, "label": "X", "score": 10**400},
         "wrong type",
@@ -172,6 +174,11 @@ RELATION_FAULTS = [
     ({"head": 0, "label": "R"}, "missing field", r"without the field 'tail'"),
     ({"head": 0, "label": "R", "tail": 2, "score": True}, "wrong type", r"score is True, but a finite number"),
     (
+        {"head": 0, "label": "R", "tail": 2, "score": 1.5},
+        "score out of range",
+        r"score is 1.5, but a score from 0 to 1",
+    ),
+    (
         {"head": 0, "label": "R", "tail": 1},
         "crosses a sentence boundary",
         r"head is in sentence 0 and tail in sentence 1",
@@ -225,13 +232,13 @@ def test_a_record_is_written_as_documented(lines_file, tmp_path):
     }
 
 
-@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 7, -0.1])
 @pytest.mark.parametrize("of", ["entity", "relation"])
-def test_a_score_that_is_no_number_is_not_written(tmp_path, score, of):
+def test_a_score_that_would_not_be_read_back_is_not_written(tmp_path, score, of):
     entity = Span(0, 1, "X", score if of == "entity" else None)
     triples = [Triple(entity, "R", entity, score)] if of == "relation" else []
     document = Document.from_sentences([Sentence.from_words(["a"], [entity], triples)])
-    with pytest.raises(DataError, match="is no finite number"):
+    with pytest.raises(DataError, match=f"the score {score} is (no finite number|not from 0 to 1)"):
         write_documents([document], tmp_path / "out.jsonl")
 
 

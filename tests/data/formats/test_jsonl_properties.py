@@ -7,7 +7,7 @@ from cascade_srn.data import read_documents, write_documents
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 LABELS = st.text(min_size=1, max_size=5).filter(str.strip)
-SCORES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+SCORES = st.none() | st.floats(0, 1)
 
 
 @st.composite

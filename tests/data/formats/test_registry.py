@@ -43,8 +43,8 @@ def test_a_folder_and_an_ann_file_are_brat(tmp_path):
 def test_what_cannot_be_guessed_lists_the_formats(tmp_path, content, reason):
     path = tmp_path / "data.json"
     path.write_text(content)
-    expected = rf"the format of .*data.json cannot be guessed: {reason}; pass the one it is in. Formats: .*"
-    with pytest.raises(DataError, match=expected + r'format="dygie" .*format="spert" .*"brat" .*"jsonl"'):
+    expected = rf"the format of .*data.json cannot be guessed: {reason}; name it by --from of convert or .*Formats: .*"
+    with pytest.raises(DataError, match=expected + r"dygie \(.*spert \(.*brat \(.*jsonl \("):
         read_documents(path)
 
 
@@ -62,7 +62,8 @@ def test_the_format_to_write_is_guessed_from_the_path(tmp_path, name, format):
 
 @pytest.mark.parametrize(("name", "clue"), [("o.json", "its ending '.json'"), ("o", "a path without ending")])
 def test_a_path_that_does_not_tell_lists_the_formats(tmp_path, name, clue):
-    with pytest.raises(DataError, match=rf'cannot be guessed: {clue} fits no known format; pass .*format="dygie"'):
+    expected = rf"the format to write .*{name} in cannot be told: {clue} fits no known format; name it by --to on the "
+    with pytest.raises(DataError, match=expected + r"command line, or by format= in Python\. Formats: dygie \("):
         write_documents([], tmp_path / name)
 
 

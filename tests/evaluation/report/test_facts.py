@@ -20,6 +20,10 @@ def test_no_fact_is_given_twice(facts):
     assert all(len(found) == len(set(found)) for found in facts)
 
 
+def test_facts_are_in_the_same_order_every_time(facts):
+    assert all(found == sorted(found) for found in facts)
+
+
 def test_errors(analysis, facts):
     assert having(facts, "error", analysis) == [r for r in analysis["sentences"] if r["n_errors"]]
     assert having(facts, "clean", analysis) == [r for r in analysis["sentences"] if not r["n_errors"]]

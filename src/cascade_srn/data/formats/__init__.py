@@ -80,7 +80,8 @@ def write_documents(documents: Iterable[Document], path: str | Path, format: str
         raise DataError("a single Document was given, but a list or stream was expected; pass [document]")
     if format is None:
         matches = [f for f in FORMATS.values() if path.suffix in f.suffixes or (f is BRAT and os.path.isdir(path))]
-        chosen = _only(matches, path, f"its ending {path.suffix!r}" if path.suffix else "a path without ending")
+        clue = f"its ending {path.suffix!r}" if path.suffix else "a path without ending"
+        chosen = _only(matches, f"the format to write {path} in cannot be told", clue, "--to on the command line")
     else:
         chosen = _named(format)
     if os.path.isdir(path) and chosen is not BRAT:
@@ -99,19 +100,20 @@ def _guessed(path: Path) -> Format:
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
-    return _only(matches, path, "its content")
+    options = "--from of convert or --format of other commands"
+    return _only(matches, f"the format of {path} cannot be guessed", "its content", options)
 
 
-def _only(matches: list[Format], path: Path, clue: str) -> Format:
+def _only(matches: list[Format], problem: str, clue: str, options: str) -> Format:
     if len(matches) == 1:
         return matches[0]
     fitting = " and ".join(format.name for format in matches)
     reason = f"{clue} fits {fitting}" if matches else f"{clue} fits no known format"
-    raise DataError(f"the format of {path} cannot be guessed: {reason}; pass the one it is in. {_choices()}")
+    raise DataError(f"{problem}: {reason}; name it by {options}, or by format= in Python. {_choices()}")
 
 
 def _choices() -> str:
-    return "Formats: " + "; ".join(f'format="{f.name}" ({f.description})' for f in FORMATS.values())
+    return "Formats: " + "; ".join(f"{f.name} ({f.description})" for f in FORMATS.values())
 
 
 def _writable(documents: Iterable[Document]) -> Iterator[Document]:

@@ -158,7 +158,8 @@ class _Annotations:
         if _DISCONTINUOUS.fullmatch(line.raw):
             raise line.refuse(
                 "discontinuous span",
-                "but a span in one piece was expected; give one span, or pass strict=False to skip it",
+                "but a span in one piece was expected; give one span, or skip it by --skip-malformed of convert, or by "
+                "strict=False in Python",
             )
         match = _ENTITY.fullmatch(line.raw)
         if match is None:

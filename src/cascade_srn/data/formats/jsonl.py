@@ -70,7 +70,7 @@ def _relation(item: Value, placed: list[Placed | None], draft: Draft) -> None:
 
 def _score(item: Value) -> float | None:
     score = item.get("score")
-    return None if score is None else score.number()
+    return None if score is None else score.score()
 
 
 def write(documents: Iterable[Document], path: Path) -> None:
@@ -105,6 +105,8 @@ def to_record(document: Document) -> dict[str, Any]:
 def _scored(score: float | None) -> dict[str, float]:
     if score is not None and not math.isfinite(score):
         raise DataError(f"the score {score} is no finite number, which JSON cannot hold; give one, or None")
+    if score is not None and not 0 <= score <= 1:
+        raise DataError(f"the score {score} is not from 0 to 1, and would not be read back; give one that is, or None")
     return {} if score is None else {"score": float(score)}
 
 

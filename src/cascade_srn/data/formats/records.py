@@ -122,7 +122,7 @@ class Value:
         return self.raw
 
     def number(self) -> float:
-        """A finite number, such as a score."""
+        """A finite number."""
         try:
             number = float(self.raw) if type(self.raw) in (int, float) else math.nan
         except OverflowError:  # an integer that is larger than any of them
@@ -130,6 +130,13 @@ class Value:
         if not math.isfinite(number):
             raise self.refuse("wrong type", "but a finite number was expected; write one, or leave it out")
         return number
+
+    def score(self) -> float:
+        """A score of a model: a number from 0 to 1."""
+        score = self.number()
+        if not 0 <= score <= 1:
+            raise self.refuse("score out of range", "but a score from 0 to 1 was expected; mend it, or leave it out")
+        return score
 
     def half_open(self, start: int, end: int, size: int, unit: str) -> None:
         """Refuse this span unless ``0 <= start < end <= size``."""

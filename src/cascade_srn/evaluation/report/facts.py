@@ -64,7 +64,7 @@ class FactFinder:
         return cls(schema, protocol["symmetric"], protocol["entities"] == "gold", Kinds.of(analysis))
 
     def facts(self, record: Record) -> list[str]:
-        """The tokens of a sentence's record, each once."""
+        """The tokens of a sentence's record, each once, in an order that is the same every time."""
         found = ["error" if record["n_errors"] else "clean"]
         found += _judged(record, "entities", "e", self.schema.entity_types, self.kinds)
         found += _judged(record, "relations", "r", self.schema.relation_types, self.kinds)
@@ -78,7 +78,7 @@ class FactFinder:
                     continue
                 for place, counts in enumerate(groups.values()):
                     found += _counted(f"g.{breakdown.name}.{task}.{place}", counts)
-        return list(dict.fromkeys(found))
+        return sorted(set(found))
 
     def _of_relations(self, pair: Pair) -> Iterator[str]:
         schema, symmetric = self.schema, self.symmetric
