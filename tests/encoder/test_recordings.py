@@ -32,6 +32,12 @@ def trained(model, *, cuda_graphs, n_rounds=6, **settings):
     return found, step
 
 
+def assert_same(expected, found):
+    for one, other in zip(expected, found, strict=True):
+        for name, gradient in one.items():
+            torch.testing.assert_close(other[name], gradient, rtol=1e-3, atol=1e-4)
+
+
 def on_gpu(*args, **kwargs):
     model = small_model(*args, **kwargs)
     model.cascade.to("cuda")
@@ -46,9 +52,7 @@ def test_gradients_are_those_without_recordings(model, accumulation):
     expected, _ = trained(on_gpu(fusion, **settings), cuda_graphs=False, accumulation=accumulation)
     found, step = trained(on_gpu(fusion, **settings), cuda_graphs=True, accumulation=accumulation)
     assert all(len(recordings) for recordings in step.recordings)
-    for one, other in zip(expected, found, strict=True):
-        for name, gradient in one.items():
-            torch.testing.assert_close(other[name], gradient, rtol=1e-3, atol=1e-4)
+    assert_same(expected, found)
 
 
 @needs_gpu
@@ -82,9 +86,7 @@ def test_what_cannot_be_recorded_is_done_without(monkeypatch):
     with pytest.warns(UserWarning, match="cannot be recorded as a CUDA graph .* training.cuda_graphs=false"):
         found, step = trained(model, cuda_graphs=True)
     assert [len(recordings) for recordings in step.recordings] == [0]
-    for one, other in zip(expected, found, strict=True):
-        for name, gradient in one.items():
-            torch.testing.assert_close(other[name], gradient, rtol=1e-3, atol=1e-4)
+    assert_same(expected, found)
 
 
 @needs_gpu

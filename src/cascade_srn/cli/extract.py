@@ -6,15 +6,13 @@ import os
 import shutil
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cascade_srn.errors import ConfigError
+from cascade_srn.terminating import ending_by_exception
 
 if TYPE_CHECKING:
     from cascade_srn.extraction.sources import Sources
@@ -97,7 +95,8 @@ def extract(
     )
     extractor = _extractor(model, segmenter=segmenter, device=device, precision=precision)
     try:
-        with _stopping_when_told_to():
+        # What was extracted until then is kept, as it is after Ctrl-C.
+        with ending_by_exception():
             n_bad = _run(
                 extractor,
                 sources,
@@ -117,23 +116,6 @@ def extract(
 
 def _note(sentence: str) -> None:
     typer.echo(f"Note: {' '.join(sentence.split())}", err=True)
-
-
-@contextmanager
-def _stopping_when_told_to() -> Iterator[None]:
-    """SIGTERM stops the work by an exception, as Ctrl-C does, so that what was extracted until then is kept."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _arguments(inputs: list[str] | None, text: list[str] | None) -> list[str]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from cascade_srn.terminating import ending_by_exception
 
 # How long a process may take to end when it is asked to, in seconds, and how often one looks.
 _PATIENCE, _INTERVAL = 10.0, 0.1
@@ -45,7 +44,7 @@ def side_by_side(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     threads = max(1, (os.cpu_count() or 1) // max(1, min(n_jobs, len(waiting))))
     environment = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false", **os.environ}
-    with ExitStack() as logs, _ending_when_told_to():
+    with ExitStack() as logs, ending_by_exception():
         try:
             while waiting or running:
                 while waiting and len(running) < n_jobs:
@@ -62,23 +61,6 @@ def side_by_side(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
                 time.sleep(_INTERVAL)
         finally:
             _end([process for process, _ in running.values()])
-
-
-@contextmanager
-def _ending_when_told_to() -> Iterator[None]:
-    """SIGTERM ends this process by an exception, so that those which it has started do not go on alone."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -1,0 +1,27 @@
+import signal
+import threading
+
+import pytest
+
+from cascade_srn.terminating import ending_by_exception
+
+
+def test_being_told_to_terminate_is_an_exception():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended, ending_by_exception():
+        signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_in_another_thread_nothing_is_changed():
+    before, inside = signal.getsignal(signal.SIGTERM), []
+
+    def work():
+        with ending_by_exception():
+            inside.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert inside == [before]
