@@ -1,4 +1,5 @@
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -105,6 +106,23 @@ def test_recordings_that_were_left_are_not_played(model):
     list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=1, cuda_graphs=False, **FAST)))
     assert model.cascade.encoder.recordings is None
     assert not left.n_read
+
+
+def test_steps_are_taken_with_few_threads_and_callers_have_theirs(model, monkeypatch):
+    within = []
+
+    @contextmanager
+    def noted(device):
+        within.append(device)
+        yield
+        within.clear()
+
+    monkeypatch.setattr("cascade_srn.training.loop.few_threads", noted)
+    seen = []
+    loop = Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=1), on_step=lambda _: seen.append([*within]))
+    for _ in loop:
+        assert within == []
+    assert seen == [[torch.device("cpu")]] * loop.n_steps
 
 
 def test_the_model_is_left_with_the_weights_that_did_best_on_dev(model):

@@ -10,7 +10,7 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.passes import FewShapes, LeastWork
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.step import LOSS_PARTS, Step, matrix_products
+from cascade_srn.training.step import LOSS_PARTS, Step, few_threads, matrix_products
 
 BATCH = [example for example in examples() if len(example.sentence)]
 
@@ -178,3 +178,15 @@ def test_matrix_products_are_rounded_where_asked_for(precision, expected):
     with matrix_products(precision):
         assert torch.get_float32_matmul_precision() == expected
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cuda", 1), ("cpu", 3)])
+def test_beside_a_gpu_the_processor_has_one_thread(device, expected):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with few_threads(torch.device(device)):
+            assert torch.get_num_threads() == expected
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -16,7 +16,7 @@ from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_mod
 from cascade_srn.model import Model
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.step import Step, matrix_products
+from cascade_srn.training.step import Step, few_threads, matrix_products
 
 PARTS = ("collating", "forward", "backward", "optimiser")
 
@@ -107,7 +107,7 @@ def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: tor
     clock = _Clock(device)
     step = Step(model, optimiser, schedule, settings, done=clock.ends)
     size, number = settings.batch_size, 0
-    with matrix_products(settings.precision):
+    with matrix_products(settings.precision), few_threads(step.device):
         for _ in range(_N_WARM_UP.get(device.type, 0) + 1):
             clock.start()
             for at in range(0, len(examples), size):

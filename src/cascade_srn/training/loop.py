@@ -23,7 +23,7 @@ from cascade_srn.training.optimiser import Schedule, make_optimiser
 from cascade_srn.training.progress import Progress, reached
 from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.training.start import make_accelerator, seed_everything
-from cascade_srn.training.step import LOSS_PARTS, Step, matrix_products
+from cascade_srn.training.step import LOSS_PARTS, Step, few_threads, matrix_products
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Loop:
         standing, settings = self.standing, self.settings
         n_sentences = n_words = 0
         self.model.cascade.train()
-        with matrix_products(settings.precision):
+        with matrix_products(settings.precision), few_threads(self.take_step.device):
             while True:
                 if standing.seen == len(standing.order):
                     self._begin_epoch()

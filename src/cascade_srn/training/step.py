@@ -202,3 +202,17 @@ def matrix_products(precision: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def few_threads(device: torch.device) -> Iterator[None]:
+    """One thread for the processor's tensors while a GPU does the work, and as many as before afterwards.
+
+    What is left for the processor is small, and sharing it out costs more than doing it.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if device.type == "cuda" else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
