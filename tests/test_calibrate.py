@@ -21,6 +21,7 @@ from cascade_srn.calibrate import (
     enough,
     fit_temperature,
     looked_at,
+    related_threshold,
     relation_thresholds,
     tempered,
     thresholds_by_label,
@@ -238,6 +239,35 @@ def test_entities_with_a_relation_may_be_less_certain() -> None:
     assert right > 0.5 * n_less > 5
     without = replace(found, settings=replace(found.settings, thresholds=replace(thresholds, related=None)))
     assert reached(found, gold) > reached(without, gold)
+
+
+@pytest.mark.parametrize(("temperature", "entity", "expected"), [(1.0, 0.5, 0.3), (3.0, 0.5, 0.3), (9.0, 0.5, 0.3935)])
+def test_however_unsure_nothing_is_shown_that_was_not_looked_at(
+    temperature: float, entity: float, expected: float
+) -> None:
+    settings = small_model("swift", thresholds=Thresholds(entity)).settings
+    settings = replace(settings, temperatures=Temperatures(entity=temperature))
+    found = related_threshold(settings, RELATED)
+    assert found == expected
+    assert found == pytest.approx(max(RELATED * entity, tempered(np.array([FLOOR]), temperature)[0]), abs=1e-4)
+    # A threshold of entities that is lower still, by hand, is not raised.
+    low = replace(settings, thresholds=Thresholds(0.2))
+    assert related_threshold(low, RELATED) <= 0.2
+
+
+def test_where_less_certain_entities_do_harm_relations_keep_what_was_chosen_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW)
+    # Nearly every span is shown to the later turns, and predicted with whatever relation they find for it.
+    monkeypatch.setattr("cascade_srn.calibrate.RELATED", 0.0)
+    monkeypatch.setattr("cascade_srn.calibrate.SLACK", -0.7)
+    found = calibrate(model, gold)
+    thresholds = found.settings.thresholds
+    assert thresholds.related is None
+    assert thresholds.subject != model.settings.thresholds.subject
+    assert found.settings.temperatures.object != 1.0
 
 
 def test_without_relations_to_learn_from_there_is_no_threshold_for_entities_that_have_one() -> None:

@@ -13,13 +13,13 @@ entities, subjects or not, and judges for itself; and entities with a relation m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascade_srn.config import Temperatures, Thresholds
+from cascade_srn.config import ModelSettings, Temperatures, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model import Model
@@ -48,14 +48,24 @@ def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = Fal
 
     ``by_label`` also gives each label of turns 1 and 3 a threshold of its own, where there is enough of it.
 
-    Where the model was better on these sentences as it was, by more than a point of F1, it gets what was chosen for
-    turn 1 alone, or stays as it was. Turns that there is too little to choose for keep what they have.
+    Where the model was better on these sentences as it was, by more than a point of F1, it gets what is chosen with
+    entities that are as certain with a relation as without, or what was chosen for turn 1 alone, or stays as it was.
+    Turns that there is too little to choose for keep what they have.
     """
-    choices = [model, _entities_calibrated(model, examples, by_label)]
-    if model.cascade.relations is not None:
-        choices.append(_relations_calibrated(choices[-1], examples, by_label))
     enough_f1 = _reached(model, examples) - SLACK
-    return next(choice for choice in reversed(choices) if choice is model or _reached(choice, examples) >= enough_f1)
+    for choice in _choices(model, examples, by_label):
+        if _reached(choice, examples) >= enough_f1:
+            return choice
+    return model
+
+
+def _choices(model: Model, examples: Sequence[Example], by_label: bool) -> Iterator[Model]:
+    """What could be chosen, from the most to the least that is changed."""
+    entities = _entities_calibrated(model, examples, by_label)
+    if model.cascade.relations is not None:
+        for share in (RELATED, None):
+            yield _relations_calibrated(entities, examples, by_label, share)
+    yield entities
 
 
 def _reached(model: Model, examples: Sequence[Example]) -> float:
@@ -88,8 +98,9 @@ def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bo
     return _with(model, thresholds, replace(temperatures, entity=temperature))
 
 
-def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
-    related = round(RELATED * model.settings.thresholds.entity, 4)
+def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: bool, share: float | None) -> Model:
+    """``share`` is what an entity with a relation has to reach of what the others do (None: as much as they)."""
+    related = None if share is None else related_threshold(model.settings, share)
     floor = replace(
         model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related, relation=None
     )
@@ -124,10 +135,21 @@ def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: b
         passed = as_subject >= least_subject
         names = [label for label, kept in zip(labels, passed, strict=True) if kept]
         own = thresholds_by_label(as_object[passed], correct[passed], names, n_gold, least_object, known)
-    # To four figures, not places: with a low temperature it may be so small that places would make it 0.
-    gate = float(f"{tempered(np.array([least_subject]), temperatures.subject)[0]:.4g}")
+    gate = _four_figures(tempered(np.array([least_subject]), temperatures.subject)[0])
     thresholds = replace(floor, subject=gate, object=least_object, relation_types=own)
     return _with(model, thresholds, temperatures)
+
+
+def related_threshold(settings: ModelSettings, share: float) -> float:
+    """What an entity with a relation has to reach; before its temperature, no less than anything that is looked at."""
+    lowest = float(tempered(np.array([FLOOR]), settings.temperatures.entity)[0])
+    entity = settings.thresholds.entity
+    return min(entity, _four_figures(max(share * entity, lowest)))
+
+
+def _four_figures(value: float) -> float:
+    """Figures, not places: with a low temperature a threshold may be so small that places would make it 0."""
+    return float(f"{value:.4g}")
 
 
 def enough(correct: Flags) -> bool:
