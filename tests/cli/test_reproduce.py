@@ -1,6 +1,7 @@
 """``cascade-srn reproduce``."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,25 @@ def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkey
     assert run("reproduce", "fusion", *arguments[1:], "--batch-words", 64, "--output", folder) == 0
     assert "measuring the speed of early, late, swift, hybrid, pfn, pipeline" in capsys.readouterr().out
     assert _record(folder, "speed")["settings"]["batch_words"] == 64
+
+
+def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, monkeypatch, tmp_path):
+    folder, arguments = quick
+    monkeypatch.chdir(ROOT)
+    copied = shutil.copytree(folder, tmp_path / "copied", ignore=shutil.ignore_patterns("best"))
+    for several in {path.parent for path in copied.rglob("test-*.jsonl")}:
+        for path in sorted(several.glob("test-*.jsonl"))[1:]:
+            path.unlink()
+    speed = _record(copied, "speed")
+    batch_words = speed["settings"]["batch_words"]
+    speed["settings"]["device"] = "cuda"
+    (copied / "speed.json").write_text(json.dumps(speed), encoding="utf-8")
+    assert run("reproduce", "fusion", *arguments[1:], "--batch-words", batch_words, "--output", copied) == 0
+    assert "measuring the speed" not in capsys.readouterr().out
+    assert _record(copied, "speed") == speed
+    # Other settings are another matter.
+    assert run("reproduce", "fusion", *arguments[1:], "--repeats", 7, "--output", copied) == 2
+    assert "its model is not in it any more" in capsys.readouterr().err
 
 
 def test_dry_run(quick, tmp_path, capsys, monkeypatch):

@@ -6,7 +6,7 @@ from cascade_srn import Extractor
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.comparison import Bootstrap, compare
 from cascade_srn.reproduction.claims import FEWER, MORE, NO_WORSE, Claim
-from cascade_srn.reproduction.judging import CONTRADICTED, HELD, NOT_SHOWN, Judge, judge_speed, outcome
+from cascade_srn.reproduction.judging import CONTRADICTED, HELD, NOT_SHOWN, Judge, Verdict, judge_speed, outcome
 from cascade_srn.reproduction.measures import count
 
 
@@ -60,7 +60,7 @@ def test_scores_are_judged_by_the_comparison_of_the_evaluation(predicted):
 
 def test_other_figures_are_judged_too(predicted):
     judge = _judge(predicted, unit="sentence")
-    for column in ("in_f1", "out_recall", "RNF", "ESE"):
+    for column in ("in_f1", "out_recall", "ner_precision", "RNF", "ESE", "ESE_share"):
         there, back = (judge.judge(Claim("", column, *pair)) for pair in (("a", "b"), ("b", "a")))
         assert there.difference == pytest.approx(-back.difference)
         assert there.low <= there.difference <= there.high
@@ -71,6 +71,24 @@ def test_other_figures_are_judged_too(predicted):
 def test_one_document_is_no_sample(predicted):
     with pytest.raises(ConfigError, match="a bootstrap over 1 documents says nothing; give data with at least two"):
         _judge({name: [model[:1] for model in models] for name, models in predicted.items()}, DOCUMENTS[:1])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p_value", "paper", "within"),
+    [
+        (-0.02, 0.01, 0.5, 1.0, True),
+        (-0.02, 0.01, 0.5, 1.1, False),
+        (-0.02, 0.01, 0.5, -2.1, False),
+        (-0.02, 0.01, 0.5, None, None),
+        # Speeds have no p-value, and their ratios are as they are.
+        (2.5, 3.5, None, 3.0, True),
+        (2.5, 3.5, None, 32.6, False),
+    ],
+)
+def test_whether_the_papers_difference_is_possible(low, high, p_value, paper, within):
+    verdict = Verdict(Claim("", "ner", "a", "b"), 0.6, 0.6, 0.0, NOT_SHOWN, low, high, p_value, paper)
+    assert verdict.paper_within is within
+    assert verdict.to_dict()["paper_within"] is within
 
 
 def _speed(*times):

@@ -10,7 +10,7 @@ from cascade_srn.reproduction.judging import HELD, NOT_SHOWN, Verdict
 from cascade_srn.reproduction.markdown import QUICK_LOOK, table_markdown
 from cascade_srn.reproduction.plot import draw_table
 from cascade_srn.reproduction.results import Measured, TableResult
-from cascade_srn.reproduction.tables import COUNT, SPEED, TABLES
+from cascade_srn.reproduction.tables import COUNT, ERROR_KINDS, SPEED, TABLES
 
 ABOUT = {
     "encoder": "some/encoder",
@@ -34,7 +34,7 @@ RATES = {
 
 def _result(name, values=(0.66, 0.68), **changes):
     table = TABLES[name]
-    kinds = {"speed": SPEED, **dict.fromkeys(TABLES["errors"].columns, COUNT)}
+    kinds = {"speed": SPEED, **dict.fromkeys(ERROR_KINDS, COUNT)}
     figures = {
         variant: {column: Measured(values, kinds.get(column, "score")) for column in table.our_columns}
         for variant in table.variants
@@ -42,7 +42,7 @@ def _result(name, values=(0.66, 0.68), **changes):
     verdicts = (
         Verdict(Claim("early beats late", "re", "early", "late"), 0.35, 0.3, -0.0001, NOT_SHOWN, -0.02, 0.03, 0.4, 2.0),
         Verdict(Claim("it is faster", "speed", "late", "early", paper=False), 9.0, 3.0, 3.0, HELD, 2.51, 3.5),
-        Verdict(Claim("fewer", "RNF", "early", "pfn", "fewer"), 70.5, 90, -19.5, HELD, -30.2, -9.7, 0.002),
+        Verdict(Claim("fewer", "RNF", "early", "pfn", "fewer"), 70.5, 90, -19.5, HELD, -30.2, -9.7, 2 / 1001),
     )
     return replace(TableResult(table, figures, verdicts, ABOUT), **changes)
 
@@ -80,18 +80,23 @@ def test_what_only_the_paper_has_stands_below():
 def test_claims():
     text = table_markdown(_result("encoder"))
     # No minus before zero, and the paper's differences in its own unit.
-    assert _cells(text, "early beats late") == ["RE strict", "+2.0", "+0.0", "-2.0 to +3.0", "0.4", "not shown"]
-    assert _cells(text, "it is faster (ours)") == ["sentences/s", "–", "3.0×", "2.5× to 3.5×", "–", "held"]
-    assert _cells(text, "fewer") == ["RNF", "–", "-20", "-30 to -10", "0.002", "held"]
+    assert _cells(text, "early beats late") == ["RE strict", "+2.0", "+0.0", "-2.0 to +3.0", "0.4", "not shown", "yes"]
+    assert _cells(text, "it is faster (ours)") == ["sentences/s", "–", "3.0×", "2.5× to 3.5×", "–", "held", "–"]
+    # No less than 2 in 1,001 can be found by a thousand draws.
+    assert _cells(text, "fewer") == ["RNF", "–", "-20", "-30 to -10", "≤ 0.002", "held", "–"]
     assert "1,000 resamples of the test documents and of a side's seeds; p is two-sided" in text
+    assert "Drawing from 2 seeds shows 1/2 of their variance" in text
 
 
 def test_one_seed_has_no_deviation():
-    text = table_markdown(_result("errors", values=(70.0,), about={**ABOUT, "n_seeds": 1}))
-    assert "one seed. Numbers of errors, directed." in text
-    assert _cells(text, "PFN") == ["70"] * 6
-    assert "of a side's seeds" not in text
-    assert _cells(table_markdown(_result("errors", values=(70.0, 72.0))), "PFN") == ["71 ± 1"] * 6
+    shares = {column: Measured((0.7,)) for column in TABLES["errors"].columns}
+    errors = {**shares, **{kind: Measured((70.0,), COUNT) for kind in ERROR_KINDS}}
+    figures = dict.fromkeys(TABLES["errors"].variants, errors)
+    text = table_markdown(_result("errors", figures=figures, about={**ABOUT, "n_seeds": 1}))
+    assert "one seed. Numbers of errors and shares of them in percent, directed." in text
+    assert _cells(text, "PFN") == ["70"] * 6 + ["70.0"] * 6
+    assert "seeds" not in text
+    assert _cells(table_markdown(_result("errors")), "PFN") == ["1 ± 0"] * 6 + ["67.0 ± 1.4"] * 6
 
 
 def test_speed_names_its_circumstances():

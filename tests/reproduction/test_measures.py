@@ -26,7 +26,13 @@ def test_figures_are_those_of_the_evaluation(predicted, counted):
         "boundaries": analysis.scores.re_boundaries.counts.f1,
         **{f"in_{figure}": getattr(groups.in_triple, figure) for figure in ("precision", "recall", "f1")},
         **{f"out_{figure}": getattr(groups.out_of_triple, figure) for figure in ("precision", "recall", "f1")},
+        "ner_precision": analysis.scores.ner.counts.precision,
+        "ner_recall": analysis.scores.ner.counts.recall,
         **{kind.kind: errors.n(kind.kind) for kind in errors.kinds},
+        **{
+            f"{kind.kind}_share": errors.n(kind.kind) / sum(errors.n(k.kind) for k in errors.kinds)
+            for kind in errors.kinds
+        },
     }
     assert {column: counted.value(column) for column in MEASURES} == pytest.approx(wanted)
     # Else this would say little.

@@ -6,10 +6,11 @@ import shutil
 
 import pytest
 from rich.console import Console
+from tests.data.other_processes import held_elsewhere
 from tests.training.runs import write_recipe
 
 from cascade_srn.data import write_documents
-from cascade_srn.errors import DataError, ModelError, TrainingError
+from cascade_srn.errors import ConfigError, DataError, ModelError, TrainingError
 from cascade_srn.reproduction.options import ReproduceOptions
 from cascade_srn.reproduction.plan import Plan
 from cascade_srn.reproduction.run import reproduce
@@ -195,3 +196,16 @@ def test_runs_that_fail_side_by_side_do_not_stop_the_others(folder):
         _reproduce(folder, jobs=2)
     assert (folder / "out" / "runs" / "table-srn" / "seed-1" / SUMMARY).is_file()
     assert (folder / "out" / "logs" / "table-srn-seed-0.log").is_file()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_variant_that_another_process_trains(folder, jobs):
+    seed = folder / "out" / "runs" / "table-srn" / "seed-1"
+    shutil.rmtree(seed)
+    for held in (seed.parent, seed):
+        with (
+            held_elsewhere(held),
+            pytest.raises(ConfigError, match=rf"another process .* is writing into '.*{held.name}'"),
+        ):
+            _reproduce(folder, jobs=jobs)
+        assert not seed.exists()

@@ -1,10 +1,10 @@
 """Claims against figures: by how much, how sure, and whether a claim held.
 
 A claim that one figure is higher **held** where it is and p < 0.05, is **contradicted** where it is lower and p <
-0.05, and is **not shown** in between. A claim that a figure is no worse held where the interval excludes a loss of more
-than a point, is contradicted by a loss with p < 0.05, and is not shown in between. Speed has no p-value: that one
-variant is faster held where its slowest run is faster than the other's fastest, is contradicted where it is the other
-way round, and is not shown where the two overlap.
+0.05, and is **not shown** in between. A claim that a figure is no worse is contradicted by a loss with p < 0.05,
+however small; else it held where the interval excludes a loss of more than a point, and is not shown in between. Speed
+has no p-value: that one variant is faster held where its slowest run is faster than the other's fastest, is
+contradicted where it is the other way round, and is not shown where the two overlap.
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ class Verdict:
     p_value: float | None = None
     paper: float | None = None
 
+    @property
+    def paper_within(self) -> bool | None:
+        """Whether the paper's own difference lies in our interval; None where it has none."""
+        if self.paper is None:
+            return None
+        scale = 1 if self.p_value is None else 100
+        return scale * self.low <= self.paper <= scale * self.high
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         claim = self.claim
@@ -58,6 +66,7 @@ class Verdict:
             "interval": {"low": self.low, "high": self.high},
             "p_value": self.p_value,
             "paper": self.paper,
+            "paper_within": self.paper_within,
             "outcome": self.outcome,
         }
 

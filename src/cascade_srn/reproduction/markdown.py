@@ -25,18 +25,19 @@ def table_markdown(result: TableResult) -> str:
     if result.speed is not None:
         parts.append(_speed(result.speed))
     parts += table.notes
-    parts += [_claims(result.verdicts), _bootstrap(result)]
+    parts += [_claims(result.verdicts, result.about["n_resamples"]), _bootstrap(result)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _about(result: TableResult) -> str:
     about, table = result.about, result.table
     seeds = "one seed" if about["n_seeds"] == 1 else f"{about['n_seeds']} seeds, mean ± standard deviation"
-    scores = any(COLUMNS[column].kind not in (COUNT, SPEED) for column in table.columns)
-    unit = f"Percentages, micro, {about['symmetric']}." if scores else f"Numbers of errors, {about['symmetric']}."
+    counts = any(COLUMNS[column].kind == COUNT for column in table.columns)
+    unit = "Numbers of errors and shares of them in percent" if counts else "Percentages, micro"
     return (
         f"`{table.label}` of the paper (SciBERT on SciERC). Ours: {about['encoder']} on {about['data']} (test: "
-        f"{about['n_documents']:,} documents, {about['n_sentences']:,} sentences), {seeds}. {unit}\n\n"
+        f"{about['n_documents']:,} documents, {about['n_sentences']:,} sentences), {seeds}. {unit}, "
+        f"{about['symmetric']}.\n\n"
         f"`{about['command']}`"
     )
 
@@ -71,12 +72,12 @@ def _paper(row: Row, column: str) -> str:
     return f"{row.paper[column]:.{2 if COLUMNS[column].kind == SPEED else 1}f}"
 
 
-def _claims(verdicts: Sequence[Verdict]) -> str:
-    rows = [_claim(verdict) for verdict in verdicts]
-    return _grid(["claim", "figure", "paper", "ours", "interval", "p", "outcome"], rows)
+def _claims(verdicts: Sequence[Verdict], n_resamples: int) -> str:
+    rows = [_claim(verdict, n_resamples) for verdict in verdicts]
+    return _grid(["claim", "figure", "paper", "ours", "interval", "p", "outcome", "paper's in interval"], rows)
 
 
-def _claim(verdict: Verdict) -> list[str]:
+def _claim(verdict: Verdict, n_resamples: int) -> list[str]:
     claim, kind = verdict.claim, COLUMNS[verdict.claim.column].kind
 
     def shown(value: float | None, scale: float = 1, digits: int = 1) -> str:
@@ -94,9 +95,18 @@ def _claim(verdict: Verdict) -> list[str]:
         shown(verdict.paper),
         shown(verdict.difference, *ours),
         f"{shown(verdict.low, *ours)} to {shown(verdict.high, *ours)}",
-        NONE if verdict.p_value is None else f"{verdict.p_value:.2g}",
+        _p_value(verdict.p_value, n_resamples),
         verdict.outcome,
+        {None: NONE, True: "yes", False: "no"}[verdict.paper_within],
     ]
+
+
+def _p_value(p_value: float | None, n_resamples: int) -> str:
+    """No bootstrap finds less than what none of its draws contradicts."""
+    if p_value is None:
+        return NONE
+    least = 2 / (1 + n_resamples)
+    return f"≤ {least:.1g}" if p_value <= least else f"{p_value:.2g}"
 
 
 def _speed(speed: Mapping[str, Any]) -> str:
@@ -118,8 +128,11 @@ def _bootstrap(result: TableResult) -> str:
     told = (
         f"Intervals of 95 % and p by a paired bootstrap, {about['n_resamples']:,} resamples of the test "
         f"{about['resample']}{also}; p is two-sided, and not corrected for the number of claims. Held and "
-        "contradicted: p < 0.05. No worse: held where the interval excludes a loss of more than one point."
+        "contradicted: p < 0.05. No worse: held where the interval excludes a loss of more than one point and p < 0.05 "
+        "does not speak for one."
     )
+    if (n := about["n_seeds"]) > 1:
+        told += f" Drawing from {n} seeds shows {n - 1}/{n} of their variance: intervals are a little too narrow."
     if result.speed is not None:
         told += " Ratios of speeds: from the slowest run against the other's fastest to the reverse."
     return told

@@ -50,15 +50,23 @@ def number(counts: Array) -> Array:
     return counts[..., 0]
 
 
+def share(counts: Array) -> Array:
+    """Of things of one kind, and of all kinds. Shapes: (…, 2) to (…)."""
+    return _ratio(counts[..., 0], counts[..., 1])
+
+
 # Each column by the counts it is made of, and how.
 MEASURES: Mapping[str, tuple[str, Statistic]] = {
     **{column: (column, f1) for column in TASK_OF},
+    "ner_precision": ("ner", precision),
+    "ner_recall": ("ner", recall),
     **{
         f"{group}_{name}": (group, statistic)
         for group in ("in", "out")
         for name, statistic in (("precision", precision), ("recall", recall), ("f1", f1))
     },
     **{kind.kind: (kind.kind, number) for kind in RELATION_KINDS},
+    **{f"{kind.kind}_share": (f"{kind.kind}_share", share) for kind in RELATION_KINDS},
 }
 
 
@@ -95,7 +103,8 @@ def _counts(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
     """The counts of one sentence, by what is counted."""
     known, found = (task_items(sentence, schema, POLICY) for sentence in (pair.gold, pair.predicted))
     groups = group_in_triples([pair])
-    errors = count_relation_errors([pair], schema=schema, symmetric=POLICY)
+    found_errors = count_relation_errors([pair], schema=schema, symmetric=POLICY)
+    errors = {kind.kind: found_errors.n(kind.kind) for kind in RELATION_KINDS}
     return {
         **{
             column: (len(known[task]), len(found[task]), len(known[task] & found[task]))
@@ -103,7 +112,8 @@ def _counts(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
         },
         "in": _three(groups.in_triple),
         "out": _three(groups.out_of_triple),
-        **{kind.kind: (errors.n(kind.kind),) for kind in RELATION_KINDS},
+        **{kind: (n,) for kind, n in errors.items()},
+        **{f"{kind}_share": (n, sum(errors.values())) for kind, n in errors.items()},
     }
 
 

@@ -28,7 +28,8 @@ def speeds(
     """Sentences a second of the variants' first seeds, by ``rows``, with the hardware and all that they depend on.
 
     Kept in ``speed.json``. What was measured before holds as long as the models, the sentences and the settings are
-    the same; else all variants are measured anew, so that their figures are of one machine and one hour.
+    the same; else all variants are measured anew, so that their figures are of one machine and one hour. Where models
+    have been taken away since, what was measured on another device holds, too.
     """
     options = plan.options
     runs = {variant: plan.runs[variant][0] for variant in variants}
@@ -44,7 +45,9 @@ def speeds(
     path = Path(options.output) / SPEED
     if path.is_file():
         before: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if before["settings"] == wanted:
+        elsewhere = {**wanted, "device": before["settings"].get("device")}
+        gone = any(not run.folder.best.is_dir() for run in runs.values())
+        if before["settings"] == wanted or (gone and before["settings"] == elsewhere):
             return before
     for run in runs.values():
         require_model(run)
