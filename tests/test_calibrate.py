@@ -150,6 +150,16 @@ def test_nothing_is_chosen_below_what_was_looked_at(temperature: float) -> None:
     assert thresholds_by_label(scores, right, ["a"] * 50, 60, 0.5, known)["a"] >= known.min()
 
 
+@pytest.mark.parametrize("temperature", [0.25, 1.0, 5.0, 6.0, 6.1, 9.0, 16.0])
+def test_thresholds_are_never_far_apart_before_their_temperature(temperature: float) -> None:
+    known = looked_at(temperature)
+    middle = known[(known >= 0.4) & (known <= 0.6)]
+    apart = np.diff(temperature * np.log(middle / (1 - middle)))
+    assert apart.max() <= 1.3
+    assert known.max() == 0.9
+    assert temperature > 6 or set(known) <= set(THRESHOLDS)
+
+
 def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
     """Sentences whose gold annotation is what the model finds with other thresholds than its own."""
     given = list(examples(SENTENCES)) * 6

@@ -13,6 +13,7 @@ entities, subjects or not, and judges for itself; and entities with a relation m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -27,6 +28,8 @@ from cascade_srn.model import Model
 # What scores less than this is not looked at.
 FLOOR = 0.02
 THRESHOLDS = np.round(np.arange(0.05, 0.91, 0.05), 2)
+# With higher temperatures scores lie so close together that the steps between thresholds have to be smaller.
+COARSEST = 6.0
 # From four times as sure to sixteen times less: models that have seen their sentences often are far too sure.
 TEMPERATURES = np.geomspace(0.25, 16, 121)
 # Of subjects, before their temperature.
@@ -179,7 +182,9 @@ def fit_temperature(scores: Floats, correct: Flags) -> float:
 def looked_at(temperature: float) -> Floats:
     """The thresholds that can be chosen among: below the others, what passes has not been looked at."""
     lowest = tempered(np.array([FLOOR]), temperature)[0]
-    known: Floats = THRESHOLDS[lowest <= THRESHOLDS]
+    step = 0.05 / math.ceil(temperature / COARSEST)
+    every = THRESHOLDS if temperature <= COARSEST else np.round(np.arange(0.05, 0.9 + step / 2, step), 4)
+    known: Floats = every[lowest <= every]
     return known
 
 

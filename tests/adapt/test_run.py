@@ -5,10 +5,11 @@ import json
 import pytest
 import torch
 from tests.adapt.fields import documents, small_settings, write_text
+from tests.data.other_processes import can_hold, held_elsewhere
 from tests.tiny_encoders import FAMILIES, tiny_encoder
 from transformers import AutoModel
 
-from cascade_srn.adapt.run import Adaptation
+from cascade_srn.adapt.run import Adaptation, check_finished
 from cascade_srn.data import write_documents
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError
@@ -143,3 +144,59 @@ def test_what_is_refused_before_the_first_step(encoder, text, tmp_path):
         Adaptation([text], small_settings(encoder), tmp_path / "d", device="gpu9")
     # Nothing was begun, so that the folder can be used for the next attempt.
     list(Adaptation([text], small_settings(encoder), tmp_path / "a", device="cpu"))
+
+
+def test_one_process_at_a_time(encoder, text, tmp_path):
+    settings, out = small_settings(encoder), tmp_path / "out"
+    adaptation = Adaptation([text], settings, out, device="cpu")
+    assert not can_hold(out)
+    list(adaptation)
+    with held_elsewhere(out) as other:
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        for options in ({}, {"resume": True}, {"overwrite": True}):
+            with pytest.raises(ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*out'"):
+                Adaptation([text], settings, out, device="cpu", **options)
+        with pytest.raises(ConfigError, match="another process .* is writing into '.*out'"):
+            check_finished([text], settings, out)
+        assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        other.kill()
+        other.wait()
+        list(Adaptation([text], settings, out, device="cpu", overwrite=True))
+    assert not list(out.glob(".*"))
+
+
+def test_after_a_kill_at_the_very_beginning_the_folder_is_as_good_as_empty(encoder, text, tmp_path):
+    with held_elsewhere(tmp_path / "out") as other:
+        other.kill()
+        other.wait()
+        assert list(Adaptation([text], small_settings(encoder, steps=2), tmp_path / "out", device="cpu"))[-1].finished
+
+
+@pytest.fixture(scope="module")
+def finished(encoder, text, tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "out"
+    list(Adaptation([text], small_settings(encoder), out, device="cpu"))
+    return out
+
+
+class TestFinished:
+    def test_the_same_again(self, encoder, text, finished):
+        (finished / "last").mkdir()
+        check_finished([text], small_settings(encoder), finished)
+        assert not (finished / "last").exists()
+        assert can_hold(finished)
+
+    def test_other_text_or_another_part_of_it(self, encoder, text, finished, tmp_path):
+        other = "the text is not the one that the adaptation in '.*out' was started with; resume with the same files"
+        with pytest.raises(DataError, match=other):
+            check_finished([write_text(tmp_path, seed=4)], small_settings(encoder), finished)
+        words = [[said[start:end] for start, end in part] for said in documents(1) for part in segment(said)]
+        write_documents([Document.from_words(words)], tmp_path / "test.jsonl")
+        with pytest.raises(DataError, match=other):
+            check_finished([text], small_settings(encoder), finished, holdout=[tmp_path / "test.jsonl"])
+
+    def test_other_settings(self, encoder, text, finished):
+        with pytest.raises(ConfigError, match="was started with steps=6, and is to be resumed with steps=7"):
+            check_finished([text], small_settings(encoder, steps=7), finished)
+        with pytest.raises(ConfigError, match="--resume and --overwrite were both given"):
+            check_finished([text], small_settings(encoder), finished, overwrite=True)

@@ -48,8 +48,14 @@ def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
     assert shown[-1] == f"The encoder is in {out}: use it by model.encoder.name={out}"
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["steps"] == 4
 
-    assert run(*arguments, "--output", out, "--resume") == 0
+    assert run(*arguments, "--output", out, "--holdout", tmp_path / "test.jsonl", "--resume") == 0
     assert "is finished; there is nothing to resume." in capsys.readouterr().out
+    # Without those sentences removed it would be another text.
+    assert run(*arguments, "--output", out, "--resume") == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("Error: the text is not the one that the adaptation in ")
+    assert told.err.endswith("; resume with the same files, --field and --holdout, or start over with --overwrite\n")
     assert run(*arguments, "--output", out) == 2
     assert capsys.readouterr().err.startswith("Error: there is an adapted encoder in")
 

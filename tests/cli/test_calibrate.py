@@ -7,6 +7,7 @@ from tests.small_models import SENTENCES, examples, small_model, spread_probabil
 from cascade_srn import Document, write_documents
 from cascade_srn.cli import main
 from cascade_srn.config import Thresholds
+from cascade_srn.evaluation.scores import score
 from cascade_srn.model import Model
 
 
@@ -36,7 +37,20 @@ def test_before_and_after(tmp_path, capsys):
 def test_nothing_to_change(tmp_path, capsys):
     write_documents(DOCUMENTS[1:2], tmp_path / "one.jsonl")
     assert run(saved_model(), tmp_path / "one.jsonl", "--output", tmp_path / "new") == 0
-    assert capsys.readouterr().out.startswith("Nothing was changed: there is too little to choose by")
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("Nothing was changed: there is too little to choose by")
+    # With which scores, and by which thresholds.
+    assert told[1] == "micro F1 on these documents, as before:"
+    model = Model.load(tmp_path / "new")
+    sentences = DOCUMENTS[1].sentences
+    found = score(sentences, model.predictor().predict(examples(sentences)), schema=model.schema)
+    assert [line.split()[-1] for line in told[2:5]] == [
+        f"{100 * task.counts.f1:.1f}" for task in (found.ner, found.re_boundaries, found.re_strict)
+    ]
+    assert [line.rsplit(maxsplit=1)[0].strip() for line in told[2:5]] == ["NER", "RE boundaries", "RE strict"]
+    chosen = model.settings.thresholds
+    assert told[5].startswith(f"thresholds: entity {chosen.entity:g}, subject {chosen.subject:g}, object ")
+    assert told[6].startswith("temperatures: entity 1")
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,17 @@ def test_labels_alone_and_a_recipe_that_names_them(lessons, tmp_path, capsys):
     assert "step 3/3" in capsys.readouterr().out
 
 
+def test_without_dev_and_test_there_is_no_table(lessons, tmp_path, capsys):
+    given = ["distil", *lessons, "--output", tmp_path / "out", "--set", "data.dev=null"]
+    assert run(*given, "--labels-only") == 0
+    told = capsys.readouterr().out
+    assert "There are no scores, because there are neither dev nor test documents" in told
+    assert run(*given, "--set", "training.evaluate_steps=null") == 0
+    told += capsys.readouterr().out
+    assert "protocol" not in told
+    assert not (tmp_path / "out" / ".cascade-srn.lock").exists()
+
+
 def test_several_seeds_side_by_side(lessons, tmp_path, capsys):
     out = tmp_path / "out"
     given = ["distil", *lessons, "--output", out, "--seeds", 2, "--set", "training.evaluate_steps=null"]

@@ -49,6 +49,10 @@ def test_from_a_file_into_another_folder(tmp_path, capsys):
             "there is no archive 'nowhere.tar.gz'; give the file that was downloaded",
         ),
         (["toy", "--url", "http://127.0.0.1:9/a.tar.gz"], "http://127.0.0.1:9/a.tar.gz could not be reached ("),
+        (
+            ["toy", "--url", "http://127.0.0.1:9/a.tar.gz"],
+            "); check the network, or give the file, downloaded on another machine if need be, by --archive\n",
+        ),
     ],
 )
 def test_refusals(arguments, message, tmp_path, monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """``cascade-srn serve``: started as users start it, stopped as systems stop it."""
 
+import inspect
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from tests.serving.live import PATIENCE, until
 from tests.small_models import small_model
 
 from cascade_srn.cli import main
-from cascade_srn.cli.serve import _is_loopback
+from cascade_srn.cli.serve import OPTIONS, _is_loopback, serve
 
 
 @pytest.fixture(scope="module")
@@ -152,11 +153,23 @@ def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):
     ("arguments", "message"),
     [
         (["--model", "./nowhere"], "there is no model folder './nowhere'"),
-        (["--port", "70000"], "port is 70000; give a number from 0 to 65535"),
-        (["--batch-words", "0"], "batch_words is 0; give a number at least 1"),
-        (["--max-texts", "0"], "limits.texts is 0; give a number at least 1"),
-        (["--min-threshold", "2"], "limits.threshold is 2.0; give a number from 0 to 1"),
-        (["--timeout", "0"], "request_seconds is 0.0; give a number from 0.01"),
+        (["--port", "70000"], "Error: --port is 70000; give a number from 0 to 65535"),
+        (["--batch-words", "0"], "Error: --batch-words is 0; give a number at least 1"),
+        (["--batch-wait", "2"], "Error: --batch-wait is 2.0; give a number from 0 to 1"),
+        (["--queue-texts", "0"], "Error: --queue-texts is 0; give a number at least 1"),
+        (["--queue-words", "0"], "Error: --queue-words is 0; give a number at least 1"),
+        (["--max-bytes", "0"], "Error: --max-bytes is 0; give a number at least 1"),
+        (["--max-texts", "0"], "Error: --max-texts is 0; give a number at least 1"),
+        (["--max-characters", "0"], "Error: --max-characters is 0; give a number at least 1"),
+        (["--min-threshold", "2"], "Error: --min-threshold is 2.0; give a number from 0 to 1"),
+        (["--timeout", "0"], "Error: --timeout is 0.0; give a number from 0.01"),
+        (["--shutdown-timeout", "0"], "Error: --shutdown-timeout is 0.0; give a number from 0.01"),
+        (["--precision", "half", "--port", "0"], "Error: --precision is 'half'"),
+        (
+            ["--cors-origin", "foo"],
+            "Error: --cors-origin is 'foo', which no browser sends as an origin; give https://example.org, a scheme "
+            "and a host, or * for every origin",
+        ),
         (["--api-key-file", "no-such-file"], "no-such-file: No such file or directory"),
         (["--device", "gpu"], "there is no device 'gpu'"),
     ],
@@ -166,6 +179,11 @@ def test_mistakes_are_one_sentence(capsys, arguments, message):
     assert code == 2
     assert message in told
     assert told.count("\n") == 1
+
+
+def test_options_are_called_by_names_that_they_have():
+    known = inspect.signature(serve).parameters
+    assert {option.removeprefix("--").replace("-", "_") for option in OPTIONS.values()} <= set(known)
 
 
 def test_an_address_that_is_not_ours(capsys, model):

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
+from tests.data.other_processes import held_elsewhere
 from tests.training.runs import write_recipe
 
 from cascade_srn.cli import main
@@ -43,6 +45,15 @@ def test_from_a_recipe_to_a_model(recipe, tmp_path, capsys):
     assert summary["recipe"]["training"]["epochs"] == 2
     shown = next(line for line in told if "NER, micro" in line)
     assert f"{100 * summary['dev']['ner']['micro']['f1']:.1f}" in shown
+
+
+def test_without_dev_and_test_there_is_no_table(recipe, tmp_path, capsys):
+    given = "train", recipe, "data.dev=null", "training.evaluate_steps=null", "training.epochs=1", "--device", "cpu"
+    for options in ([], ["--seeds", 2, f"output={tmp_path / 'seeds'}"]):
+        assert run(*given, *options) == 0
+        told = capsys.readouterr().out
+        assert "protocol" not in told
+        assert told.splitlines()[-2].startswith("There are no scores, because there are neither dev nor test documents")
 
 
 def test_a_finished_run_says_so(recipe, capsys):
@@ -149,3 +160,40 @@ def test_seeds_that_fail_side_by_side_say_why(recipe, tmp_path, capsys):
 
 def test_jobs_are_for_seeds(recipe, capsys):
     assert "--jobs 3 was given without --seeds" in _failure(capsys, "train", recipe, "--jobs", 3)
+
+
+def test_a_run_that_another_process_is_at(recipe, tmp_path, capsys):
+    """As they are really started: the second one is refused, and when the first is killed it goes on."""
+    with held_elsewhere(tmp_path / "run") as other:
+        for options in ([], ["--resume"], ["--overwrite"], ["--seeds", 2], ["--seeds", 2, "--jobs", 2]):
+            told = _failure(capsys, "train", recipe, "--device", "cpu", *options)
+            assert f"another process (pid {other.pid} on " in told
+            assert f"is writing into '{tmp_path / 'run'}'; wait until it has ended, or give another folder" in told
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [".cascade-srn.lock"]
+        other.kill()
+        other.wait()
+        assert run("train", recipe, "training.epochs=1", "--device", "cpu", "--resume") == 0
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_two_trainings_at_once(recipe, tmp_path, capsys):
+    """The first is one as users start it, and is killed in the middle of its work."""
+    command = [sys.executable, "-m", "cascade_srn", "train", str(recipe), "training.epochs=100000", "--device", "cpu"]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        while first.poll() is None and not (tmp_path / "run" / "log.jsonl").is_file():
+            time.sleep(0.05)
+        told = _failure(capsys, "train", recipe, "training.epochs=1", "--device", "cpu", "--overwrite")
+        assert f"another process (pid {first.pid} on " in told
+        assert first.poll() is None
+    finally:
+        first.kill()
+        first.wait()
+    assert (tmp_path / "run" / ".cascade-srn.lock").is_file()
+    assert run("train", recipe, "training.epochs=1", "--device", "cpu", "--overwrite") == 0
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_a_seed_that_several_seeds_would_not_heed(recipe, capsys):
+    told = _failure(capsys, "train", recipe, "training.seed=5", "--seeds", 2)
+    assert "training.seed is 5, but --seeds 2 trains with the seeds 0 to 1" in told

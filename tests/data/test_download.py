@@ -87,7 +87,8 @@ def test_what_was_there_stays_until_all_has_arrived(site, tmp_path):
 
 def test_no_such_file(site, tmp_path):
     with pytest.raises(
-        DataError, match=r"/b could not be had: the server answered 404 \(Not Found\); check the address"
+        DataError,
+        match=r"/b could not be had: the server answered 404 \(Not Found\); check the address, give .* by --archive",
     ):
         fetch(f"{site.url}/b", tmp_path / "a")
     assert _names(tmp_path) == []
@@ -97,7 +98,9 @@ def test_no_network(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/a"
-    message = rf"{re.escape(url)} could not be reached \(.*refused.*\); check the network, or download the file on a"
+    message = (
+        rf"{re.escape(url)} could not be reached \(.*refused.*\); check the network, or give the file, .*by --archive"
+    )
     with pytest.raises(DataError, match=message):
         fetch(url, tmp_path / "a")
 

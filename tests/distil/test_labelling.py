@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from tests.data.other_processes import can_hold, held_elsewhere
 from tests.distil.teachers import saved_teacher, teacher, write_text
 from tests.small_models import small_model
 
@@ -149,6 +150,30 @@ def test_a_beginning_is_gone_on_with_when_asked_to(given, labels, copied):
     }
     assert record(copied)["shards"] == record(labels)["shards"]
     assert not (copied / ".half.tmp").exists()
+
+
+def test_one_process_at_a_time(given, labels, copied):
+    with held_elsewhere(copied) as other:
+        for options in ({}, {"resume": True}, {"overwrite": True}):
+            with pytest.raises(
+                ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*labels'"
+            ):
+                Labelling(*given, copied, SMALL, device="cpu", **options)
+        other.kill()
+        other.wait()
+        # What it left is not removed with labels that are replaced, and is no part of them.
+        labelling = Labelling(*given, copied, LabelSettings(shard_sentences=24), device="cpu", overwrite=True)
+        assert not can_hold(copied)
+        list(labelling)
+    assert sorted(path.name for path in copied.iterdir()) == [
+        "labels.json",
+        "shard-00000.jsonl",
+        "shard-00000.safetensors",
+    ]
+    again = Labelling(*given, copied, LabelSettings(shard_sentences=24), device="cpu")
+    assert again.is_there
+    assert list(again) == []
+    assert can_hold(copied)
 
 
 class TestRefusals:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.data.other_processes import can_hold, held_elsewhere
 from tests.distil.teachers import saved_teacher, teacher, write_lessons
 from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
@@ -55,6 +56,27 @@ def test_dev_test_and_other_data_are_held_out(tmp_path, lessons):
     chosen = load_recipe(recipe, student_overrides(tmp_path / "other", None))
     with pytest.raises(DataError, match="holds no sentence to label: .* 10 held out"):
         Distillation([folder], [text], chosen, holdout=[tmp_path / "train.jsonl"], device="cpu")
+
+
+@pytest.mark.parametrize("n_seeds", [None, 2])
+def test_one_process_at_a_time(tmp_path, lessons, n_seeds):
+    recipe, folder, text = lessons
+    out = tmp_path / "out"
+    chosen = load_recipe(recipe, student_overrides(out, None))
+    with held_elsewhere(out), pytest.raises(ConfigError, match="another process .* is writing into '.*out'"):
+        Distillation([folder], [text], chosen, n_seeds=n_seeds, device="cpu")
+    assert not out.exists()
+    distillation = Distillation([folder], [text], chosen, n_seeds=n_seeds, device="cpu")
+    list(distillation.labelling)
+    # From labelling to the end of training, which may hold it as well.
+    assert not can_hold(out)
+    if n_seeds is None:
+        Run(chosen, device="cpu").folder.check(chosen, resume=True)
+        assert not can_hold(out)
+    else:
+        assert can_hold(out / "seed-0")
+    distillation.close()
+    assert can_hold(out)
 
 
 class TestLearningFromLabels:

@@ -87,7 +87,9 @@ def test_hosts_of_ours(locked, host):
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])
 def test_other_hosts(locked, host):
     answer = locked.client.get("/health", headers={"Host": host})
-    assert "the Host header names no host of this service" in refusal(answer, 421, "unknown_host")
+    told = refusal(answer, 421, "unknown_host")
+    assert "the Host header names no host of this service; ask by a name it was started with, or start it with " in told
+    assert told.endswith("--allowed-host NAME for this one as well")
 
 
 def test_any_host_unless_told(service):
@@ -148,3 +150,47 @@ def test_where_the_key_comes_from(tmp_path, monkeypatch):
 def test_keys_that_no_header_holds(key):
     with pytest.raises(ConfigError, match="the API key is empty or holds more than printable ASCII"):
         ServeSettings(api_key=key)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "*",
+        "null",
+        "https://example.org",
+        "http://localhost:3000",
+        "https://[::1]:8443",
+        "http://127.0.0.1",
+        "https://xn--bcher-kva.example",
+        "chrome-extension://abcdefghijklmnop",
+    ],
+)
+def test_origins_as_browsers_write_them(origin):
+    assert ServeSettings(cors_origins=(origin,)).cors_origins == (origin,)
+
+
+@pytest.mark.parametrize(
+    ("origin", "right"),
+    [
+        ("foo", "https://example.org, a scheme and a host"),
+        ("example.org", "https://example.org, a scheme and a host"),
+        ("localhost:3000", "https://example.org, a scheme and a host"),
+        ("https://", "https://example.org, a scheme and a host"),
+        ("https://a:b", "https://example.org, a scheme and a host"),
+        ("https://a b", "https://example.org, a scheme and a host"),
+        ("", "https://example.org, a scheme and a host"),
+        ("https://Example.org", "https://example.org"),
+        ("https://a.example/", "https://a.example"),
+        ("https://a.example/page?x#y", "https://a.example"),
+        ("https://a.example:443", "https://a.example"),
+        ("http://a.example:80", "http://a.example"),
+        ("http://me@a.example:81", "http://a.example:81"),
+        (" https://a.example", "https://a.example"),
+        ("https://bücher.example", "https://xn--bcher-kva.example"),
+    ],
+)
+def test_origins_that_no_browser_sends(origin, right):
+    with pytest.raises(ConfigError) as caught:
+        ServeSettings(cors_origins=("https://a.example", origin))
+    told = f"cors_origins is {origin!r}, which no browser sends as an origin; give {right}, or * for every origin"
+    assert str(caught.value) == told

@@ -6,7 +6,16 @@ from tests.twelve_sentences import SCHEMA, SENTENCES
 
 from cascade_srn.evaluation.scores import score
 from cascade_srn.training import display as module
-from cascade_srn.training.display import Lines, ProgressBar, console_for, display, duration, line, scores_table
+from cascade_srn.training.display import (
+    Lines,
+    ProgressBar,
+    console_for,
+    display,
+    duration,
+    line,
+    scores_table,
+    shown_scores,
+)
 from cascade_srn.training.progress import Progress
 
 SCORES = score(SENTENCES, SENTENCES, schema=SCHEMA)
@@ -98,3 +107,12 @@ def test_the_table_of_one_run_and_of_several():
     assert "50.0 ± 70.7" in text
     assert "100.0 ± 0.0" in text
     assert "test" not in text
+
+
+def test_without_anything_to_score_there_is_a_sentence():
+    told = shown_scores([{"seed": 0}, {"seed": 1}])
+    assert told == (
+        "There are no scores, because there are neither dev nor test documents (data.dev, data.test); cascade-srn "
+        "evaluate scores a model on others."
+    )
+    assert not isinstance(shown_scores([{"dev": SCORES.to_dict()}]), str)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.data.other_processes import can_hold, held_elsewhere
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
@@ -247,3 +248,48 @@ def test_what_cannot_be_trained_is_refused_before_a_folder_is_touched(tmp_path, 
     with pytest.raises(ConfigError, match="negatives is 0.5, but the method 'pfn' learns from all pairs of words"):
         Run(wrong, device="cpu", overwrite=overwrite, command="x")
     assert before == {path: path.read_bytes() for path in Path(recipe.output).rglob("*") if path.is_file()}
+
+
+class TestOneProcessAtATime:
+    def test_the_folder_of_a_run_in_another_process_is_not_touched(self, tmp_path):
+        recipe = small_recipe(tmp_path, training={"epochs": 1})
+        list(Run(recipe, device="cpu", command="x"))
+        folder = Path(recipe.output)
+        with held_elsewhere(folder) as other:
+            before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            for options in ({}, {"resume": True}, {"overwrite": True}):
+                with pytest.raises(
+                    ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*run'"
+                ):
+                    Run(recipe, device="cpu", command="x", **options)
+            assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            other.kill()
+            other.wait()
+            # Killed, it keeps nobody out, and what it left is no part of the run.
+            list(Run(recipe, device="cpu", command="x", overwrite=True))
+        assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+    def test_nobody_else_comes_in_from_the_beginning_to_the_end(self, tmp_path):
+        recipe = small_recipe(tmp_path, training={"epochs": 1})
+        run = Run(recipe, device="cpu", command="x")
+        assert not can_hold(recipe.output)
+        for _ in run:
+            assert not can_hold(recipe.output)
+        assert can_hold(recipe.output)
+
+    def test_what_was_refused_holds_nothing(self, tmp_path):
+        recipe = small_recipe(tmp_path, data={"symmetric": ["nowhere"]})
+        with pytest.raises(SchemaError) as kept:
+            Run(recipe, device="cpu", command="x")
+        assert kept.tb is not None
+        assert not Path(recipe.output).exists()
+
+    def test_a_run_that_was_given_up_can_be_gone_on_with_in_the_same_process(self, tmp_path):
+        recipe = small_recipe(tmp_path, training={"epochs": 2})
+        given_up = Run(recipe, device="cpu", command="x")
+        for progress in given_up:
+            if progress.step == 4:
+                break
+        resumed = Run(recipe, resume=True, device="cpu", command="x")
+        assert resumed.resumed_at == 4
+        list(resumed)

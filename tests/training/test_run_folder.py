@@ -4,8 +4,10 @@ from collections import namedtuple
 
 import pytest
 from safetensors import SafetensorError
+from tests.data.other_processes import held_elsewhere
 from tests.training.runs import small_recipe
 
+from cascade_srn.data.folder_lock import LOCK
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.training.run_folder import RunFolder, differences
 
@@ -51,7 +53,7 @@ class TestCheck:
             with pytest.raises(ConfigError, match=r"holds something else than a run \('thesis.tex', for one\)"):
                 folder.check(recipe, **options)
 
-    @pytest.mark.parametrize("member", ["labels.json", ".labels.tmp", None])
+    @pytest.mark.parametrize("member", ["labels.json", ".labels.tmp", LOCK, None])
     def test_labels_in_it_are_no_part_of_the_run(self, folder, recipe, member):
         (folder.path / "labels").mkdir(parents=True)
         if member is not None:
@@ -139,6 +141,50 @@ class TestBegin:
             (folder.path / name / "config.json").write_text(text, encoding="utf-8")
         folder.begin(recipe)
         assert (folder.best / "config.json").read_text(encoding="utf-8") == "new"
+
+
+class TestLock:
+    def test_others_are_kept_out_before_they_are_told_of_the_run(self, folder, recipe):
+        _begun(folder, recipe)
+        with held_elsewhere(folder.path) as other:
+            before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+            with pytest.raises(
+                ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*run'; wai"
+            ):
+                folder.lock()
+            assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+
+    def test_something_else_is_not_even_locked(self, folder):
+        folder.path.mkdir()
+        (folder.path / "thesis.tex").write_text("", encoding="utf-8")
+        with pytest.raises(ConfigError, match="holds something else than a run"):
+            folder.lock()
+        folder.path.joinpath("thesis.tex").unlink()
+        folder.path.rmdir()
+        folder.path.write_text("", encoding="utf-8")
+        with pytest.raises(ConfigError, match="which is a file; give the name of a folder"):
+            folder.lock()
+
+    def test_a_folder_that_cannot_be_made(self, tmp_path):
+        (tmp_path / "file").write_text("", encoding="utf-8")
+        with pytest.raises(CascadeError, match=r"the run folder .* cannot be written \(Not a directory\); mend that"):
+            RunFolder(tmp_path / "file" / "run").lock()
+
+    @pytest.mark.parametrize("overwrite", [False, True])
+    def test_it_is_no_part_of_the_run(self, folder, recipe, overwrite):
+        """One that a process left that was killed, and one that is held."""
+        folder.path.mkdir()
+        (folder.path / LOCK).write_text("", encoding="utf-8")
+        assert not folder.is_run
+        with folder.lock():
+            folder.check(recipe)
+            folder.begin(recipe, overwrite=overwrite)
+            assert folder.is_run
+            assert (folder.path / LOCK).is_file()
+            folder.check(recipe, overwrite=True)
+            folder.begin(recipe, overwrite=True)
+            assert (folder.path / LOCK).is_file()
+        assert [path.name for path in folder.path.iterdir()] == ["recipe.yaml"]
 
 
 class TestSpace:

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.data.other_processes import can_hold, held_elsewhere
 from tests.training.runs import small_recipe
 
 from cascade_srn.errors import ConfigError
@@ -86,3 +87,33 @@ def test_overwriting_leaves_no_further_seeds_behind(tmp_path):
         Seeds(recipe, 2, processes=processes, overwrite=True)
     Seeds(recipe, 3, processes=processes, overwrite=True)
     Seeds(recipe, 2, processes=processes)
+
+
+def test_a_seed_that_would_not_count(tmp_path):
+    recipe = small_recipe(tmp_path, training={"seed": 5})
+    with pytest.raises(
+        ConfigError,
+        match="training.seed is 5, but --seeds 2 trains with the seeds 0 to 1; leave training.seed out for several "
+        "seeds, or --seeds for that one",
+    ):
+        Seeds(recipe, 2, processes=make_accelerator("cpu"))
+
+
+def test_a_series_is_one_process_s_at_a_time(tmp_path):
+    recipe = small_recipe(tmp_path)
+    processes = make_accelerator("cpu")
+    with held_elsewhere(recipe.output), pytest.raises(ConfigError, match="another process .* is writing into '.*run'"):
+        Seeds(recipe, 2, processes=processes, overwrite=True)
+    # A run of it, before the first one is begun.
+    with (
+        held_elsewhere(f"{recipe.output}/seed-1"),
+        pytest.raises(ConfigError, match="another process .* is writing into '.*seed-1'"),
+    ):
+        Seeds(recipe, 2, processes=processes, resume=True)
+    series = Seeds(recipe, 2, processes=processes)
+    assert not can_hold(recipe.output)
+    # The runs may be processes of their own.
+    assert can_hold(f"{recipe.output}/seed-0")
+    series.release()
+    assert can_hold(recipe.output)
+    assert not RunFolder(recipe.output).path.exists()

@@ -10,6 +10,7 @@ from typing import Any
 
 from cascade_srn.adapt.network import MaskedNetwork
 from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.data.folder_lock import LOCK, FolderLock
 from cascade_srn.data.folders import try_writing
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.run_folder import LOG, SUMMARY, RunFolder, differences
@@ -44,21 +45,21 @@ class AdaptFolder:
         """Whether it came to its end."""
         return self.files.is_finished
 
+    def lock(self, settings: AdaptSettings, texts: Sequence[str | Path]) -> FolderLock:
+        """Keep other processes out, before anything else is done; what must not be written to at all is refused."""
+        self._refuse_sources(settings.encoder, texts)
+        self._refuse_other_things()
+        with self.files.writing():
+            return FolderLock(self.path)
+
     def check(
         self, settings: AdaptSettings, texts: Sequence[str | Path], *, resume: bool = False, overwrite: bool = False
     ) -> None:
         """Refuse in one sentence a folder that must not or cannot be written to; nothing in it is changed."""
         if resume and overwrite:
             raise ConfigError("--resume and --overwrite were both given; choose whether to go on or to start over")
-        if self.path.exists() and not self.path.is_dir():
-            raise ConfigError(f"--output is {str(self.path)!r}, which is a file; give the name of a folder to write to")
         self._refuse_sources(settings.encoder, texts)
-        others = [member.name for member in self._contents() if not _is_temporary(member)]
-        if others and not self.is_begun:
-            raise ConfigError(
-                f"--output is {str(self.path)!r}, which holds something else than an adapted encoder ({others[0]!r}, "
-                "for one); give an empty or a new folder"
-            )
+        self._refuse_other_things()
         if self.is_begun and resume:
             self._refuse_other(settings)
         elif self.is_begun and not overwrite:
@@ -68,6 +69,17 @@ class AdaptFolder:
             )
         with self.files.writing():
             try_writing(self.path)
+
+    def _refuse_other_things(self) -> None:
+        """What is there and is no adaptation is somebody else's."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigError(f"--output is {str(self.path)!r}, which is a file; give the name of a folder to write to")
+        others = [member.name for member in self._contents() if not _is_temporary(member)]
+        if others and not self.is_begun:
+            raise ConfigError(
+                f"--output is {str(self.path)!r}, which holds something else than an adapted encoder ({others[0]!r}, "
+                "for one); give an empty or a new folder"
+            )
 
     def _refuse_sources(self, encoder: str, texts: Sequence[str | Path]) -> None:
         """What is read must not be where it is written to."""
@@ -90,14 +102,19 @@ class AdaptFolder:
                 f"{key}={new!r}; resume it with the settings it was started with, or give another --output"
             )
 
-    def begin(self, settings: AdaptSettings, sha256: str, *, overwrite: bool = False) -> None:
-        """Make a folder that passed :meth:`check` ready; text that is not what it was is refused."""
-        before = None if overwrite else self.files.read_json(RECORD)
+    def refuse_other_text(self, sha256: str) -> None:
+        """Refuse text, known by a checksum, that is not what the adaptation was started with."""
+        before = self.files.read_json(RECORD)
         if before is not None and before["sha256"] != sha256:
             raise DataError(
                 f"the text is not the one that the adaptation in {str(self.path)!r} was started with; resume with "
                 "the same files, --field and --holdout, or start over with --overwrite"
             )
+
+    def begin(self, settings: AdaptSettings, sha256: str, *, overwrite: bool = False) -> None:
+        """Make a folder that passed :meth:`check` ready; text that is not what it was is refused."""
+        if not overwrite:
+            self.refuse_other_text(sha256)
         with self.files.writing():
             self.path.mkdir(parents=True, exist_ok=True)
             written = {LAST, LOG, SUMMARY, *self._published()}
@@ -135,7 +152,8 @@ class AdaptFolder:
                 shutil.rmtree(self.last)
 
     def _contents(self) -> list[Path]:
-        return sorted(self.path.iterdir()) if self.path.is_dir() else []
+        members = sorted(self.path.iterdir()) if self.path.is_dir() else []
+        return [member for member in members if member.name != LOCK]
 
 
 def _is_temporary(member: Path) -> bool:

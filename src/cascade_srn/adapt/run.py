@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ class Adaptation:
     """One adaptation. Iterate over it to adapt; then ``output`` is an encoder folder, ``summary.json`` beside it.
 
     Raises what is wrong with the text, the encoder, the settings or the folder before the first step is taken.
-    Under ``accelerate launch`` every process makes the same one, and the main one writes.
+    Under ``accelerate launch`` every process makes the same one, and the main one writes. Until it is finished or
+    forgotten, no other process can write into its folder.
 
     Args:
         texts: files and folders of raw text, as docs/adapt.md lists them.
@@ -58,37 +60,33 @@ class Adaptation:
         self.accelerator = make_accelerator(device)
         self.is_main = self.accelerator.is_main_process
         self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
-        if self.is_main:
-            self.folder.check(settings, texts, resume=resume, overwrite=overwrite)
-        files = find_files(texts)
+        with ExitStack() as held:
+            if self.is_main:
+                held.enter_context(self.folder.lock(settings, texts))
+                self.folder.check(settings, texts, resume=resume, overwrite=overwrite)
+            self._prepare(on_documents, on_step)
+            if self.is_main:
+                self.folder.begin(settings, self.packed.sha256, overwrite=overwrite)
+            self.accelerator.wait_for_everyone()
+            state = load_state(self.loop, self.folder.last)
+            self.resumed_at = None if state is None else self.loop.step
+            if self.is_main:
+                self.folder.files.cut_log(0 if state is None else state["log_bytes"])
+            self._held = held.pop_all()
+
+    def _prepare(self, on_documents: Callable[[int], None], on_step: Callable[[int], None]) -> None:
+        """Text, encoder and loop."""
+        settings = self.settings
+        files = find_files(self.texts)
         tokenizer = load_tokenizer(settings.encoder)
         network = load_network(settings.encoder, seed=settings.seed)
         self.new_head = network.new_head
         _check_length(settings, piece_limit(network.model.config, tokenizer))
-        self.removed = HeldOutSentences.read(holdout) if holdout else None
-        self.packed = self._pack(files, tokenizer, on_documents)
+        self.removed = HeldOutSentences.read(self.holdout) if self.holdout else None
+        self.packed = _packed(files, settings, tokenizer, self.removed, on_documents)
         network.to(self.device)
         masking = Masking(tokenizer, share=settings.masked)
         self.loop = AdaptLoop(network, self.packed, masking, settings, accelerator=self.accelerator, on_step=on_step)
-        if self.is_main:
-            self.folder.begin(settings, self.packed.sha256, overwrite=overwrite)
-        self.accelerator.wait_for_everyone()
-        state = load_state(self.loop, self.folder.last)
-        self.resumed_at = None if state is None else self.loop.step
-        if self.is_main:
-            self.folder.files.cut_log(0 if state is None else state["log_bytes"])
-
-    def _pack(self, files: Sequence[Path], tokenizer: Any, on_documents: Callable[[int], None]) -> Packed:
-        texts: Iterator[str] = read_texts(files, field=self.settings.field)
-        if self.removed is not None:
-            texts = map(self.removed.without, texts)
-        return pack(
-            texts,
-            tokenizer,
-            n_pieces=self.settings.sequence_pieces,
-            held_out=self.settings.held_out,
-            on_documents=on_documents,
-        )
 
     def __iter__(self) -> Iterator[AdaptProgress]:
         for progress in self.loop:
@@ -100,6 +98,7 @@ class Adaptation:
         if self.is_main:
             self.folder.publish(self.loop.network, encoder=self.settings.encoder)
             self.folder.finish(shareable(self._summary()))
+        self._held.close()
         self.accelerator.wait_for_everyone()
 
     @property
@@ -136,6 +135,42 @@ class Adaptation:
             "seconds": round(self.loop.seconds, 1),
             "environment": environment(self.device, n_processes=self.accelerator.num_processes),
         }
+
+
+def check_finished(
+    texts: Sequence[str | Path],
+    settings: AdaptSettings,
+    output: str | Path,
+    *,
+    holdout: Sequence[str | Path] = (),
+    overwrite: bool = False,
+) -> None:
+    """Refuse to go on with a finished adaptation of other text, or by other settings, as with one that is not finished.
+
+    Where all is the same there is nothing to do, but for a state that was left when the process was killed at the end.
+    """
+    folder = AdaptFolder(output)
+    with folder.lock(settings, texts):
+        folder.check(settings, texts, resume=True, overwrite=overwrite)
+        removed = HeldOutSentences.read(holdout) if holdout else None
+        packed = _packed(find_files(texts), settings, load_tokenizer(settings.encoder), removed)
+        folder.refuse_other_text(packed.sha256)
+        folder.finish()
+
+
+def _packed(
+    files: Sequence[Path],
+    settings: AdaptSettings,
+    tokenizer: Any,
+    removed: HeldOutSentences | None,
+    on_documents: Callable[[int], None] = lambda count: None,
+) -> Packed:
+    texts: Iterator[str] = read_texts(files, field=settings.field)
+    if removed is not None:
+        texts = map(removed.without, texts)
+    return pack(
+        texts, tokenizer, n_pieces=settings.sequence_pieces, held_out=settings.held_out, on_documents=on_documents
+    )
 
 
 def _check_length(settings: AdaptSettings, limit: int) -> None:

@@ -95,9 +95,11 @@ def adapt(
         save_steps=save_steps,
         log_steps=log_steps,
     )
-    console = console_for(is_main=make_accelerator(device).is_main_process)
+    is_main = make_accelerator(device).is_main_process
+    console = console_for(is_main=is_main)
     _run(
         console,
+        is_main=is_main,
         texts=texts,
         settings=settings,
         output=output,
@@ -110,17 +112,17 @@ def adapt(
     end_processes()
 
 
-def _run(console: Console, **chosen: Any) -> None:
+def _run(console: Console, *, is_main: bool, **chosen: Any) -> None:
     """Adapt, and show it."""
     from cascade_srn.adapt.display import display
     from cascade_srn.adapt.folder import AdaptFolder
-    from cascade_srn.adapt.run import Adaptation
+    from cascade_srn.adapt.run import Adaptation, check_finished
 
-    folder = AdaptFolder(chosen["output"])
-    if chosen["resume"] and folder.is_finished:
-        folder.check(chosen["settings"], chosen["texts"], resume=True, overwrite=chosen["overwrite"])
-        folder.finish()
-        told = f"The adaptation in {folder.path} is finished; there is nothing to resume."
+    if chosen["resume"] and AdaptFolder(chosen["output"]).is_finished:
+        if is_main:
+            same = {name: chosen[name] for name in ("texts", "settings", "output", "holdout", "overwrite")}
+            check_finished(**same)
+        told = f"The adaptation in {chosen['output']} is finished; there is nothing to resume."
         console.print(told, highlight=False, markup=False)
         return
     adaptation = Adaptation(**chosen)

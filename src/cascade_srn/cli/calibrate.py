@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from cascade_srn.evaluation.scores import TaskScores
     from cascade_srn.recalibrate import Recalibrated
 
 
@@ -42,17 +43,20 @@ def calibrate(
 
 
 def _told(found: Recalibrated) -> str:
-    if not found.changed:
-        return (
-            "Nothing was changed: there is too little to choose by, or the model does no better with other thresholds."
-        )
     rows = [
         ("NER", found.before.ner, found.after.ner),
         ("RE boundaries", found.before.re_boundaries, found.after.re_boundaries),
         ("RE strict", found.before.re_strict, found.after.re_strict),
     ]
-    lines = ["micro F1 on these documents, before and after:"]
-    lines += [f"  {name:<15}{100 * before.counts.f1:6.1f}{100 * after.counts.f1:7.1f}" for name, before, after in rows]
+    if found.changed:
+        lines = ["micro F1 on these documents, before and after:"]
+        lines += [f"  {name:<15}{_figure(before):>6}{_figure(after):>7}" for name, before, after in rows]
+    else:
+        lines = [
+            "Nothing was changed: there is too little to choose by, or the model does no better with other thresholds.",
+            "micro F1 on these documents, as before:",
+            *(f"  {name:<15}{_figure(before):>6}" for name, before, _ in rows),
+        ]
     for name, values in (("thresholds", found.thresholds), ("temperatures", found.temperatures)):
         shown = [f"{key} {value:g}" for key, value in values.to_dict().items() if isinstance(value, float)]
         shown += [
@@ -63,3 +67,7 @@ def _told(found: Recalibrated) -> str:
         ]
         lines.append(f"{name}: {', '.join(shown)}")
     return "\n".join(lines)
+
+
+def _figure(scores: TaskScores) -> str:
+    return f"{100 * scores.counts.f1:.1f}"

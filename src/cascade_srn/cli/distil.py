@@ -82,7 +82,7 @@ def distil(
     """
     from cascade_srn.distil.display import comparison
     from cascade_srn.distil.run import Distillation, student_overrides
-    from cascade_srn.training.display import console_for, scores_table
+    from cascade_srn.training.display import console_for, shown_scores
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
     from cascade_srn.training.start import end_processes, make_accelerator
@@ -118,17 +118,20 @@ def distil(
     scores = distillation.teacher_scores() if is_main else {}
     distillation.labelling.free()
     if labels_only:
-        console.print(scores_table([scores]))
+        console.print(shown_scores([scores]), highlight=False)
         console.print(
             f"The labels are in {output}/{LABELS}: use them by data.labels={output}/{LABELS}", highlight=False
         )
+        distillation.close()
         end_processes()
         return
     train(recipe, overrides, resume=resume, overwrite=overwrite, seeds=seeds, jobs=jobs, device=device)
     if is_main:
         distillation.write_scores(scores)
         runs = [output] if seeds is None else [output / f"seed-{seed}" for seed in range(seeds)]
-        console.print(comparison(scores, [RunFolder(run).read_summary() for run in runs]))
+        if scores:
+            console.print(comparison(scores, [RunFolder(run).read_summary() for run in runs]))
+    distillation.close()
 
 
 def _label(distillation: Distillation, console: Console) -> None:

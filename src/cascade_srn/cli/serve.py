@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +13,25 @@ from typing import Annotated
 import typer
 
 from cascade_srn.bundled import DEFAULT
+from cascade_srn.errors import ConfigError
 from cascade_srn.serving.settings import KEY_VARIABLE, Limits, ServeSettings, find_api_key
+
+# Settings that can be refused, and the options that set them.
+OPTIONS = {
+    "port": "--port",
+    "precision": "--precision",
+    "batch_words": "--batch-words",
+    "batch_wait": "--batch-wait",
+    "queue_texts": "--queue-texts",
+    "queue_words": "--queue-words",
+    "request_seconds": "--timeout",
+    "shutdown_seconds": "--shutdown-timeout",
+    "limits.body_bytes": "--max-bytes",
+    "limits.texts": "--max-texts",
+    "limits.characters": "--max-characters",
+    "limits.threshold": "--min-threshold",
+    "cors_origins": "--cors-origin",
+}
 
 
 def serve(
@@ -68,21 +88,22 @@ def serve(
     Requests of many clients go through the model together. Stopped by Ctrl-C or SIGTERM, it finishes what it took.
     docs/serve.md describes every operation.
     """
-    settings = ServeSettings(
-        host=host,
-        port=port,
-        batch_words=batch_words,
-        batch_wait=batch_wait,
-        queue_texts=queue_texts,
-        queue_words=queue_words,
-        request_seconds=timeout,
-        shutdown_seconds=shutdown_timeout,
-        limits=Limits(max_bytes, max_texts, max_characters, threshold=min_threshold),
-        api_key=find_api_key(api_key_file),
-        allowed_hosts=tuple(allowed_host or ()),
-        cors_origins=tuple(cors_origin or ()),
-        model_name=Path(model or DEFAULT).name,
-    )
+    with _options_named():
+        settings = ServeSettings(
+            host=host,
+            port=port,
+            batch_words=batch_words,
+            batch_wait=batch_wait,
+            queue_texts=queue_texts,
+            queue_words=queue_words,
+            request_seconds=timeout,
+            shutdown_seconds=shutdown_timeout,
+            limits=Limits(max_bytes, max_texts, max_characters, threshold=min_threshold),
+            api_key=find_api_key(api_key_file),
+            allowed_hosts=tuple(allowed_host or ()),
+            cors_origins=tuple(cors_origin or ()),
+            model_name=Path(model or DEFAULT).name,
+        )
     # Threads of the model that wait must not keep the cores busy that requests are read and answered on: between the
     # parts of a sentence they would else spin, and where cores are short latency grows many times over.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -97,11 +118,24 @@ def serve(
     logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
     if settings.api_key is None and not _is_loopback(host):
         typer.echo(f"Warning: {host} can be reached from elsewhere, and there is no API key.", err=True)
-    run_service(
-        lambda: Extractor.from_pretrained(folder, device=where, precision=precision),
-        settings,
-        on_ready=lambda address: typer.echo(f"Serving {folder.name} at {address} (Ctrl-C stops it)", err=True),
-    )
+    with _options_named():
+        run_service(
+            lambda: Extractor.from_pretrained(folder, device=where, precision=precision),
+            settings,
+            on_ready=lambda address: typer.echo(f"Serving {folder.name} at {address} (Ctrl-C stops it)", err=True),
+        )
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """What is said of a setting in here is said of the option that sets it."""
+    try:
+        yield
+    except ConfigError as error:
+        name, told, value = str(error).partition(" is ")
+        if name not in OPTIONS:
+            raise
+        raise ConfigError(f"{OPTIONS[name]}{told}{value}") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -40,7 +40,7 @@ def train(
     Everything goes to the recipe's output folder: the model in best/, the scores in summary.json, the log, the
     curves, and the state that --resume goes on from. docs/training.md explains recipes.
     """
-    from cascade_srn.training.display import console_for, scores_table
+    from cascade_srn.training.display import console_for, shown_scores
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.start import end_processes, make_accelerator
 
@@ -60,7 +60,7 @@ def train(
     else:
         summaries = _run_seeds(chosen, seeds, console, resume=resume, overwrite=overwrite, device=device)
         where = f"{chosen.output}/seed-N/best"
-    console.print(scores_table(summaries))
+    console.print(shown_scores(summaries), highlight=False)
     console.print(f"The model is in {where}", highlight=False)
     end_processes()
 

@@ -41,13 +41,13 @@ def fetch(url: str, target: Path, *, progress: Progress = lambda done, total: No
             fetch(url, target, progress=progress, timeout=timeout)
             return
         raise DataError(
-            f"{url} could not be had: the server answered {error.code} ({error.reason}); check the address, or give "
-            "another one"
+            f"{url} could not be had: the server answered {error.code} ({error.reason}); check the address, give "
+            "another one by --url, or the file, if you have it, by --archive"
         ) from error
     except (OSError, http.client.HTTPException) as error:
         raise DataError(
-            f"{url} could not be reached ({_reason(error)}); check the network, or download the file on a machine that "
-            "has one and give it as an archive"
+            f"{url} could not be reached ({_reason(error)}); check the network, or give the file, downloaded on "
+            "another machine if need be, by --archive"
         ) from error
     with response:
         _received(response, part, _first_byte(response, start), url, progress)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cascade_srn.data.checksums import checksum
+from cascade_srn.data.folder_lock import LOCK, FolderLock
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.distil.shards import ShardFiles
 from cascade_srn.errors import CascadeError, ConfigError, DataError
@@ -62,9 +64,18 @@ class LabelFolder:
         """Refuse a folder that must not be written to; nothing in it is changed."""
         if resume and overwrite:
             raise ConfigError("--resume and --overwrite were both given; choose whether to go on or to start over")
+        self._refuse_other_things()
+
+    def lock(self) -> FolderLock:
+        """Keep other processes out, before anything else is done; what must not be written to at all is refused."""
+        self._refuse_other_things()
+        with self._writing():
+            return FolderLock(self.path)
+
+    def _refuse_other_things(self) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"the labels are to go to {str(self.path)!r}, which is a file; give another --output")
-        others = [] if not self.path.is_dir() else [m.name for m in sorted(self.path.iterdir()) if m.suffix != ".tmp"]
+        others = [member.name for member in self._contents() if member.suffix != ".tmp"]
         if others and not self.is_begun:
             raise ConfigError(
                 f"the labels are to go to {str(self.path)!r}, which holds something else ({others[0]!r}, for one); "
@@ -83,10 +94,9 @@ class LabelFolder:
 
     def begin(self, made_with: Mapping[str, Any], described: Mapping[str, Any], *, overwrite: bool) -> None:
         """Make a folder ready that passed :meth:`check`; whole shards stay, unless they are to be replaced."""
-        if self.path.is_dir():
-            for member in self.path.iterdir():
-                if member.suffix == ".tmp" or (overwrite and member.name != RECORD):
-                    shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
+        for member in self._contents():
+            if member.suffix == ".tmp" or (overwrite and member.name != RECORD):
+                shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
         self._write({"made_with": dict(made_with), **described, "finished": False})
 
     def finish(self, n_shards: int, described: Mapping[str, Any]) -> None:
@@ -98,12 +108,22 @@ class LabelFolder:
         before = {key: value for key, value in self.record().items() if key != "format_version"}
         self._write({**before, **described, "finished": True, "shards": shards})
 
+    def _contents(self) -> list[Path]:
+        members = sorted(self.path.iterdir()) if self.path.is_dir() else []
+        return [member for member in members if member.name != LOCK]
+
     def _write(self, values: Mapping[str, Any]) -> None:
-        try:
+        with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
             with replacing(self.path / RECORD) as handle:
                 text = json.dumps({"format_version": FORMAT_VERSION, **values}, indent=2, ensure_ascii=False)
                 handle.write(text.encode() + b"\n")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """What goes wrong while writing, in one sentence."""
+        try:
+            yield
         except OSError as error:
             raise CascadeError(
                 f"the labels in {str(self.path)!r} cannot be written ({error.strerror}); mend that and go on with "

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -47,7 +48,8 @@ class Labelling:
 
     Raises what is wrong with the text, the teachers, the settings or the folder before anything is labelled. A
     folder that was made with the same things is gone on with, or taken as it is where it is finished. Under
-    ``accelerate launch`` each process labels its share of the shards.
+    ``accelerate launch`` each process labels its share of the shards. Until it is finished or forgotten, nobody
+    else can write into the folder.
 
     Args:
         teachers: models with the same labels, by folder, hub id, or the name of one that ships with the package.
@@ -83,6 +85,14 @@ class Labelling:
         self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
         if not self.teachers:
             raise ConfigError("no teacher was given; name the folder of a trained model, or of several")
+        with ExitStack() as held:
+            if self.accelerator.is_main_process:
+                held.enter_context(self.folder.lock())
+            self._prepare(resume=resume, overwrite=overwrite, check=check)
+            self._held = held.pop_all()
+
+    def _prepare(self, *, resume: bool, overwrite: bool, check: Callable[[Schema], object]) -> None:
+        """Teachers and text, and the folder."""
         self.folder.check(resume=resume, overwrite=overwrite)
         files = find_files(self.texts)
         self._folders = [find_model(teacher) for teacher in self.teachers]
@@ -150,6 +160,7 @@ class Labelling:
 
     def __iter__(self) -> Iterator[LabelProgress]:
         if self.is_there or self.selection is None:
+            self._held.close()
             return
         n_processes, process = self.accelerator.num_processes, self.accelerator.process_index
         own = [number for number in range(len(self.shards)) if number % n_processes == process]
@@ -168,6 +179,7 @@ class Labelling:
         if self.accelerator.is_main_process:
             seconds = time.perf_counter() - started
             self.folder.finish(len(self.shards), {"seconds": round(seconds, 1)})
+        self._held.close()
         self.accelerator.wait_for_everyone()
 
     def free(self) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from accelerate import Accelerator
 
 from cascade_srn.data import read_documents
 from cascade_srn.data.examples import examples_of
@@ -36,7 +39,8 @@ def student_overrides(output: str | Path, encoder: str | None, changes: Sequence
 class Distillation:
     """Everything that comes before the student's training, and what the teachers reach on its data.
 
-    Refuses before anything is labelled what would stop the training afterwards: data, labels, encoder, folder.
+    Refuses before anything is labelled what would stop the training afterwards: data, labels, encoder, folder. Until it
+    is closed or forgotten, no other process can write into the folder.
 
     Args:
         teachers, texts: as of :class:`~cascade_srn.distil.labelling.Labelling`.
@@ -60,28 +64,42 @@ class Distillation:
         on_documents: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.recipe = recipe
-        processes = make_accelerator(device)
+        with ExitStack() as held:
+            self._check_folder(held, n_seeds, make_accelerator(device), resume=resume, overwrite=overwrite)
+            if recipe.model.encoder.name != FRESH:
+                load_tokenizer(recipe.model.encoder.name)
+            data = replace(recipe.data, labels=None)
+            self.corpus = read_corpus(data)
+            more = [document for path in holdout for document in read_documents(path)]
+            self.labelling = Labelling(
+                teachers,
+                texts,
+                str(recipe.data.labels),
+                settings,
+                holdout=[*self.corpus.dev, *self.corpus.test, *more],
+                resume=resume,
+                overwrite=overwrite,
+                device=device,
+                on_documents=on_documents,
+                check=lambda schema: teachers_schema(schema, self.corpus.schema, data),
+            )
+            self._held = held.pop_all()
+
+    def _check_folder(
+        self, held: ExitStack, n_seeds: int | None, processes: Accelerator, *, resume: bool, overwrite: bool
+    ) -> None:
+        """Refuse a folder that the runs will not be able to go to, and hold it."""
         if n_seeds is not None:
-            Seeds(recipe, n_seeds, processes=processes, resume=resume, overwrite=overwrite)
+            series = Seeds(self.recipe, n_seeds, processes=processes, resume=resume, overwrite=overwrite)
+            held.callback(series.release)
         elif processes.is_main_process:
-            RunFolder(recipe.output).check(recipe, resume=resume, overwrite=overwrite)
-        if recipe.model.encoder.name != FRESH:
-            load_tokenizer(recipe.model.encoder.name)
-        data = replace(recipe.data, labels=None)
-        self.corpus = read_corpus(data)
-        more = [document for path in holdout for document in read_documents(path)]
-        self.labelling = Labelling(
-            teachers,
-            texts,
-            str(recipe.data.labels),
-            settings,
-            holdout=[*self.corpus.dev, *self.corpus.test, *more],
-            resume=resume,
-            overwrite=overwrite,
-            device=device,
-            on_documents=on_documents,
-            check=lambda schema: teachers_schema(schema, self.corpus.schema, data),
-        )
+            folder = RunFolder(self.recipe.output)
+            held.enter_context(folder.lock())
+            folder.check(self.recipe, resume=resume, overwrite=overwrite)
+
+    def close(self) -> None:
+        """Let other processes write into the folder."""
+        self._held.close()
 
     def teacher_scores(self) -> dict[str, Any]:
         """Scores of the teachers together on dev and test, as a run's summary has them."""

@@ -66,7 +66,8 @@ class HostCheck:
                 refusal = Refusal(
                     421,
                     "unknown_host",
-                    "the Host header names no host of this service; ask by a name it was started with",
+                    "the Host header names no host of this service; ask by a name it was started with, or start it "
+                    "with --allowed-host NAME for this one as well",
                 )
                 await refused(refusal)(scope, receive, send)
                 return

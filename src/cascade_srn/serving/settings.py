@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cascade_srn.config import Settings, require_range
 from cascade_srn.errors import ConfigError
 
 KEY_VARIABLE = "CASCADE_SRN_API_KEY"
+
+# Origins that are none of a host: all of them, and that of pages from files.
+ANY_ORIGIN, NO_ORIGIN = "*", "null"
+# Ports that browsers leave out.
+_USUAL_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,8 @@ class ServeSettings(Settings):
     seconds to fill. ``queue_texts`` and ``queue_words`` bound what waits for the model: beyond them a request is
     refused, unless nothing else waits. A request is given up after ``request_seconds``, and what is in work when
     the service is stopped after ``shutdown_seconds``. With an ``api_key`` requests must carry it. ``allowed_hosts``
-    and ``cors_origins`` are names of hosts that may be asked for, and of origins whose pages may ask; no hosts are
-    any host, no origins none.
+    and ``cors_origins`` are names of hosts that may be asked for, and of origins whose pages may ask, as browsers write
+    them ("https://example.org"; "*" is every one); no hosts are any host, no origins none.
     """
 
     host: str = "127.0.0.1"
@@ -78,6 +84,34 @@ class ServeSettings(Settings):
             require_range(name, getattr(self, name), 0.01, 86_400)
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable() and self.api_key):
             raise ConfigError("the API key is empty or holds more than printable ASCII; give letters and digits")
+        for origin in self.cors_origins:
+            _require_origin(origin)
+
+
+def _require_origin(given: str) -> None:
+    """Refuse an origin that no browser will ever send, because it is none or is written in another way."""
+    if given in (ANY_ORIGIN, NO_ORIGIN):
+        return
+    written = _as_browsers_write(given)
+    if given != written:
+        raise ConfigError(
+            f"cors_origins is {given!r}, which no browser sends as an origin; give {written or 'https://example.org'}"
+            f"{'' if written else ', a scheme and a host'}, or {ANY_ORIGIN} for every origin"
+        )
+
+
+def _as_browsers_write(given: str) -> str | None:
+    """Scheme, host and an unusual port, in lower case; None where there is no scheme or no host."""
+    try:
+        parts = urlsplit(given.strip())
+        host, port = parts.hostname or "", parts.port
+        name = host if host.isascii() else host.encode("idna").decode()
+    except ValueError:  # a port that is no number, brackets that do not close, no name of a host
+        return None
+    if not parts.scheme or not name or any(char.isspace() for char in name):
+        return None
+    name = f"[{name}]" if ":" in name else name
+    return f"{parts.scheme}://{name}" + ("" if port in (None, _USUAL_PORTS.get(parts.scheme)) else f":{port}")
 
 
 def find_api_key(path: str | Path | None = None) -> str | None:

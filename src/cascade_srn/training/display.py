@@ -118,6 +118,16 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def shown_scores(summaries: Sequence[Mapping[str, Any]]) -> Table | str:
+    """The table of the scores, or a sentence where there are none."""
+    if rows(summaries):
+        return scores_table(summaries)
+    return (
+        "There are no scores, because there are neither dev nor test documents (data.dev, data.test); cascade-srn "
+        "evaluate scores a model on others."
+    )
+
+
 def scores_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     """Precision, recall and F1 of one run, or their mean and deviation over several."""
     title = None if len(summaries) == 1 else f"mean ± standard deviation over {len(summaries)} seeds"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +37,8 @@ class Run:
     """One run of a recipe. Iterate over it to train; then its folder holds everything, ``summary.json`` last.
 
     Raises what is wrong with the recipe, the data or the folder before the first step is taken. Under ``accelerate
-    launch`` every process makes the same run, and the main one writes.
+    launch`` every process makes the same run, and the main one writes. Until the run is finished or forgotten, no other
+    process can write into its folder.
     """
 
     def __init__(
@@ -56,8 +58,27 @@ class Run:
         self.accelerator = make_accelerator(device, **tracker_options(recipe.training.trackers, self.folder.path))
         self.is_main = self.accelerator.is_main_process
         self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
-        if self.is_main:
-            self.folder.check(recipe, resume=resume, overwrite=overwrite)
+        with ExitStack() as held:
+            if self.is_main:
+                held.enter_context(self.folder.lock())
+                self.folder.check(recipe, resume=resume, overwrite=overwrite)
+            self._prepare(on_step)
+            if self.is_main:
+                self._check_space()
+                if not overwrite:
+                    self._check_data()
+                self.folder.begin(recipe, overwrite=overwrite)
+            self.accelerator.wait_for_everyone()
+            state = load_state(self.loop, self.folder.last)
+            self.resumed_at = None if state is None else self.loop.standing.step
+            if self.is_main:
+                self._describe()
+                self.folder.cut_log(0 if state is None else state["log_bytes"])
+            self._held = held.pop_all()
+
+    def _prepare(self, on_step: Callable[[int], None]) -> None:
+        """Data, model and loop."""
+        recipe = self.recipe
         self.corpus = read_corpus(recipe.data)
         self.model = create_model(recipe, self.corpus, accelerator=self.accelerator, folder=self.folder.path)
         self.model.cascade.to(self.device)
@@ -67,17 +88,6 @@ class Run:
         material = examples if self.mixture is None else self.mixture
         self.loop = Loop(self.model, material, dev, recipe.training, accelerator=self.accelerator, on_step=on_step)
         self.loop.rehearse()
-        if self.is_main:
-            self._check_space()
-            if not overwrite:
-                self._check_data()
-            self.folder.begin(recipe, overwrite=overwrite)
-        self.accelerator.wait_for_everyone()
-        state = load_state(self.loop, self.folder.last)
-        self.resumed_at = None if state is None else self.loop.standing.step
-        if self.is_main:
-            self._describe()
-            self.folder.cut_log(0 if state is None else state["log_bytes"])
 
     def _mixture(self, examples: list[Example]) -> Mixture | None:
         """Gold sentences with those of labelled text, where there is any."""
@@ -166,6 +176,7 @@ class Run:
             self.folder.write_json(SUMMARY, shareable(summary))
         for tracker in self.accelerator.trackers:
             tracker.finish()
+        self._held.close()
         self.accelerator.wait_for_everyone()
 
     def _best(self) -> Model:

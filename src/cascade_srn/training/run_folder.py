@@ -12,6 +12,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from cascade_srn.data.folder_lock import LOCK, FolderLock
 from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import CascadeError, ConfigError, DataError
@@ -65,28 +66,37 @@ class RunFolder:
         """Whether the run came to its end."""
         return (self.path / SUMMARY).is_file()
 
+    def lock(self) -> FolderLock:
+        """Keep other processes out, before anything else is done; what must not be written to at all is refused."""
+        self._refuse_other_things()
+        with self.writing():
+            return FolderLock(self.path)
+
     def check(self, recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> None:
         """Refuse in one sentence a folder that the run must not or cannot go to; nothing in it is changed."""
-        shown = str(self.path)
         if resume and overwrite:
             raise ConfigError("--resume and --overwrite were both given; choose whether to go on or to start over")
-        if self.path.exists() and not self.path.is_dir():
-            raise ConfigError(f"output is {shown!r}, which is a file; give the name of a folder to write to")
-        others = [member.name for member in self._contents() if not _is_temporary(member.name)]
-        if others and not self.is_run:
-            raise ConfigError(
-                f"output is {shown!r}, which holds something else than a run ({others[0]!r}, for one); give an empty "
-                "or a new folder"
-            )
+        self._refuse_other_things()
         if self.is_run and resume:
             self._refuse_other(recipe)
         elif self.is_run and not overwrite:
             raise ConfigError(
-                f"there is a run in {shown!r} already; go on with it by --resume, replace it by --overwrite, or give "
-                "another folder by output=…"
+                f"there is a run in {str(self.path)!r} already; go on with it by --resume, replace it by --overwrite, "
+                "or give another folder by output=…"
             )
         with self.writing():
             try_writing(self.path)
+
+    def _refuse_other_things(self) -> None:
+        """What is there and is no run is somebody else's."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigError(f"output is {str(self.path)!r}, which is a file; give the name of a folder to write to")
+        others = [member.name for member in self._contents() if not _is_temporary(member.name)]
+        if others and not self.is_run:
+            raise ConfigError(
+                f"output is {str(self.path)!r}, which holds something else than a run ({others[0]!r}, for one); give "
+                "an empty or a new folder"
+            )
 
     def begin(self, recipe: Recipe, *, overwrite: bool = False) -> None:
         """Make a folder that passed :meth:`check` ready to be written to."""
@@ -119,7 +129,7 @@ class RunFolder:
 
     def _contents(self) -> list[Path]:
         members = sorted(self.path.iterdir()) if self.path.is_dir() else []
-        return [member for member in members if not _is_labels(member)]
+        return [member for member in members if member.name != LOCK and not _is_labels(member)]
 
     def _clear(self) -> None:
         # The recipe last: until then the folder is still known as a run. What others put there stays.
@@ -222,7 +232,8 @@ def _is_labels(member: Path) -> bool:
     """Labelled text, or what a process left that was killed when it was about to begin with it."""
     if member.name != LABELS or not member.is_dir():
         return False
-    return (member / LABELS_FILE).is_file() or all(_is_temporary(inner.name) for inner in member.iterdir())
+    names = [inner.name for inner in member.iterdir()]
+    return LABELS_FILE in names or all(name == LOCK or _is_temporary(name) for name in names)
 
 
 def _size(n_bytes: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from accelerate import Accelerator
 
 from cascade_srn.config import require_range
+from cascade_srn.data.folder_lock import FolderLock
 from cascade_srn.errors import ConfigError
 from cascade_srn.training.environment import command_line, shareable
 from cascade_srn.training.recipe import Recipe
@@ -23,26 +25,45 @@ class Seeds:
     """The runs of a recipe with the seeds 0, 1 … in the folders ``seed-0``, ``seed-1`` … of its output.
 
     Refuses before the first run what would be refused at the last one. When ``resume`` is asked for, runs that
-    are finished are left out.
+    are finished are left out. Until it is finished or forgotten, no other process can begin a series in its folder.
     """
 
     def __init__(
         self, recipe: Recipe, n_seeds: int, *, processes: Accelerator, resume: bool = False, overwrite: bool = False
     ) -> None:
         require_range("--seeds", n_seeds, 1)
+        if recipe.training.seed:
+            raise ConfigError(
+                f"training.seed is {recipe.training.seed}, but --seeds {n_seeds} trains with the seeds 0 to "
+                f"{n_seeds - 1}; leave training.seed out for several seeds, or --seeds for that one"
+            )
         self.recipe, self.resume, self.processes = recipe, resume, processes
         self.recipes = [_with_seed(recipe, seed) for seed in range(n_seeds)]
-        if processes.is_main_process:
-            if RunFolder(recipe.output).is_run:
-                raise ConfigError(
-                    f"output is {recipe.output!r}, which holds a run of one seed; give another folder for several by "
-                    "output=…"
-                )
-            if overwrite:
-                self._refuse_more()
-            for each in self.recipes:
-                RunFolder(each.output).check(each, resume=resume, overwrite=overwrite)
+        with ExitStack() as held:
+            if processes.is_main_process:
+                held.enter_context(self._lock())
+                self._check(overwrite=overwrite)
+            self._held = held.pop_all()
         processes.wait_for_everyone()
+
+    def _lock(self) -> FolderLock:
+        folder = RunFolder(self.recipe.output)
+        if folder.is_run:
+            raise ConfigError(
+                f"output is {self.recipe.output!r}, which holds a run of one seed; give another folder for several by "
+                "output=…"
+            )
+        with folder.writing():
+            return FolderLock(folder.path)
+
+    def _check(self, *, overwrite: bool) -> None:
+        if overwrite:
+            self._refuse_more()
+        for each in self.recipes:
+            folder = RunFolder(each.output)
+            # For a moment, to know that it can be had. A process of its own may train the run, and hold it then.
+            with folder.lock():
+                folder.check(each, resume=self.resume, overwrite=overwrite)
 
     def _refuse_more(self) -> None:
         """Runs of further seeds would stay, and be taken for runs of the new recipe."""
@@ -72,7 +93,12 @@ class Seeds:
         }
         if self.processes.is_main_process:
             RunFolder(self.recipe.output).write_json(SEEDS, shareable(values))
+        self.release()
         return summaries
+
+    def release(self) -> None:
+        """Let other processes begin a series in the folder."""
+        self._held.close()
 
 
 def _with_seed(recipe: Recipe, seed: int) -> Recipe:
