@@ -162,7 +162,7 @@ def test_thresholds_are_never_far_apart_before_their_temperature(temperature: fl
 
 def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
     """Sentences whose gold annotation is what the model finds with other thresholds than its own."""
-    given = list(examples(SENTENCES)) * 6
+    given = list(examples(SENTENCES)) * 3
     words = [replace(e, sentence=e.sentence.annotated((), ())) for e in given]
     found = model.predictor(thresholds=thresholds).predict(words)
     return [replace(e, sentence=s) for e, s in zip(words, found, strict=True)]

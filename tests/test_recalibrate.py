@@ -30,7 +30,7 @@ def data(model, tmp_path):
     found = Model.load(model).predictor(thresholds=Thresholds(0.3, 0.2, 0.25)).predict(examples(SENTENCES))
     path = tmp_path / "data.jsonl"
     copies = [
-        Document.from_sentences([sentence], id=f"{copy}-{i}") for copy in range(6) for i, sentence in enumerate(found)
+        Document.from_sentences([sentence], id=f"{copy}-{i}") for copy in range(2) for i, sentence in enumerate(found)
     ]
     write_documents([document for document in copies if document.sentences[0].words], path)
     return str(path)

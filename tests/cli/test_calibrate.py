@@ -21,7 +21,7 @@ def test_before_and_after(tmp_path, capsys):
     model = spread_probabilities(small_model("swift"))
     model.save(tmp_path / "model")
     found = model.predictor(thresholds=Thresholds(0.3, 0.2, 0.25)).predict(examples(SENTENCES))
-    documents = [Document.from_sentences([s], id=f"{i}-{n}") for n in range(6) for i, s in enumerate(found) if s.words]
+    documents = [Document.from_sentences([s], id=f"{i}-{n}") for n in range(2) for i, s in enumerate(found) if s.words]
     write_documents(documents, tmp_path / "data.jsonl")
     assert run(tmp_path / "model", tmp_path / "data.jsonl", "--output", tmp_path / "new", "--by-label") == 0
     told = capsys.readouterr()
