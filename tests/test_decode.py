@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.decode import boundary_candidates, entity_at, spans_of_queries
+from cascade_srn.decode import boundary_candidates, entity_at, spans_of_queries, spans_of_queries_in_parts
 from cascade_srn.types import Span
 
 
@@ -38,10 +38,20 @@ def test_each_query_meets_each_span_of_its_row(counts, data):
     expected = [
         (query, span) for query, row in enumerate(query_row) for span, other in enumerate(span_row) if row == other
     ]
-    query, span = spans_of_queries(
-        torch.tensor(span_row, dtype=torch.long), torch.tensor(query_row, dtype=torch.long), len(counts)
-    )
+    given = torch.tensor(span_row, dtype=torch.long), torch.tensor(query_row, dtype=torch.long), len(counts)
+    query, span = spans_of_queries(*given)
     assert list(zip(query.tolist(), span.tolist(), strict=True)) == expected
+    for size in (1, 2, 5, 100):
+        parts = list(spans_of_queries_in_parts(*given, size))
+        assert [len(query) for query, _ in parts[:-1]] == [size] * (len(parts) - 1)
+        found = [pair for query, span in parts for pair in zip(query.tolist(), span.tolist(), strict=True)]
+        assert found == expected
+
+
+def test_pairs_that_are_not_asked_for_are_not_made():
+    many = torch.zeros(100_000, dtype=torch.long)
+    query, span = next(spans_of_queries_in_parts(many, many, 1, 4))
+    assert (query.tolist(), span.tolist()) == ([0] * 4, [0, 1, 2, 3])
 
 
 A, B, C = Span(1, 3, "A", 0.4), Span(1, 3, "B", 0.9), Span(1, 3, "C", 0.6)
@@ -57,7 +67,8 @@ ELSEWHERE = Span(1, 2, "A", 1.0), Span(2, 3, "A", 1.0), Span(0, 3, "A", 1.0)
         ([A, B, C], A, B),
         ([B], B, B),  # itself when there is no other
         ([A, B, C, *ELSEWHERE], Span(7, 8, "B"), B),
-        ([Span(1, 3, "A"), Span(1, 3, "B")], None, Span(1, 3, "A")),  # given without scores: the first
+        ([Span(1, 3, "A"), Span(1, 3, "B")], None, Span(1, 3, "A")),  # given without scores: the first by label
+        ([Span(1, 3, "B"), Span(1, 3, "A")], None, Span(1, 3, "A")),
         ([B, Span(1, 3, "A")], None, Span(1, 3, "A")),  # what is given is certain
     ],
 )

@@ -106,6 +106,11 @@ def test_one_document_is_no_list(extractor, documents):
         extractor.predict(documents)
 
 
+def test_documents_may_come_one_by_one(extractor):
+    documents = [Document.from_text("Ada Berg leads Norlux."), Document.from_text("We eat.")]
+    assert extractor.predict(document for document in documents) == extractor.predict(documents)
+
+
 @pytest.mark.parametrize("given_entities", [False, True])
 def test_what_is_no_document_is_not_predicted(extractor, given_entities):
     with pytest.raises(CascadeError, match="item 1 is a str, but a Document was expected; make one by Document.from_"):
@@ -184,13 +189,24 @@ class TestBadTexts:
             found = list(extractor.stream(f"Number {i} ." for i in range(12)))
         assert [d.text for d in found] == [f"Number {i} ." for i in range(12) if i != 7]
 
-    def test_where_the_texts_end_badly(self, extractor):
+    @pytest.mark.parametrize("batch_words", [1, 5, 4096])
+    def test_where_the_texts_end_badly_those_before_are_given_first(self, extractor, batch_words):
         def texts():
-            yield "Oslo ."
+            yield from self.GOOD
             raise OSError("the disk is gone")
 
+        stream = extractor.stream(texts(), batch_words=batch_words)
+        assert [next(stream).text for _ in self.GOOD] == list(self.GOOD)
         with pytest.raises(OSError, match="the disk is gone"):
-            list(extractor.stream(texts()))
+            next(stream)
+
+    def test_where_the_texts_end_badly_at_once(self, extractor):
+        def texts():
+            raise OSError("the disk is gone")
+            yield
+
+        with pytest.raises(OSError, match="the disk is gone"):
+            next(extractor.stream(texts()))
 
     def test_a_policy_that_there_is_not(self, extractor):
         with pytest.raises(
@@ -289,6 +305,13 @@ class TestRelations:
         with pytest.warns(UserWarning, match="2 of 3 entities aligned outward to whole words"):
             document = extractor.relations("Ada Berg leads Norlux.", given, align="expand")
         assert [entity.text for entity in document.entities] == ["Ada Berg", "Norlux"]
+
+    @pytest.mark.parametrize("score", [87.0, -0.1])
+    def test_a_score_that_is_none(self, extractor, score):
+        with pytest.raises(
+            CascadeError, match=r"'Person' at characters \[0, 8\) has the score .*, but one from 0 to 1"
+        ):
+            extractor.relations("Ada Berg leads Norlux.", [Entity(0, 8, "Person", score=score)])
 
     def test_twice(self, extractor):
         with pytest.raises(CascadeError, match=r"the entity 'Person' at characters \[0, 8\) is given twice"):

@@ -52,7 +52,7 @@ class Reference:
             entities = [Span(i, j + 1, names[label], match) for (_, i, j, label), match in found.items()]
         else:
             self.entity, entities = 0.5, list(given)
-        self.entities = sorted(entities) if given is None else entities
+        self.entities = sorted(entities)
         spans = sorted({(e.start, e.end - 1) for e in entities})
 
         shown = self.plain
@@ -190,6 +190,22 @@ def test_given_entities_are_kept_and_relations_added(preset):
         predictor = model.predictor(thresholds=reference.thresholds)
         found = predictor.predict([Example(backwards)], given_entities=True)[0]
         assert_same(found, list(backwards.entities), reference.triples)
+
+
+@pytest.mark.parametrize("axes", AXES, ids="-".join)
+@pytest.mark.parametrize("score", [None, 0.7])
+def test_the_order_of_given_entities_does_not_matter(axes, score):
+    model = spread_probabilities(small_model(axes))
+    predictor = model.predictor(thresholds=Thresholds(0.5, 0.0, 0.0))
+    # Two of them have the same words.
+    scored = [replace(entity, score=score) for entity in SAME_SPAN.entities]
+    one, other = (
+        predictor.predict([Example(SAME_SPAN.annotated(entities, ()))], given_entities=True)[0]
+        for entities in (scored, scored[::-1])
+    )
+    assert one.triples == other.triples
+    assert [t.score for t in one.triples] == [t.score for t in other.triples]
+    assert one.triples
 
 
 @pytest.mark.parametrize("preset", PRESETS)

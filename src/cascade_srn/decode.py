@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -56,12 +56,28 @@ def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[
     return query, first[query_row[query]] + within
 
 
+def spans_of_queries_in_parts(
+    span_row: Tensor, query_row: Tensor, n_rows: int, size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The pairs of :func:`spans_of_queries`, so many at a time: very many of them never exist all at once."""
+    counts = torch.bincount(span_row, minlength=n_rows)
+    first = counts.cumsum(0) - counts
+    ends = counts[query_row].cumsum(0)
+    n_pairs = int(ends[-1]) if len(ends) else 0
+    for begin in range(0, n_pairs, size):
+        pair = torch.arange(begin, min(begin + size, n_pairs), device=span_row.device)
+        query = torch.searchsorted(ends, pair, right=True)
+        within = pair - (ends - counts[query_row])[query]
+        yield query, first[query_row[query]] + within
+
+
 def entity_at(entities: Iterable[Span], start: int, end: int, not_this: Span | None = None) -> Span:
     """The entity that a span of turns 2 and 3 stands for.
 
     Those turns find words, not types. Where several entities share the words, it is the one that turn 1 is
-    surest of; the object of a relation is not the very entity that is its subject when there is another.
+    surest of, and of equals the first by its label, however they were listed; the object of a relation is not the very
+    entity that is its subject when there is another.
     """
     sharing = [e for e in entities if e.start == start and e.end == end]
     others = [e for e in sharing if e != not_this] or sharing
-    return max(others, key=lambda e: 1.0 if e.score is None else e.score)
+    return min(others, key=lambda e: (-1.0 if e.score is None else -e.score, e))

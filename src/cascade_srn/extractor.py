@@ -101,7 +101,7 @@ class Extractor:
         A text that nothing can be extracted from (one that is no string, say) does not stop the others. With
         ``on_error="warn"`` it is left out with a warning, with "skip" without one; "raise" stops there. A function
         is given the :class:`~cascade_srn.streaming.BadText`, and what it returns stands in its place, unless it is
-        None.
+        None. Where ``texts`` itself fails, its error is raised once the documents of those before are given.
         """
         if isinstance(texts, str | bytes | Document):
             raise CascadeError(
@@ -156,6 +156,11 @@ class Extractor:
         spans: list[dict[Span, None]] = [{} for _ in document.sentences]
         n_expanded = 0
         for entity in entities:
+            if entity.score is not None and not 0 <= entity.score <= 1:
+                raise CascadeError(
+                    f"the entity {entity.label!r} at characters [{entity.start}, {entity.end}) has the score "
+                    f"{entity.score}, but one from 0 to 1 was expected; mend it, or leave it out"
+                )
             place = words.place(entity.start, entity.end, align=align)
             span = Span(place.start, place.end, entity.label, entity.score)
             n_expanded += not place.exact
@@ -173,7 +178,7 @@ class Extractor:
 
     def predict(
         self,
-        documents: Sequence[Document],
+        documents: Iterable[Document],
         *,
         given_entities: bool = False,
         batch_words: int = 4096,
@@ -181,7 +186,7 @@ class Extractor:
     ) -> list[Document]:
         """Documents with the annotations of the model in place of their own (or beside given entities)."""
         predictor = self._predictor(thresholds, batch_words)
-        _refuse_what_is_no_document(documents)
+        documents = _all_documents(documents)
         for document in documents:
             _refuse_half_characters(document.text)
         if given_entities:
@@ -213,18 +218,20 @@ class Extractor:
         return Document.from_text(text, segmenter=self.segmenter)
 
 
-def _refuse_what_is_no_document(documents: Sequence[Document]) -> None:
+def _all_documents(documents: Iterable[Document]) -> list[Document]:
     if isinstance(documents, str | Document):
         raise CascadeError(
             f"one {type(documents).__name__} was given, but a list of Documents was expected; pass [document], or use "
             "extract for one text"
         )
-    for number, document in enumerate(documents):
+    found = list(documents)
+    for number, document in enumerate(found):
         if not isinstance(document, Document):
             raise CascadeError(
                 f"item {number} is a {type(document).__name__}, but a Document was expected; make one by "
                 "Document.from_text, or use extract or stream, which take texts"
             )
+    return found
 
 
 def _refuse_half_characters(text: str) -> None:

@@ -12,7 +12,7 @@ from cascade_srn.cascade import Cascade, words_at
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
-from cascade_srn.decode import boundary_candidates, distinct_spans, entity_at, spans_of_queries
+from cascade_srn.decode import boundary_candidates, distinct_spans, entity_at, spans_of_queries_in_parts
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
@@ -134,10 +134,9 @@ class CascadeSearch:
         for group, asked in self._object_features(rows, features, entities, subjects):
             queries = Queries(*subjects[group].unbind(1))
             shown = None if tags is None else tags[:, : asked.shape[1]]
-            all_pairs = torch.stack(spans_of_queries(spans[:, 0], queries.sentence, len(rows)))
             object_words = self.cascade.object_spans(asked, shown, queries, spans)
-            for pairs in all_pairs.split(_PAIRS_AT_ONCE, dim=1):
-                query, span = pairs
+            parted = spans_of_queries_in_parts(spans[:, 0], queries.sentence, len(rows), _PAIRS_AT_ONCE)
+            for query, span in parted:
                 first, last = object_words(query, span)
                 position, label, score = self._passing(head, first, last, threshold, self.terms.temperatures.object)
                 parts.append(_Objects(group[query[position]], span[position], label, score))

@@ -21,6 +21,15 @@ from cascade_srn.data.examples import Example
 from cascade_srn.errors import ConfigError
 from cascade_srn.types import Triple
 
+
+@pytest.mark.parametrize("preset", ["early", "hybrid", "subject-marker"])
+def test_entities_are_shown_in_one_order(preset):
+    collator = small_model(preset).collator
+    backwards = SAME_SPAN.annotated(SAME_SPAN.entities[::-1], SAME_SPAN.triples)
+    one, other = (collator.training_batch([Example(sentence)]).rows for sentence in (SAME_SPAN, backwards))
+    assert torch.equal(one.piece_ids, other.piece_ids)
+
+
 SOME = (NESTED, SAME_SPAN, NO_ENTITY, SHARED_SUBJECT)
 METRIC, TASK, THING = 0, 1, 2
 COMPARE, PART_OF, USED_FOR = 0, 1, 2

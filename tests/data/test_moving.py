@@ -60,6 +60,12 @@ def test_fractions_among_them():
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_fractions_that_would_be_lost_are_refused(dtype):
+    with pytest.raises(TypeError, match="fractions are moved as float32 only"):
+        _in_one_piece([torch.tensor([0.5], dtype=dtype)], CPU)
+
+
 @dataclass(frozen=True)
 class Small:
     """A batch of one tensor."""

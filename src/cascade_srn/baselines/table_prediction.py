@@ -112,9 +112,12 @@ def triples_of_cells(
 
 
 def surest(entities: Sequence[Span], not_this: Span | None = None) -> Span:
-    """The entity with the highest score, one that was given counting as sure; not this one, where there is another."""
+    """The entity with the highest score, one that was given counting as sure; not this one, where there is another.
+
+    Of equals it is the first by words and label, however they were listed.
+    """
     others = [entity for entity in entities if entity != not_this] or entities
-    return max(others, key=lambda entity: 1.0 if entity.score is None else entity.score)
+    return min(others, key=lambda entity: (-1.0 if entity.score is None else -entity.score, entity))
 
 
 def _by_start(spans: Iterable[Span]) -> Mapping[int, list[Span]]:

@@ -23,7 +23,10 @@ from cascade_srn.types import Sentence, Span
 
 
 class Collator:
-    """Makes rows and batches for one model: its tokenizer, its schema, its fusion."""
+    """Makes rows and batches for one model: its tokenizer, its schema, its fusion.
+
+    Entities are shown in one order, whatever order they are given in.
+    """
 
     def __init__(self, pieces: WordPieces, markers: Markers, schema: Schema, fusion: FusionSettings) -> None:
         self.pieces = pieces
@@ -39,11 +42,11 @@ class Collator:
 
     def with_entities(self, row: Row, entities: Sequence[Span]) -> Row:
         """The row of turn 2 (and of turn 3 where the subject is not told by markers)."""
-        return self.markers.insert(row, entities) if self.fusion.entities == "markers" else row
+        return self.markers.insert(row, sorted(entities)) if self.fusion.entities == "markers" else row
 
     def with_subject(self, row: Row, entities: Sequence[Span], subject: tuple[int, int]) -> Row:
         """The row of turn 3 where the subject is told by markers."""
-        shown = entities if self.fusion.entities == "markers" else ()
+        shown = sorted(entities) if self.fusion.entities == "markers" else ()
         return self.markers.insert(row, shown, subject)
 
     def training_batch(

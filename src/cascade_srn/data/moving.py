@@ -53,6 +53,8 @@ def _in_one_piece(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
 
 
 def _numbers(tensor: Tensor) -> Tensor:
+    if tensor.is_floating_point() and tensor.dtype != torch.float32:
+        raise TypeError(f"a batch holds numbers of {tensor.dtype}; fractions are moved as float32 only")
     return tensor.view(torch.int32) if tensor.dtype == torch.float32 else tensor
 
 

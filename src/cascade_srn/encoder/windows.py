@@ -17,15 +17,12 @@ def window_starts(n_pieces: int, room: int, overlap: int) -> list[int]:
 
 
 def window_owners(n_pieces: int, starts: Sequence[int], room: int) -> Integers:
-    """Which window each piece is read from: the one in which it stands farthest from an edge."""
-    positions = np.arange(n_pieces)
-    edges = []
-    for start in starts:
-        before = np.where(positions >= start, positions - start, -1)
-        after = np.where(positions < start + room, start + room - 1 - positions, -1)
-        # The first and the last window have no edge where the sentence itself begins or ends.
-        before = before + n_pieces * ((start == 0) & (before >= 0))
-        after = after + n_pieces * ((start + room == n_pieces) & (after >= 0))
-        edges.append(np.minimum(before, after))
-    owners: Integers = np.argmax(np.stack(edges), axis=0)
+    """Which window each piece is read from: the one in which it stands farthest from an edge, of two the first.
+
+    The first and the last window have no edge where the sentence itself begins or ends.
+    """
+    begins = np.asarray(starts, dtype=np.int64)
+    # A window's last piece is the one as far from its end as from the beginning of the next window, or just before.
+    lasts = (begins[:-1] + begins[1:] + room - 1) // 2
+    owners: Integers = np.searchsorted(lasts, np.arange(n_pieces), side="left")
     return owners

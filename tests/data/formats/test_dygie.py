@@ -63,6 +63,15 @@ def test_predictions_keep_their_probability(lines_file):
     assert [r.score for r in document.relations] == [0.25]
 
 
+def test_a_raw_score_alone_is_no_score_and_no_probability_is_refused(lines_file):
+    record = {"doc_key": "a", "sentences": [["One", "two"]], "ner": [[[0, 0, "X", -3.2], [1, 1, "Y", 7.9]]]}
+    (document,) = read_documents(lines_file(record))
+    assert [e.score for e in document.entities] == [None, None]
+    record["ner"][0][0].append(1.5)
+    with pytest.raises(DataError, match="but a score from 0 to 1 was expected"):
+        list(read_documents(lines_file(record)))
+
+
 def test_a_repeated_relation_is_kept_and_noted(lines_file, tmp_path, changed):
     record = changed(ACE, ("relations", 0), [[0, 3, 3, 3, "ORG-AFF"], [0, 3, 3, 3, "ORG-AFF"]])
     stream = read_documents(lines_file(record))

@@ -135,8 +135,14 @@ def _relation(item: Value, window: _Window, by_span: dict[tuple[int, int], list[
 
 
 def _score(scores: list[Value]) -> float | None:
-    """DyGIE++ ends a prediction with its raw score and its probability: the last is the score."""
-    return [score.number() for score in scores][-1] if scores else None
+    """DyGIE++ ends a prediction with its raw score and its probability: the last is the score.
+
+    One number alone may be either: what cannot be a probability is a raw score, and tells nothing.
+    """
+    numbers = [score.number() for score in scores]
+    if not numbers or (len(numbers) == 1 and not 0 <= numbers[0] <= 1):
+        return None
+    return scores[-1].score()
 
 
 def write(documents: Iterable[Document], path: Path) -> None:
