@@ -76,3 +76,26 @@ def test_on_a_command_line():
 def test_mistakes(given, message):
     with pytest.raises(ConfigError, match=message):
         parse_thresholds([given], SCHEMA, OWN)
+
+
+@pytest.mark.parametrize("name", ["entity", "subject", "object", "related", "relation"])
+def test_a_label_that_is_called_as_another_threshold_is(name):
+    called = rf"the threshold '{name}=0.3' could be the one that is called {name} or that of"
+    by = rf"of the same name; say which in Python, by thresholds={{'{name}': 0.3}} or thresholds="
+    entity_type, relation_type = (f"{{'{kind}': {{'{name}': 0.3}}}}" for kind in ("entity_types", "relation_types"))
+    for schema, message in (
+        (Schema((name, "Task"), ("PART-OF",)), f"{called} an entity type {by}{entity_type}$"),
+        (Schema(("Task",), (name, "PART-OF")), f"{called} a relation type {by}{relation_type}$"),
+        (
+            Schema((name,), (name,)),
+            f"{called} an entity type or a relation type {by}{entity_type} or thresholds={relation_type}$",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            parse_thresholds([f"{name}=.3"], schema, OWN)
+        # What is meant is plain without a name, and with another.
+        assert parse_thresholds(["0.7"], schema, OWN) == Thresholds(0.7, 0.7, 0.7)
+        other = "entity" if name != "entity" else "subject"
+        assert getattr(parse_thresholds([f"{other}=0.3"], schema, OWN), other) == 0.3
+    # The way out that the message names.
+    assert chosen_thresholds({"entity_types": {name: 0.3}}, Thresholds()).entity_types == {name: 0.3}

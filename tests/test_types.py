@@ -1,5 +1,6 @@
 import json
 import sys
+from enum import StrEnum
 
 import pytest
 from hypothesis import given
@@ -292,6 +293,32 @@ class TestAsDictionary:
             Document.from_words([["a", "", "b"]], id="d").to_dict()
         with pytest.raises(AnnotationError, match="document 'd' holds half a surrogate pair"):
             Document("\ud800", id="d").to_dict()
+
+    @pytest.mark.parametrize(
+        ("label", "message"),
+        [
+            ("", "is '', but the name of a type was expected; name the type"),
+            (" ", "is ' ', but the name of a type was expected; name the type"),
+            ("\ud800", "is .*, which holds half a surrogate pair; write the whole character or leave it out"),
+            (3, "is 3, but a string was expected"),
+        ],
+    )
+    def test_labels_that_would_not_be_read_back(self, label, message):
+        good, bad = Span(0, 1, "X"), Span(1, 2, label)
+        plain = Sentence.from_words(["a", "b"], [good])
+        entities = Sentence.from_words(["a", "b"], [good, bad])
+        with pytest.raises(DataError, match=rf"^document 'd': entities\[2\]\.label {message}"):
+            Document.from_sentences([plain, entities], id="d").to_dict()
+        relations = Sentence.from_words(["a", "b"], [good], [Triple(good, "r", good), Triple(good, label, good)])
+        with pytest.raises(DataError, match=rf"^document 'd': relations\[1\]\.label {message}"):
+            Document.from_sentences([plain, relations], id="d").to_dict()
+
+    def test_labels_may_be_members_of_an_enumeration(self):
+        class Label(StrEnum):
+            TASK = "Task"
+
+        record = Document.from_sentences([Sentence.from_words(["a"], [Span(0, 1, Label.TASK)])], id="d").to_dict()
+        assert json.loads(json.dumps(record))["entities"][0]["label"] == "Task"
 
 
 @given(st.lists(annotated_sentences(), max_size=4), st.lists(st.floats(0, 1) | st.none(), min_size=1))

@@ -24,10 +24,12 @@ class BadText:
     error: Exception
 
     def __str__(self) -> str:
-        reason = (
-            str(self.error) if isinstance(self.error, CascadeError) else f"{type(self.error).__name__}: {self.error}"
-        )
-        return f"text {self.position}: {reason}"
+        return f"text {self.position}: {reason(self.error)}"
+
+
+def reason(error: Exception) -> str:
+    """What an error says, with its type where it is none of ours and may say little without."""
+    return str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
 
 
 Outcome = Document | BadText
@@ -60,25 +62,37 @@ def _raise(bad: BadText) -> None:
 
 
 def parts(outcomes: Iterator[Outcome], batch_words: int) -> Iterator[list[Outcome]]:
-    """Texts by the part, each of some batches' worth of words; the texts of a part are taken when it is asked for."""
+    """Texts by the part, each of some batches' worth of words; the texts of a part are taken when it is asked for.
+
+    Where the texts end in an error, it is raised after the part of those that came before it.
+    """
     n_batches = _FIRST_BATCHES
-    while part := _words_worth(outcomes, n_batches * batch_words):
-        yield part
+    failure: Exception | None = None
+    while failure is None:
+        part, failure = _words_worth(outcomes, n_batches * batch_words)
+        if part:
+            yield part
+        elif failure is None:
+            return
         n_batches = min(2 * n_batches, _MOST_BATCHES)
+    raise failure
 
 
-def _words_worth(outcomes: Iterator[Outcome], n_words: int) -> list[Outcome]:
-    """The next texts, until they hold that many words."""
+def _words_worth(outcomes: Iterator[Outcome], n_words: int) -> tuple[list[Outcome], Exception | None]:
+    """The next texts, until they hold that many words; and what kept from taking more."""
     taken: list[Outcome] = []
     count = 0
-    for outcome in outcomes:
-        taken.append(outcome)
-        count += 1
-        if isinstance(outcome, Document):
-            count += sum(len(sentence) for sentence in outcome.sentences)
-        if count >= n_words:
-            break
-    return taken
+    try:
+        for outcome in outcomes:
+            taken.append(outcome)
+            count += 1
+            if isinstance(outcome, Document):
+                count += sum(len(sentence) for sentence in outcome.sentences)
+            if count >= n_words:
+                break
+    except Exception as error:
+        return taken, error
+    return taken, None
 
 
 def attempt(

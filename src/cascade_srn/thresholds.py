@@ -52,7 +52,8 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
     """Thresholds from a command line: ``0.6`` for all turns, ``entity=0.4`` for one, ``Task=0.3`` for a label.
 
     ``related=0.2`` is for entities with a relation, ``relation=0.5`` for relations as a whole. They are taken one after
-    the other: a turn's threshold also takes the place of what was said before of its labels.
+    the other: a turn's threshold also takes the place of what was said before of its labels. Where a label has one of
+    those names, or two labels the same, what is meant cannot be told here, and is refused.
     """
     thresholds = own
     for text in given:
@@ -61,6 +62,7 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
         if not parted:
             thresholds = chosen_thresholds(value, thresholds)
         elif name in NAMED:
+            _refuse_label_called(name, value, schema)
             thresholds = chosen_thresholds({name: value}, thresholds)
         else:
             kind = _kind_of(name, schema)
@@ -77,12 +79,19 @@ def _number(text: str, whole: str) -> float:
         ) from None
 
 
+def _refuse_label_called(name: str, value: float, schema: Schema) -> None:
+    kinds = _kinds_of(name, schema)
+    if kinds:
+        meanings = ({name: value}, *({kind: {name: value}} for kind in kinds))
+        labels = " or ".join("an entity type" if kind == "entity_types" else "a relation type" for kind in kinds)
+        raise ConfigError(
+            f"the threshold '{name}={value}' could be the one that is called {name} or that of {labels} of the same "
+            f"name; say which in Python, by {' or '.join(f'thresholds={meaning}' for meaning in meanings)}"
+        )
+
+
 def _kind_of(label: str, schema: Schema) -> str:
-    kinds = [
-        kind
-        for kind, labels in (("entity_types", schema.entity_types), ("relation_types", schema.relation_types))
-        if label in labels
-    ]
+    kinds = _kinds_of(label, schema)
     if len(kinds) == 1:
         return kinds[0]
     if kinds:
@@ -94,3 +103,7 @@ def _kind_of(label: str, schema: Schema) -> str:
     raise ConfigError(
         f"there is a threshold for {label!r}, which is neither a turn nor a label. {did_you_mean(label, known)}"
     )
+
+
+def _kinds_of(label: str, schema: Schema) -> list[str]:
+    return [kind for kind in ("entity_types", "relation_types") if label in getattr(schema, kind)]

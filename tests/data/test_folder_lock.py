@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import signal
+import threading
 
 import pytest
 from tests.data.other_processes import can_hold, held_elsewhere
@@ -76,6 +77,56 @@ def test_one_process_may_hold_it_several_times(tmp_path):
     assert not can_hold(tmp_path)
     second.release()
     assert can_hold(tmp_path)
+
+
+def test_threads_may_hold_it_at_once(tmp_path):
+    failures = []
+
+    def hold():
+        try:
+            for _ in range(200):
+                with FolderLock(tmp_path / "run"):
+                    pass
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=hold) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_waits_for_the_one_that_is_just_locking(tmp_path, monkeypatch):
+    flock, begun, locks = fcntl.flock, [], []
+
+    def locked(descriptor, how):
+        if not begun:
+            begun.append(threading.Thread(target=lambda: locks.append(FolderLock(tmp_path))))
+            begun[0].start()
+            begun[0].join(timeout=0.2)  # in vain: it cannot go on before this one does
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with FolderLock(tmp_path):
+        begun[0].join()
+    assert not can_hold(tmp_path)
+    locks.pop().release()
+    assert can_hold(tmp_path)
+
+
+def test_a_lock_that_is_forgotten_while_another_is_taken_is_released(tmp_path, monkeypatch):
+    flock, forgotten = fcntl.flock, [FolderLock(tmp_path / "one")]
+
+    def locked(descriptor, how):
+        forgotten.clear()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with FolderLock(tmp_path / "other"):
+        assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_what_is_forgotten_is_released(tmp_path):

@@ -65,6 +65,53 @@ def test_an_error_leaves_what_was_there(model, error):
     assert os.listdir(model.parent) == ["model"]
 
 
+@pytest.fixture
+def failing(monkeypatch):
+    """Let renaming fail, once for each error that is given, after it went well ``after`` times."""
+    replace = os.replace
+
+    def fail(*errors, after=0):
+        outcomes = [*[None] * after, *errors]
+
+        def failing(source, target):
+            error = outcomes.pop(0) if outcomes else None
+            if error is not None:
+                raise error
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", failing)
+
+    return fail
+
+
+def save(folder):
+    with replacing_folder(folder, marker=MARKER) as fresh:
+        fill(fresh)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt("Input/output error")])
+def test_what_was_there_is_put_back_where_it_cannot_be_replaced(model, failing, after, error):
+    failing(error, after=after)
+    with pytest.raises(type(error), match="Input/output error"):
+        save(model)
+    assert contents(model) == {MARKER: "old", "leftover": "old"}
+    assert os.listdir(model.parent) == ["model"]
+
+
+def test_where_it_cannot_be_put_back_either_its_place_is_told(model, failing):
+    failing(OSError(5, "Input/output error"), OSError(13, "Permission denied"), after=1)
+    with pytest.raises(
+        ModelError,
+        match=r"model' could not be replaced \(Input/output error\), nor what was there be put back; it is in "
+        r"'.*\.model-old-.*', rename that to 'model'",
+    ) as failure:
+        save(model)
+    (old,) = model.parent.iterdir()
+    assert repr(str(old)) in str(failure.value)
+    assert contents(old) == {MARKER: "old", "leftover": "old"}
+
+
 def test_an_error_leaves_nothing_where_nothing_was(tmp_path):
     def write_half():
         with replacing_folder(tmp_path / "model", marker=MARKER) as fresh:

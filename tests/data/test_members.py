@@ -48,6 +48,60 @@ def test_files_that_are_wanted(tree):
     assert [is_hidden(tree / name, tree) for name in found(tree)] == [True, False, True, False]
 
 
+@pytest.fixture
+def elsewhere(tmp_path_factory):
+    """A folder that is not below the one that is read."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "below").mkdir()
+    (folder / "f.txt").touch()
+    (folder / "below" / "g.txt").touch()
+    return folder
+
+
+def test_links_to_folders_are_followed(tree, elsewhere):
+    before = found(tree)
+    (tree / "linked").symlink_to(elsewhere)
+    (tree / "one" / "again").symlink_to(elsewhere / "below")
+    (tree / ".hidden").symlink_to(elsewhere / "below")
+    (tree / ".git" / "hidden").symlink_to(elsewhere / "below")
+    followed = ["linked/below/g.txt", "linked/f.txt", "one/again/g.txt"]
+    assert found(tree) == sorted([*before, *followed])
+    assert [path.relative_to(tree).as_posix() for path in files_in(tree)] == [
+        "a.txt",
+        "linked/below/g.txt",
+        "linked/f.txt",
+        "one/again/g.txt",
+        "one/b.txt",
+    ]
+
+
+def test_links_that_lead_back_are_not_followed(tree, elsewhere, monkeypatch):
+    """Straight, from a folder that a link led to, and to themselves."""
+    before = found(tree)
+    (tree / "here").symlink_to(".")
+    (tree / "one" / "up").symlink_to("..")
+    (tree / "itself.txt").symlink_to("itself.txt")
+    assert found(tree) == before
+    (tree / "linked").symlink_to(elsewhere)
+    (elsewhere / "below" / "back").symlink_to(tree / "one")
+    (elsewhere / "below" / "round").symlink_to(elsewhere)
+    back = [f"linked/below/back/{name}" for name in (".d.txt", "b.txt")]
+    expected = sorted([*before, "linked/f.txt", "linked/below/g.txt", *back])
+    assert found(tree) == expected
+    monkeypatch.chdir(tree)
+    assert found(Path(".")) == expected
+    monkeypatch.chdir("one")
+    assert found(Path("..")) == expected
+
+
+def test_a_folder_is_not_read_again_below_one_that_is_above_it(tmp_path):
+    (tmp_path / "read").mkdir()
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "read" / "b.txt").touch()
+    (tmp_path / "read" / "above").symlink_to("..")
+    assert found(tmp_path / "read") == ["above/a.txt", "b.txt"]
+
+
 @pytest.mark.parametrize("name", ["one", "."])
 def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
     closed(tree / name)
@@ -56,6 +110,13 @@ def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
         with pytest.raises(DataError, match=message) as failure:
             read(tree)
         assert str(failure.value).startswith(f"{tree / name} ")
+
+
+def test_a_linked_folder_that_cannot_be_read_is_refused(tree, elsewhere, closed):
+    (tree / "linked").symlink_to(elsewhere)
+    closed(tree / "linked" / "below")
+    with pytest.raises(DataError, match=r"linked/below cannot be read \(Permission denied\)"):
+        found(tree)
 
 
 def test_guessing_the_format_of_a_folder_that_cannot_be_read(tree, closed):

@@ -121,6 +121,45 @@ def test_a_segmenter_that_refuses_a_text(monkeypatch):
     assert sentences[0].startswith("file, line 1: the segmenter puts a word of sentence 0 at characters [0, 99)")
 
 
+class TestASegmenterThatFails:
+    """With whatever error: it can be anyone's."""
+
+    @pytest.fixture(autouse=True)
+    def segmenter(self, monkeypatch):
+        def segmenter(text):
+            if "number 2" in text:
+                raise KeyError("two")
+            return [[(0, 3)]]
+
+        monkeypatch.setattr(extractor(), "segmenter", segmenter)
+
+    @pytest.mark.parametrize("batch_words", [1, 4096])
+    def test_it_costs_the_others_nothing(self, batch_words):
+        counts, writer, sentences = run(TEXTS, batch_words=batch_words)
+        assert [document.id for document in writer.documents] == ["0", "1", "3", "4", "5"]
+        assert (counts.documents, counts.bad, counts.position) == (5, 1, 50)
+        assert sentences == ["file, line 2: KeyError: 'two'"]
+
+    @pytest.mark.parametrize("batch_words", [1, 4096])
+    def test_strictly_it_ends_the_work_once_what_came_before_is_written(self, batch_words):
+        writer = Kept()
+        with pytest.raises(DataError, match="^file, line 2: KeyError: 'two'$"):
+            run(TEXTS, writer, strict=True, batch_words=batch_words)
+        assert [document.id for document in writer.documents] == ["0", "1"]
+
+
+def test_where_the_texts_end_badly_what_came_before_is_written():
+    def texts():
+        yield from TEXTS[:3]
+        raise OSError("the disk is gone")
+
+    writer = Kept()
+    with pytest.raises(OSError, match="the disk is gone"):
+        run(texts(), writer)
+    assert [document.id for document in writer.documents] == ["0", "1", "2"]
+    assert writer.ended == "abandoned"
+
+
 def test_progress_is_told_at_every_document():
     seen = []
     run(TEXTS, progress=lambda counts: seen.append((counts.documents, counts.position)))

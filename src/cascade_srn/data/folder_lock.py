@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,7 +29,8 @@ class FolderLock:
     """Keeps other processes from writing into a folder, until it is released or the process ends, were it by a kill.
 
     A folder that is not there is made, and goes again if nothing was written into it. One process may lock a folder
-    several times over, as a distillation does with the run that it ends in; it is free when all of them are released.
+    several times over, as a distillation does with the run that it ends in, also from several threads; it is free when
+    all of them are released.
     Where the file system has no such locks, and on Windows, nobody is kept out.
     """
 
@@ -58,24 +60,29 @@ class _Held:
 
 
 _held: dict[str, _Held] = {}
+# Threads change it one after the other, lest one be kept out by the lock of another. One that has its turn may forget a
+# lock meanwhile, and so let go of it.
+_turn = threading.RLock()
 
 
 def _hold(place: str, *, shown: str) -> None:
-    if place not in _held:
-        with ExitStack() as undo:
-            undo.enter_context(leaving_no_folders(Path(place)))
-            os.makedirs(place, exist_ok=True)
-            undo.enter_context(_locked(Path(place) / LOCK, shown))
-            _held[place] = _Held(undo.pop_all())
-    _held[place].count += 1
+    with _turn:
+        if place not in _held:
+            with ExitStack() as undo:
+                undo.enter_context(leaving_no_folders(Path(place)))
+                os.makedirs(place, exist_ok=True)
+                undo.enter_context(_locked(Path(place) / LOCK, shown))
+                _held[place] = _Held(undo.pop_all())
+        _held[place].count += 1
 
 
 def _let_go(place: str) -> None:
-    held = _held[place]
-    held.count -= 1
-    if not held.count:
-        del _held[place]
-        held.undo.close()
+    with _turn:
+        held = _held[place]
+        held.count -= 1
+        if not held.count:
+            del _held[place]
+            held.undo.close()
 
 
 @contextmanager

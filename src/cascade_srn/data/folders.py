@@ -55,15 +55,39 @@ def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None)
     try:
         yield fresh
         fresh.chmod(0o777 & ~_umask())
-        if target.is_dir():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-            os.replace(target, old)
-            os.replace(fresh, target)
-            shutil.rmtree(old)
-        else:
-            os.replace(fresh, target)
+        _put(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _put(fresh: Path, target: Path) -> None:
+    """Rename a folder to ``target``; what is there goes, or stays where it was if that cannot be done."""
+    if not target.is_dir():
+        os.replace(fresh, target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+    try:
+        os.replace(target, old)
+        os.replace(fresh, target)
+    except BaseException as error:
+        if target.exists():
+            with suppress(OSError):
+                old.rmdir()  # which it was not moved to
+        else:
+            _put_back(old, target, error)
+        raise
+    shutil.rmtree(old)
+
+
+def _put_back(old: Path, target: Path, error: BaseException) -> None:
+    try:
+        os.replace(old, target)
+    except OSError:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        raise ModelError(
+            f"{str(target)!r} could not be replaced ({reason}), nor what was there be put back; it is in {str(old)!r}, "
+            f"rename that to {target.name!r}"
+        ) from error
 
 
 def _is_marked(marker: Path, key: str | None) -> bool:

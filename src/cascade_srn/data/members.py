@@ -13,7 +13,8 @@ from cascade_srn.errors import DataError
 def files_below(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
     """The ``wanted`` ones of the files in a folder and those below it, hidden ones included, in any order.
 
-    A folder that cannot be read is refused, since nobody would miss what is in it; but for hidden ones.
+    A folder that cannot be read is refused, since nobody would miss what is in it; but for hidden ones. Links to
+    folders are followed as those to files are, but for hidden ones too; and no folder is read again below itself.
     """
 
     def refuse(error: OSError) -> None:
@@ -21,7 +22,8 @@ def files_below(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
         if not is_hidden(where, folder):
             raise _unreadable(where, error) from error
 
-    for parent, _, names in os.walk(folder, onerror=refuse):
+    for parent, below, names in os.walk(folder, onerror=refuse, followlinks=True):
+        below[:] = [name for name in below if not _is_passed_over(Path(parent, name), folder)]
         for path in (Path(parent, name) for name in names):
             if wanted(path) and (is_hidden(path, folder) or _is_file(path)):
                 yield path
@@ -30,6 +32,24 @@ def files_below(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
 def is_hidden(path: Path, folder: Path) -> bool:
     """Whether a path below a folder is hidden, or lies in a folder that is."""
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def _is_passed_over(path: Path, folder: Path) -> bool:
+    # What is hidden is at most counted, which is not worth going wherever its links lead.
+    return (os.path.islink(path) and is_hidden(path, folder)) or _leads_back(path, folder)
+
+
+def _leads_back(path: Path, folder: Path) -> bool:
+    """Whether a path leads to a folder on the way from ``folder`` to it, so that following it would never end.
+
+    Not only links do: one to a folder above ``folder`` makes a plain folder of it that is below itself.
+    """
+    way = (parent for parent in path.parents if parent.is_relative_to(folder))
+    try:
+        found = os.stat(path)
+        return any(os.path.samestat(found, os.stat(parent)) for parent in way)
+    except OSError:
+        return False  # refused when it is to be read
 
 
 def _is_file(path: Path) -> bool:

@@ -28,6 +28,7 @@ def to_plain(document: Document) -> dict[str, Any]:
             f"document {document.id!r} holds half a surrogate pair, which JSON as UTF-8 cannot hold; "
             "write the whole character or leave it out"
         )
+    _check_labels(document)
     numbers: dict[tuple[int, Span], int] = {}
     for at, sentence in enumerate(document.sentences):
         numbers |= {(at, span): len(numbers) + n for n, span in enumerate(sentence.entities)}
@@ -57,6 +58,20 @@ def to_plain(document: Document) -> dict[str, Any]:
             for triple in sentence.triples
         ],
     }
+
+
+def _check_labels(document: Document) -> None:
+    """Refuse the labels that :func:`from_plain` would."""
+    place = Place(f"document {document.id!r}")
+    labels = {
+        "entities": [span.label for sentence in document.sentences for span in sentence.entities],
+        "relations": [triple.label for sentence in document.sentences for triple in sentence.triples],
+    }
+    for name, given in labels.items():
+        for label in dict.fromkeys(given):
+            # An enumeration's member or numpy's string is written as what it says.
+            told = str.__str__(label) if isinstance(label, str) else label
+            strictly(Value(told, place, f"{name}[{given.index(label)}].label").label)
 
 
 def from_plain(record: Mapping[str, Any]) -> Document:

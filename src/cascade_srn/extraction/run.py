@@ -12,7 +12,7 @@ from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
 from cascade_srn.extraction.writers import Writer
 from cascade_srn.extractor import Extractor
-from cascade_srn.streaming import BadText
+from cascade_srn.streaming import BadText, reason
 from cascade_srn.thresholds import ThresholdsLike
 from cascade_srn.types import Document
 
@@ -131,8 +131,8 @@ class _Run:
     def _split(self, extractor: Extractor, source: Text, text: str) -> Iterator[Document | Unreadable]:
         try:
             document = Document.from_text(text, id=source.id, segmenter=extractor.segmenter)
-        except CascadeError as error:
-            self._under_way[-1] = unreadable = Unreadable(f"{source.place}: {error}", source.position)
+        except Exception as error:  # a segmenter can be anyone's
+            self._under_way[-1] = unreadable = Unreadable(f"{source.place}: {reason(error)}", source.position)
             yield unreadable
         else:
             yield document
@@ -143,8 +143,7 @@ class _Run:
         if isinstance(done, Unreadable):
             self._count(done.reason, bad.error)
         else:
-            reason = bad.error if isinstance(bad.error, CascadeError) else f"{type(bad.error).__name__}: {bad.error}"
-            self._count(f"{done.place}: {reason}", bad.error)
+            self._count(f"{done.place}: {reason(bad.error)}", bad.error)
 
     def write(self, writer: Writer, document: Document) -> None:
         """Write a document, or count it as bad where the format cannot hold it."""

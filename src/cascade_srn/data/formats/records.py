@@ -61,9 +61,11 @@ class Value:
         return value
 
     def note_unread(self, known: Iterable[str], context: ReadContext) -> None:
-        """Note the fields of this object that the format does not read."""
-        for name in self.raw.keys() - set(known):
-            context.report.note(f"field {shown(name)} not read", self.at(name).example())
+        """Note the fields of this object that the format does not read, in their order."""
+        read = set(known)
+        for name in self.raw:
+            if name not in read:
+                context.report.note(f"field {shown(name)} not read", self.at(name).example())
 
     def at(self, key: int | str) -> Value:
         """An item of this list or object that is known to be there."""
