@@ -1,5 +1,6 @@
 """The package as users import it."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -33,6 +34,19 @@ def test_nothing_is_imported_before_it_is_needed(statement, forbidden):
     code = f"import sys\n{statement}\nprint([n for n in {forbidden!r} if n in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_that_wait_on_the_command_line_do_not_spin_unless_asked_to(given, expected):
+    code = (
+        "import os, sys\nfrom cascade_srn.cli import main\n"
+        "try:\n    main(['--version'])\nexcept SystemExit:\n    pass\n"
+        "print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert shown.stdout.split()[-2:] == [expected, "False"]
 
 
 def test_what_is_no_python_is_packaged_too():

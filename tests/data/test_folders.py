@@ -26,6 +26,17 @@ def fill(target, text="new"):
     (target / MARKER).write_text(text)
 
 
+def test_files_can_be_read_by_whom_the_umask_lets(tmp_path):
+    before = os.umask(0o022)
+    try:
+        with replacing_folder(tmp_path / "model", marker=MARKER) as fresh:
+            fill(fresh)
+            (fresh / MARKER).chmod(0o600)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model" / MARKER).stat().st_mode) == 0o644
+
+
 def test_a_new_folder_appears_with_its_parents(tmp_path):
     folder = tmp_path / "a" / "b" / "model"
     with replacing_folder(folder, marker=MARKER) as fresh:

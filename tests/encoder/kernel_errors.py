@@ -14,7 +14,7 @@ NAMES = ("projected", "recurrent", "cell_weight", "cell_bias")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def errors(kind: str, n_tasks: int, batch: int, length: int, hidden: int) -> dict[str, float]:
+def errors(kind: str, n_tasks: int, batch: int, length: int, hidden: int, growth: float = 1) -> dict[str, float]:
     n_gates, n_sets = 3 + 2 * n_tasks, 2**n_tasks - 1
     lengths = torch.randint(1, length + 1, (batch,), device=DEVICE)
     real = (torch.arange(length, device=DEVICE) < lengths[:, None])[:, :, None]
@@ -22,7 +22,7 @@ def errors(kind: str, n_tasks: int, batch: int, length: int, hidden: int) -> dic
     given = [
         torch.randn(batch, length, n_gates * hidden, device=DEVICE) * real,
         (torch.rand(hidden, n_gates * hidden, device=DEVICE) * 2 - 1) * bound,
-        (torch.rand(n_sets * hidden, hidden, device=DEVICE) * 2 - 1) * bound,
+        (torch.rand(n_sets * hidden, hidden, device=DEVICE) * 2 - 1) * bound * growth,
         torch.randn(hidden, device=DEVICE) * 0.1,
     ]
     if kind == "bfloat16":

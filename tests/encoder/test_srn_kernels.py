@@ -24,6 +24,7 @@ SMALL = [  # n_tasks, batch, length, hidden
     (3, 18, 4, 20),  # two tiles, and a width that is no power of two
     (2, 5, 3, 7),
 ]
+GROWING = [(3, 2, 5, 16, 100.0), (2, 2, 5, 16, 100.0)]  # with larger weights for cells, some of which are held
 LARGE = [
     (n_tasks, batch, length, hidden)
     for n_tasks in (2, 3)
@@ -38,7 +39,7 @@ def errors() -> dict[str, dict[str, float]]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     if not GPU:
         environment["TRITON_INTERPRET"] = "1"
-    cases = json.dumps(SMALL + (LARGE if GPU else []))
+    cases = json.dumps([*SMALL, *GROWING, *(LARGE if GPU else [])])
     command = [sys.executable, "-m", "tests.encoder.kernel_errors", cases]
     shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr
@@ -55,6 +56,12 @@ def test_equals_the_plain_loop(
     assert set(found) == {"features", "projected", "recurrent", "cell_weight", "cell_bias", "padding"}
     assert found.pop("padding") == 0.0
     assert max(found.values()) < bound, found
+
+
+@pytest.mark.parametrize("case", GROWING, ids=str)
+def test_cells_are_held_as_in_the_plain_loop(errors: dict[str, dict[str, float]], case: tuple[float, ...]) -> None:
+    # What grows, grows with its rounding.
+    assert max(errors[f"exact {list(case)}"].values()) < 1e-3
 
 
 def test_what_the_kernels_do_not_cover_is_known() -> None:

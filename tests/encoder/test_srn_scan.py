@@ -11,7 +11,7 @@ from torch import Tensor
 from cascade_srn.encoder.packing import Packing
 from cascade_srn.encoder.selection import selection_gates
 from cascade_srn.encoder.sequence import padding_mask
-from cascade_srn.encoder.srn_plain import srn_scan
+from cascade_srn.encoder.srn_plain import CELL_BOUND, srn_scan
 from cascade_srn.encoder.srn_scan import fused_srn_scan, monomials, monomials_to_gates
 
 
@@ -52,6 +52,31 @@ def test_equals_the_plain_loop(n_tasks: int, length: int, hidden: int, lengths: 
         # With one word only, no weight of the recurrence is used.
         of_plain = torch.zeros_like(a) if a.grad is None and length == 1 else a.grad
         torch.testing.assert_close(b.grad, of_plain, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_tasks", [2, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_cells_that_grow_at_every_word_are_held(n_tasks: int, dtype: torch.dtype) -> None:
+    given = [value.to(dtype) for value in arguments(n_tasks, 2, 400, 4)]
+    given[2] *= 10
+    plain, fused = ([value.clone().requires_grad_() for value in given] for _ in range(2))
+    expected, found = srn_scan(*plain, n_tasks), scanned(*fused, n_tasks, torch.tensor([400, 350]))
+    # Without, they would be infinite long before the end.
+    assert CELL_BOUND / 100 < expected.abs().max() <= CELL_BOUND + 1
+    assert found.abs().max() <= CELL_BOUND + 1
+    (found.tanh() * padding_mask(torch.tensor([400, 350]), 400)[:, :, None, None]).sum().backward()
+    assert all(value.grad is not None and value.grad.isfinite().all() for value in fused)
+    # Over a few words, some of which are held, both are the same, and so are their gradients.
+    few = [value[:, :12] if i == 0 else value for i, value in enumerate(given)]
+    few[2] = few[2] * 100
+    plain, fused = ([value.double().clone().requires_grad_() for value in few] for _ in range(2))
+    expected, found = srn_scan(*plain, n_tasks), scanned(*fused, n_tasks, torch.tensor([12, 12]))
+    assert expected.abs().max() > CELL_BOUND / 10
+    torch.testing.assert_close(found, expected)
+    expected.tanh().sum().backward()
+    found.tanh().sum().backward()
+    for a, b in zip(plain, fused, strict=True):
+        torch.testing.assert_close(b.grad, a.grad)
 
 
 @pytest.mark.parametrize("n_tasks", [2, 3])

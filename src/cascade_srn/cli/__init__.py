@@ -5,6 +5,7 @@ Nothing heavy is imported before a command that needs it runs, so that ``--help`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -64,4 +65,7 @@ app.add_typer(benchmark, name="benchmark")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command with these arguments (default: those of the process), and exit with its code."""
+    # Threads of torch that wait for each other spin unless they are told not to, and where something else wants the
+    # cores, everything takes many times as long. It is read when torch is imported, which no command has done yet.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app(args=None if arguments is None else list(arguments), prog_name="cascade-srn")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -104,9 +103,6 @@ def serve(
             cors_origins=tuple(cors_origin or ()),
             model_name=Path(model or DEFAULT).name,
         )
-    # Threads of the model that wait must not keep the cores busy that requests are read and answered on: between the
-    # parts of a sentence they would else spin, and where cores are short latency grows many times over.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cascade_srn.serving.run import serve as run_service  # first: it needs an extra that may be missing
 
     # isort: split

@@ -55,6 +55,10 @@ def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None)
     try:
         yield fresh
         fresh.chmod(0o777 & ~_umask())
+        for written in fresh.iterdir():
+            # Some libraries write files that nobody else may read, whatever the user's umask.
+            if written.is_file() and not written.is_symlink():
+                written.chmod(0o666 & ~_umask())
         _put(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -37,6 +37,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
     S1: tl.constexpr,
     S2: tl.constexpr,
     PRECISION: tl.constexpr,
+    BOUND: tl.constexpr,
 ):
     """Gradients of the gates and cells of all time steps of a tile, last step first."""
     NG: tl.constexpr = 3 + 2 * N
@@ -64,10 +65,12 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         own = at[:, None] * H + col[None, :]
         gate = at[:, None] * (NG * H) + col[None, :]
         slot = at[:, None] * (SLOTS * H) + col[None, :]
-        tanh_c = tanh(tl.load(cells + own, mask=real, other=0.0))
+        c = tl.load(cells + own, mask=real, other=0.0)
+        tanh_c = tanh(c)
         o = tl.load(gates + slot + H, mask=real, other=0.0)
         tl.store(d_gates + gate + H, d_state * tanh_c * o * (1 - o), mask=real)
-        d_cell += d_state * o * (1 - tanh_c * tanh_c)
+        # Cells that were held hand nothing back.
+        d_cell = tl.where(tl.abs(c) < BOUND, d_cell + d_state * o * (1 - tanh_c * tanh_c), 0.0)
         tl.store(d_cells + own, d_cell, mask=real)
         tl.debug_barrier()
         by_set = at[:, None] * (NS * H) + col[None, :]

@@ -93,6 +93,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
     TILE: tl.constexpr,
     SAVE: tl.constexpr,
     PRECISION: tl.constexpr,
+    BOUND: tl.constexpr,
 ):
     """Features of all time steps of a tile; see ``triton_srn_scan`` for what it is given.
 
@@ -150,6 +151,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             for p in tl.static_range(PARTS):
                 c_all += tl.load(told + (turn * PARTS + p) * (TILE * HP) + everywhere, cache_modifier=".cg")
                 c += tl.load(told + (turn * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+            c = tl.minimum(tl.maximum(c, -BOUND), BOUND)
             h = tl.load(told_o + turn * (TILE * HP) + everywhere, cache_modifier=".cg") * tanh(c_all)  # (9)
             if SAVE:
                 before = (at[:, None] - 1) * H + own[None, :]
@@ -232,5 +234,6 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             c = tl.zeros((TILE, HC), dtype=tl.float32) + bias_own[None, :]
             for p in tl.static_range(PARTS):
                 c += tl.load(told + (((n_steps - 1) % 2) * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+            c = tl.minimum(tl.maximum(c, -BOUND), BOUND)
             tl.store(cells + last, c, mask=real)
             tl.store(states + last, o * tanh(c), mask=real)

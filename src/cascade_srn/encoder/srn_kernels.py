@@ -23,6 +23,7 @@ from torch import Tensor
 
 from cascade_srn.encoder.srn_backward_kernel import backward_kernel
 from cascade_srn.encoder.srn_forward_kernel import forward_kernel, pack_kernel
+from cascade_srn.encoder.srn_plain import CELL_BOUND
 
 # Rows of the batch that one program runs: the fewest that the matrix units take.
 TILE = 16
@@ -117,7 +118,7 @@ def _run_forward(
     forward_kernel[(n_tiles * shape["PARTS"],)](
         projected, by_unit, by_set, bias, lengths, *left,
         bias.new_empty(told * shape["PARTS"]), bias.new_empty(told), counters,
-        batch, length, H=hidden, N=n_tasks, SAVE=save, PRECISION=precision, **shape,
+        batch, length, H=hidden, N=n_tasks, SAVE=save, PRECISION=precision, BOUND=CELL_BOUND, **shape,
     )  # fmt: skip
     return left
 
@@ -150,7 +151,7 @@ class _TritonScan(torch.autograd.Function):
         backward_kernel[grid](
             grads[0].contiguous(), features, recurrent.t().contiguous(), cell_weight.t().contiguous(),
             lengths, gates, cells, d_gates, d_cells, batch, length,
-            H=hidden, N=n_tasks, PRECISION=precision, **_backward_shape(hidden),
+            H=hidden, N=n_tasks, PRECISION=precision, BOUND=CELL_BOUND, **_backward_shape(hidden),
         )  # fmt: skip
         # The state before a word is that of the word before it; before the first one it is zero.
         earlier = states[:, :-1].reshape(batch * (length - 1), hidden)

@@ -7,6 +7,10 @@ from torch import Tensor
 
 from cascade_srn.encoder.selection import selection_gates, task_sets
 
+# What a cell is held within. Nothing in the equations does that, and over a long sentence it may grow at every word:
+# without, it became infinite in training. Trained models come nowhere near.
+CELL_BOUND = 10_000.0
+
 
 def srn_scan(
     projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int
@@ -39,7 +43,7 @@ def srn_scan(
         masters = gates[:, 3 * hidden :].sigmoid().view(batch, 2, n_tasks, hidden).permute(2, 0, 1, 3)
         selected = selection_gates(masters) * torch.stack((history, candidate), dim=1)  # (4), (5)
         memory = selected.sum(dim=2).transpose(0, 1)  # (6), (7): (batch, n_sets, hidden)
-        c = torch.addmm(cell_bias, memory.flatten(1), cell_weight)  # (8)
+        c = torch.addmm(cell_bias, memory.flatten(1), cell_weight).clamp(-CELL_BOUND, CELL_BOUND)  # (8)
         h = o * c.tanh()  # (9)
         memories.append(memory)
     if not memories:

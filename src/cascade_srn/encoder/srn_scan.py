@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.encoder.selection import task_sets
+from cascade_srn.encoder.srn_plain import CELL_BOUND
 
 
 def monomials(n_tasks: int) -> list[tuple[int, ...]]:
@@ -116,15 +117,18 @@ class _Scan(torch.autograd.Function):
             torch.mul(history, value[:, 0, None], out=chosen)
             chosen.addcmul_(candidate, value[:, 1, None])
             torch.addmm(bias, chosen.flatten(1), combined, out=cell)
+            cell.clamp_(-CELL_BOUND, CELL_BOUND)
             torch.tanh(cell, out=squashed[now])
             torch.mul(gate[:, hidden : 2 * hidden], squashed[now], out=states[now])
-        ctx.n_tasks, ctx.counts = n_tasks, counts
-        ctx.save_for_backward(gates, states, squashed, values, selected, recurrent, combined)
+        # Cells that were held hand nothing back. It is rare that there are any.
+        held = cells.abs() >= CELL_BOUND
+        ctx.n_tasks, ctx.counts, ctx.any_held = n_tasks, counts, bool(held.any())
+        ctx.save_for_backward(gates, states, squashed, values, selected, recurrent, combined, held)
         return selected
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        gates, states, squashed, values, selected, recurrent, combined = ctx.saved_tensors
+        gates, states, squashed, values, selected, recurrent, combined, held = ctx.saved_tensors
         d_selected = grads[0].contiguous().clone()
         n_real, n_sets, hidden = selected.shape
         n_tasks: int = ctx.n_tasks
@@ -150,6 +154,8 @@ class _Scan(torch.autograd.Function):
             # Sequences that end here have got nothing from later steps: their part of both is zero.
             cell, state = d_cell[:n], d_state[:n]
             cell.addcmul_(state, through_tanh[now])
+            if ctx.any_held:
+                cell.masked_fill_(held[now], 0)
             d_cells[now] = cell
             torch.mul(state, slope_output[now], out=d_gates[now, hidden : 2 * hidden])
             d_chosen = d_selected[now].view(n, n_sets * hidden).addmm_(cell, combined_t).view(n, 1, n_sets, hidden)
