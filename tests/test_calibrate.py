@@ -204,6 +204,44 @@ def test_what_was_chosen_before_stays_where_there_is_too_little(n_examples: int)
     assert calibrate(model, examples(SENTENCES)[:n_examples]).settings == before
 
 
+def test_where_nothing_right_passes_any_threshold_everything_stays() -> None:
+    # As after a first epoch: every span scores alike and next to nothing, and is as seldom right as that.
+    model = spread_probabilities(small_model("swift"))
+    head = model.cascade.entity_head
+    with torch.no_grad():
+        for layer in (head.start, head.end, head.matcher.output):
+            layer.weight.mul_(0.01)
+            layer.bias.fill_(-3.2)
+    given = annotated_by(model, Thresholds(FLOOR, 1.0, 1.0))
+    scores = [e.score for example in given for e in example.sentence.entities]
+    assert max(scores) < THRESHOLDS[0]
+    gold = [replace(e, sentence=e.sentence.annotated(e.sentence.entities[::30], ())) for e in given]
+    assert sum(len(e.sentence.entities) for e in gold) > FEWEST
+    for by_label in (False, True):
+        assert calibrate(model, gold, by_label=by_label).settings == model.settings
+
+
+def test_where_no_right_relation_passes_any_threshold_theirs_stay() -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW)
+    head = model.cascade.relation_turns.object_head
+    with torch.no_grad():
+        for layer in (head.start, head.end, head.matcher.output):
+            layer.weight.mul_(0.01)
+            layer.bias.fill_(-3.2)
+    low = model.predictor(thresholds=Thresholds(LOW.entity, FLOOR, FLOOR)).predict(gold)
+    gold = [
+        replace(e, sentence=e.sentence.annotated(e.sentence.entities, found.triples[::30]))
+        for e, found in zip(gold, low, strict=True)
+    ]
+    assert sum(len(e.sentence.triples) for e in gold) > FEWEST
+    found = calibrate(model, gold).settings
+    before = model.settings
+    assert found.temperatures.entity != 1.0
+    assert (found.thresholds.subject, found.thresholds.object) == (before.thresholds.subject, before.thresholds.object)
+    assert (found.temperatures.subject, found.temperatures.object) == (1.0, 1.0)
+
+
 def test_with_nothing_to_learn_from_the_defaults_stay() -> None:
     model = small_model("swift")
     assert calibrate(model, examples(SENTENCES)).settings == model.settings

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from cascade_srn.errors import ModelError
 
 DEFAULT = "scierc-small"
 """The name of the model that is used where none is named."""
+
+# Enough for any network that a model could be downloaded over.
+_SECONDS_TO_CONNECT = 10
 
 _MODELS, _MARKER = Path(__file__).with_name("models"), "config.json"
 
@@ -39,6 +46,39 @@ def find_model(name: str | Path | None = None) -> Path:
     return _downloaded(text)
 
 
+def is_model(name: str | Path) -> bool:
+    """Whether this is a trained model: a folder that one was saved to, or the name of one that ships with the package.
+
+    The hub is not asked.
+    """
+    folder = Path(os.path.expanduser(name))
+    if not folder.exists():
+        return str(name) in bundled_models()
+    try:
+        config = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and "cascade_srn_version" in config
+
+
+def hub_is_out_of_reach() -> bool:
+    """Whether no connection to the hub can be made at all, so that it need not be asked again and again.
+
+    False where there is no telling: behind a proxy, and where HF_HUB_OFFLINE says that nobody is to ask.
+    """
+    from huggingface_hub import constants
+
+    address = urlsplit(constants.ENDPOINT)
+    if constants.HF_HUB_OFFLINE or address.scheme in getproxies() or not address.hostname:
+        return False
+    try:
+        port = address.port or (80 if address.scheme == "http" else 443)
+        socket.create_connection((address.hostname, port), timeout=_SECONDS_TO_CONNECT).close()
+    except OSError:
+        return True
+    return False
+
+
 def _bundled(name: str) -> Path:
     folder = _MODELS / name
     if not (folder / _MARKER).is_file():
@@ -56,10 +96,13 @@ def _names() -> str:
 def _downloaded(text: str) -> Path:
     from huggingface_hub import snapshot_download
 
+    cached_only = hub_is_out_of_reach()
     try:
-        return Path(snapshot_download(text))
+        return Path(snapshot_download(text, local_files_only=cached_only))
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if cached_only:
+            reason = "no connection to it can be made, and the model was not downloaded before"
         raise ModelError(
             f"there is no folder {text!r}, and it could not be had from the hub either ({reason}); "
             f"check the name, or the network (models that ship with cascade-srn: {_names()})"

@@ -53,7 +53,8 @@ def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = Fal
 
     Where the model was better on these sentences as it was, by more than a point of F1, it gets what is chosen with
     entities that are as certain with a relation as without, or what was chosen for turn 1 alone, or stays as it was.
-    Turns that there is too little to choose for keep what they have.
+    Turns that there is too little to choose for, and those for which nothing right passes any threshold, keep what
+    they have.
     """
     enough_f1 = _reached(model, examples) - SLACK
     for choice in _choices(model, examples, by_label):
@@ -95,7 +96,9 @@ def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bo
     n_gold = sum(len(example.sentence.entities) for example in examples)
     found = tempered(found, temperature)
     known = looked_at(temperature)
-    threshold = best_threshold(found, correct, n_gold, known)[0]
+    threshold, f1 = best_threshold(found, correct, n_gold, known)
+    if not f1:
+        return model
     own = thresholds_by_label(found, correct, labels, n_gold, threshold, known) if by_label else {}
     thresholds = replace(given, entity=threshold, entity_types=own, related=None)
     return _with(model, thresholds, replace(temperatures, entity=temperature))
@@ -133,9 +136,11 @@ def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: b
     as_object = tempered(as_object, temperatures.object)
     known = looked_at(temperatures.object)
     least_subject, least_object = relation_thresholds(as_subject, as_object, correct, n_gold, known)
+    passed = as_subject >= least_subject
+    if not (passed & (as_object >= least_object) & correct).any():
+        return model
     own: dict[str, float] = {}
     if by_label:
-        passed = as_subject >= least_subject
         names = [label for label, kept in zip(labels, passed, strict=True) if kept]
         own = thresholds_by_label(as_object[passed], correct[passed], names, n_gold, least_object, known)
     gate = _four_figures(tempered(np.array([least_subject]), temperatures.subject)[0])

@@ -1,6 +1,6 @@
 """Documents to sequences: nothing lost, nothing doubled, words known."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -130,7 +130,33 @@ def test_progress_is_told(monkeypatch):
     assert told[-1] == 103
 
 
-@pytest.mark.parametrize("texts", [[], TEXTS[:5], [" ".join(TEXTS)]])
+@pytest.mark.parametrize("n_parts", [1, 2, 3])
+def test_of_few_long_documents_the_last_sequences_are_held_out(n_parts):
+    """As of a file with a sentence a line and no blank lines, which is one document."""
+    size = len(TEXTS) // n_parts
+    texts = ["\n".join(TEXTS[i * size : (i + 1) * size]) for i in range(n_parts)]
+    packed, again, more = _packed(texts=texts), _packed(texts=texts), _packed(texts=texts, held_out=0.1)
+    n_all = len(packed.train) + len(packed.held_out)
+    assert (packed.n_documents, packed.n_held_out_documents, len(packed.held_out)) == (n_parts, 0, 16)
+    assert packed.sha256 == again.sha256 != more.sha256
+    assert len(more.held_out) == round(0.1 * n_all)
+    # No piece is lost, doubled or moved: the one part goes on where the other ends.
+    tokenizer = tiny_tokenizer("bert")
+    pieces = [[*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.sep_token_id] for text in texts]
+    both = np.concatenate([packed.train.ids, packed.held_out.ids])[:, 1:-1].ravel().tolist()
+    assert both == list(chain(*pieces))[: n_all * 14]
+
+
+def test_one_long_document_among_many_does_not_take_the_rest_with_it():
+    """Whichever documents are drawn, not much more than the share is held out."""
+    long = " ".join(TEXTS * 4)
+    for place in range(0, len(TEXTS), 10):
+        packed = _packed(texts=[*TEXTS[:place], long, *TEXTS[place:]], held_out=0.1)
+        n_all = len(packed.train) + len(packed.held_out)
+        assert 0.0 < len(packed.held_out) <= 0.2 * n_all + 1
+
+
+@pytest.mark.parametrize("texts", [[], TEXTS[:5], [" ".join(TEXTS[:20])]])
 def test_text_that_is_too_short(texts):
     told = r"the text has [\d,]+ pieces in \d documents, which is too short to help: \d+ sequences of 16 pieces to "
     with pytest.raises(

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
@@ -43,6 +44,19 @@ def test_one_model(capsys):
         assert sum(line.startswith(protocol) for line in text.splitlines()) == 1
     assert "speed of this one run" in text
     assert "encoder in float32, batches of 4,096 words" in text
+
+
+def test_fields_that_are_not_read_are_told(tmp_path, capsys):
+    lines = (json.loads(line) for line in Path(corpus()).read_text(encoding="utf-8").splitlines())
+    odd = "".join(f"{json.dumps({**line, 'entites': [1]})}\n" for line in lines)
+    (tmp_path / "odd.jsonl").write_text(odd, encoding="utf-8")
+    note = f"Note: 5 x field 'entites' not read (first: {tmp_path}/odd.jsonl, line 1, document "
+    for arguments in ([tmp_path / "odd.jsonl"], [corpus(), "--train", tmp_path / "odd.jsonl"]):
+        assert run(saved_model(), *arguments) == 0
+        (told,) = capsys.readouterr().err.splitlines()
+        assert told.startswith(note)
+    assert run(saved_model(), corpus()) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_all_policies_by_label(capsys):

@@ -1,6 +1,7 @@
 """``cascade-srn train``."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from tests.data.other_processes import held_elsewhere
 from tests.training.runs import write_recipe
 
 from cascade_srn.cli import main
+from cascade_srn.training.display import Lines
 
 
 def run(*arguments):
@@ -45,6 +47,16 @@ def test_from_a_recipe_to_a_model(recipe, tmp_path, capsys):
     assert summary["recipe"]["training"]["epochs"] == 2
     shown = next(line for line in told if "NER, micro" in line)
     assert f"{100 * summary['dev']['ner']['micro']['f1']:.1f}" in shown
+
+
+def test_a_model_that_finds_nothing_right_says_so(recipe, tmp_path, capsys):
+    still = "training.learning_rate=0", "training.encoder_learning_rate=0", "model.thresholds.entity=0.9"
+    assert run("train", recipe, "training.epochs=1", *still, "--device", "cpu") == 0
+    sentence, where = capsys.readouterr().out.splitlines()[-2:]
+    assert sentence.startswith("Nothing that was predicted on dev is right; train longer")
+    assert where == f"The model is in {tmp_path / 'run'}/best"
+    assert run("train", recipe, "--device", "cpu", "--overwrite") == 0
+    assert "Nothing that was predicted" not in capsys.readouterr().out
 
 
 def test_without_dev_and_test_there_is_no_table(recipe, tmp_path, capsys):
@@ -197,3 +209,84 @@ def test_two_trainings_at_once(recipe, tmp_path, capsys):
 def test_a_seed_that_several_seeds_would_not_heed(recipe, capsys):
     told = _failure(capsys, "train", recipe, "training.seed=5", "--seeds", 2)
     assert "training.seed is 5, but --seeds 2 trains with the seeds 0 to 1" in told
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_it_says_where_and_how_to_go_on(recipe, tmp_path, number, code):
+    command = [sys.executable, "-m", "cascade_srn", "train", str(recipe), "training.epochs=100000", "--device", "cpu"]
+    running = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while running.poll() is None and not (tmp_path / "run" / "last" / "state.json").is_file():
+        time.sleep(0.05)
+    running.send_signal(number)
+    told = running.communicate()[1].splitlines()[-1]
+    assert running.returncode == code
+    assert told.startswith("Stopped at step ")
+    assert told.endswith(
+        f" of 300000; the best model so far is in {tmp_path}/run/best; go on with the same command and --resume"
+    )
+
+
+def _interrupted(monkeypatch, capsys, at, *arguments):
+    """What is said when Ctrl-C is pressed as something is to be shown for the n-th time."""
+    shown = []
+
+    def progress(self, progress):
+        shown.append(progress)
+        if len(shown) == at:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lines, "progress", progress)
+        assert run("train", *arguments, "--device", "cpu") == 130
+    (told,) = capsys.readouterr().err.splitlines()
+    return told
+
+
+def test_stopped_before_there_is_a_state_or_a_model(recipe, tmp_path, monkeypatch, capsys):
+    told = _interrupted(monkeypatch, capsys, 2, recipe)
+    assert told == (
+        f"Stopped at step 2 of 9; there is no model in {tmp_path}/run yet; no state to go on from was saved yet "
+        "(training.save_every), so that the same command and --resume begin it anew"
+    )
+    told = _interrupted(monkeypatch, capsys, 5, recipe, "training.save_steps=null", "--overwrite")
+    assert f"Stopped at step 5 of 9; the best model so far is in {tmp_path}/run/best; no state to go on" in told
+    assert "so that the same command and --resume in the place of --overwrite begin it anew" in told
+    assert run("train", recipe, "training.save_steps=null", "--device", "cpu", "--resume") == 0
+
+
+def test_stopped_before_the_first_step(recipe, tmp_path, monkeypatch, capsys):
+    def interrupt(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cascade_srn.training.run.read_corpus", interrupt)
+    assert run("train", recipe, "--device", "cpu") == 130
+    assert capsys.readouterr().err == f"Stopped before the first step; there is nothing new in {tmp_path}/run\n"
+
+
+def test_stopped_among_several_seeds(recipe, tmp_path, monkeypatch, capsys):
+    told = _interrupted(monkeypatch, capsys, 9 + 6, recipe, "--seeds", 2)
+    assert told == (
+        f"Stopped at step 6 of 9; the best model so far is in {tmp_path}/run/seed-1/best; go on with the same command "
+        "and --resume"
+    )
+    assert run("train", recipe, "--seeds", 2, "--device", "cpu", "--resume") == 0
+    assert "Resuming after step 4 of 9." in capsys.readouterr().out
+
+
+def test_stopped_while_runs_go_side_by_side(recipe, tmp_path, monkeypatch, capsys):
+    def interrupted(commands, n_jobs, folder):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("cascade_srn.training.side_by_side.side_by_side", interrupted)
+    assert run("train", recipe, "--seeds", 2, "--jobs", 2, "--device", "cpu") == 130
+    assert capsys.readouterr().err == (
+        f"Stopped; what there is of the runs is in {tmp_path}/run; go on with the same command and --resume\n"
+    )

@@ -1,11 +1,14 @@
 """docs/data.md: its figures, its options, its example, and its links."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from cascade_srn.cli import app
+from cascade_srn.data import read_documents
 from cascade_srn.data.published import SCIERC
 from cascade_srn.training.recipe import load_recipe
 
@@ -31,6 +34,19 @@ def test_the_command_for_ace05_can_be_read():
     recipe = load_recipe(ROOT / "recipes" / "scierc.yaml", command.replace("\\\n", " ").split())
     assert recipe.data.symmetric == ("PER-SOC",)
     assert recipe.data.splits["test"] == "ace05/test.json"
+
+
+def test_the_table_becomes_documents_by_the_program_as_printed(tmp_path):
+    (table,) = re.findall(r"```csv\n(.*?)```", TEXT, flags=re.DOTALL)
+    (program,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    (tmp_path / "table.csv").write_text(table, encoding="utf-8")
+    subprocess.run([sys.executable, "-W", "error::SyntaxWarning", "-c", program], cwd=tmp_path, check=True)
+    first, second = (document.sentences[0] for document in read_documents(tmp_path / "table.jsonl"))
+    assert first.words == ("Ada", "Berg", "leads", "Norlux", ".")
+    assert [(e.start, e.end, e.label) for e in first.entities] == [(0, 2, "Person"), (3, 4, "Company")]
+    assert [(r.head.label, r.label, r.tail.label) for r in first.triples] == [("Person", "leads", "Company")]
+    assert [(e.start, e.end, e.label) for e in second.entities] == [(3, 4, "Place")]
+    assert not second.triples
 
 
 def test_links_lead_somewhere():

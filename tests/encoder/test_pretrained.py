@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
+from cascade_srn import bundled
 from cascade_srn.encoder import pretrained
 from cascade_srn.encoder.passes import FewShapes, LeastWork
 from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit
@@ -477,6 +479,42 @@ def test_a_hub_id_without_a_network(what: str, name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match=rf"the {what} '{name}' could not be loaded \(.+\); check the name, or"):
         LOADERS[what](name)
+
+
+def test_a_hub_that_is_out_of_reach_is_not_asked_again_and_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def ask(name: str, **settings: Any) -> None:
+        asked.append(settings.get("local_files_only", False))
+        raise OSError("nothing in the cache")
+
+    monkeypatch.setattr(pretrained.AutoModel, "from_pretrained", ask)
+    monkeypatch.setattr(pretrained.AutoTokenizer, "from_pretrained", ask)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.socket() as hub:
+        hub.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{hub.getsockname()[1]}")
+        with pytest.raises(ModelError, match=rf"the {what} 'an-owner/a-name' could not be loaded \(nothing in"):
+            LOADERS[what]("an-owner/a-name")
+        hub.listen()
+        with pytest.raises(ModelError, match="could not be loaded"):
+            LOADERS[what]("an-owner/a-name")
+    assert asked == [True, False]
+
+
+def test_a_bundled_model_is_no_encoder(what: str) -> None:
+    told = f"'{bundled.DEFAULT}' is a trained model of cascade-srn, not an encoder; give the folder of a pretrained"
+    with pytest.raises(ModelError, match=told):
+        LOADERS[what](bundled.DEFAULT)
+
+
+def test_the_folder_of_a_model_is_no_encoder() -> None:
+    folder = str(bundled.find_model(bundled.DEFAULT))
+    with pytest.raises(ModelError, match=r"is a trained model of cascade-srn, not an encoder; give the folder of a"):
+        load_encoder(folder)
+    load_tokenizer(folder)
 
 
 @pytest.mark.parametrize(

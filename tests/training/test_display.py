@@ -14,6 +14,7 @@ from cascade_srn.training.display import (
     duration,
     line,
     scores_table,
+    shown_failure,
     shown_scores,
 )
 from cascade_srn.training.progress import Progress
@@ -43,6 +44,8 @@ def test_a_line():
         "epoch 2/4  step 100/100  loss 2.500  dev: NER 100.0, RE strict, directed 100.0 (best so far)  "
         "1,234 words/s  done"
     )
+    nothing = score(SENTENCES, [s.annotated((), ()) for s in SENTENCES], schema=SCHEMA)
+    assert "RE strict, directed 0.0  1,234 words/s" in line(_progress(dev=nothing, best=True))
 
 
 @pytest.mark.parametrize(
@@ -116,3 +119,18 @@ def test_without_anything_to_score_there_is_a_sentence():
         "evaluate scores a model on others."
     )
     assert not isinstance(shown_scores([{"dev": SCORES.to_dict()}]), str)
+
+
+def test_runs_that_find_nothing_right_are_told_of():
+    nothing = score(SENTENCES, [s.annotated((), ()) for s in SENTENCES], schema=SCHEMA).to_dict()
+    good, bad = {"dev": SCORES.to_dict()}, {"dev": nothing}
+    assert shown_failure([{"seed": 0, **bad}]) == (
+        "Nothing that was predicted on dev is right; train longer (training.epochs), raise training.learning_rate and "
+        "training.encoder_learning_rate, or lower model.thresholds, which cascade-srn calibrate does for a model that "
+        "is there."
+    )
+    assert "on dev with the seed 1 is right" in shown_failure([{"seed": 0, **good}, {"seed": 1, **bad}])
+    assert "on dev with the seeds 0, 1 is right" in shown_failure([{"seed": 0, **bad}, {"seed": 1, **bad}])
+    assert shown_failure([{"seed": 0, **good}]) == shown_failure([{"seed": 0}]) == ""
+    only_entities = score(SENTENCES, [s.annotated(s.entities, ()) for s in SENTENCES], schema=SCHEMA)
+    assert shown_failure([{"seed": 0, "dev": only_entities.to_dict()}]) == ""

@@ -130,7 +130,7 @@ def test_the_model_is_left_with_the_weights_that_did_best_on_dev(model):
     settings = TrainingSettings(epochs=40, **FAST)
     for progress in train(model, DOCUMENTS, DOCUMENTS, settings):
         reached = progress.dev.ner.counts.f1 + progress.dev.re_strict.counts.f1
-        assert progress.best == (best is None or reached > best)
+        assert progress.best == (best is None or reached > best or reached == best == 0)
         if progress.best:
             best, kept = reached, _weights(model)
     assert best > 0
@@ -216,13 +216,37 @@ class TestEvaluation:
         # A model that does not learn is never better than at its first evaluation.
         settings = TrainingSettings(epochs=9, patience=3, learning_rate=0.0, encoder_learning_rate=0.0)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, settings))
-        assert [p.best for p in progress] == [True, False, False, False]
+        assert [reached(p.dev) for p in progress] == [0.0] * 4
         assert [p.finished for p in progress] == [False, False, False, True]
 
+    def test_as_long_as_nothing_is_right_the_latest_weights_are_kept(self, model):
+        slow = TrainingSettings(epochs=3, batch_size=4, learning_rate=1e-4, encoder_learning_rate=1e-4)
+        first = None
+        for progress in train(model, DOCUMENTS, DOCUMENTS, slow):
+            assert reached(progress.dev) == 0
+            assert progress.best
+            first = _weights(model) if first is None else first
+            last = _weights(model)
+        kept = model.cascade.state_dict()
+        assert all(torch.equal(last[name], value) for name, value in kept.items())
+        assert any(not torch.equal(first[name], value) for name, value in kept.items())
+
+    def test_of_equal_weights_that_find_something_the_first_are_kept(self, model):
+        list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
+        still = TrainingSettings(epochs=3, learning_rate=0.0, encoder_learning_rate=0.0)
+        progress = list(train(model, DOCUMENTS, DOCUMENTS, still))
+        assert len({reached(p.dev) for p in progress}) == 1
+        assert reached(progress[0].dev) > 0
+        assert [p.best for p in progress] == [True, False, False]
+
     def test_patience_counts_from_the_last_best(self, model):
-        progress = list(train(model, DOCUMENTS, DOCUMENTS, TrainingSettings(epochs=40, patience=6, **FAST)))
+        list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
+        again = TrainingSettings(epochs=40, patience=3, **FAST)
+        progress = list(train(model, DOCUMENTS, DOCUMENTS, again))
+        assert reached(progress[-1].dev) > 0
         last_best = max(i for i, p in enumerate(progress) if p.best)
-        assert len(progress) in (40, last_best + 7)
+        assert last_best > 0
+        assert len(progress) in (40, last_best + 4)
 
 
 class TestAveraging:

@@ -7,11 +7,11 @@ from tests.small_models import small_encoder
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.data import write_documents
-from cascade_srn.errors import SchemaError
+from cascade_srn.errors import DataError, SchemaError
 from cascade_srn.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import read_corpus
-from cascade_srn.training.preflight import Preflight, preflight
+from cascade_srn.training.preflight import Preflight, preflight, require_entities
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.types import Document, Sentence, Span, Triple
 
@@ -153,6 +153,64 @@ def test_what_the_reader_skipped(tmp_path):
     assert (split, count) == ("test", 1)
     assert problem.startswith("malformed relation")
     assert "left out, in training and in the scores" in str(report)
+
+
+def test_what_the_reader_does_not_read(tmp_path):
+    record = {"id": "odd", "text": "a parser", "words": [[[0, 1], [2, 8]]], "entites": [{"start": 2, "end": 8}]}
+    (tmp_path / "odd.jsonl").write_text(f"{json.dumps(record)}\n" * 4, encoding="utf-8")
+    report = _found(tmp_path, [[GOOD]], dev=(), test=str(tmp_path / "odd.jsonl"))
+    assert _counts(report)["test", "field 'entites' not read"] == 4
+    assert "field 'entites' not read; nothing is learned from it, nor scored by it (first: " in str(report)
+    assert "odd.jsonl, line 1" in str(report)
+
+
+def _slips(tmp_path, labels, relations=()):
+    """What is said of labels of which there are so many."""
+    sentences = [_sentence("a parser needs data", [(1, 2, label)]) for label, n in labels.items() for _ in range(n)]
+    for label, n in dict(relations).items():
+        sentences += [_sentence("a parser needs data", [(1, 2, "Thing"), (3, 4, "Thing")], [(0, label, 1)])] * n
+    report = _found(tmp_path, [sentences])
+    return [(finding.problem, finding.count, finding.consequence) for finding in report.findings]
+
+
+def test_labels_that_may_be_slips(tmp_path):
+    found = _slips(tmp_path, {"Ingredient": 20, "Ingrediant": 2, "Tool": 1}, {"part-of": 12, "part_of": 1, "for": 1})
+    assert found == [
+        (
+            "entity of type 'Ingrediant'",
+            2,
+            "did you mean 'Ingredient', of which there are 20? they are learned as two types",
+        ),
+        (
+            "relation of type 'part_of'",
+            1,
+            "did you mean 'part-of', of which there are 12? they are learned as two types",
+        ),
+    ]
+
+
+def test_a_slip_is_told_with_where_it_stands(tmp_path):
+    report = _found(tmp_path, [[OTHER] * 10, [_sentence("more data", [(1, 2, "thing")])]])
+    assert str(report) == (
+        "preflight:\n  train: 1 x entity of type 'thing'; did you mean 'Thing', of which there are 10? they are "
+        "learned as two types (first: thing 'data' in document 'train-1', sentence 0 ('more data'))"
+    )
+
+
+@pytest.mark.parametrize("labels", [{"Thing": 19, "Thin": 2}, {"Thing": 40, "Thin": 3}, {"Thing": 40, "Tool": 1}])
+def test_labels_that_are_frequent_enough_or_unlike_are_no_slips(tmp_path, labels):
+    assert _slips(tmp_path, labels) == []
+
+
+def test_nothing_to_learn_is_refused(tmp_path):
+    record = {"id": "odd", "text": "a parser", "words": [[[0, 1], [2, 8]]], "entites": [{"start": 2, "end": 8}]}
+    (tmp_path / "train.jsonl").write_text(f"{json.dumps(record)}\n" * 4, encoding="utf-8")
+    write_documents([Document.from_sentences([GOOD], id="dev")], tmp_path / "dev.jsonl")
+    paths = {split: str(tmp_path / f"{split}.jsonl") for split in ("train", "dev")}
+    corpus = read_corpus(DataSettings.from_dict(paths))
+    message = r"data.train, .*train.jsonl', holds no entity, .* learn; field 'entites' not read: 4 x; give annotated"
+    with pytest.raises(DataError, match=message):
+        require_entities(corpus)
 
 
 def test_a_label_outside_the_schema_file_cannot_be_trained(tmp_path):

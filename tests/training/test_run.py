@@ -202,6 +202,12 @@ class TestRefusals:
         }
         self._refused(tmp_path, DataError, "data.train, .* holds no sentence with words", data=data)
 
+    def test_sentences_without_a_single_entity(self, tmp_path):
+        bare = '{"id": "d", "text": "a parser", "words": [[[0, 1], [2, 8]]]}\n'
+        (tmp_path / "bare.jsonl").write_text(bare, encoding="utf-8")
+        data = {"train": str(tmp_path / "bare.jsonl")}
+        self._refused(tmp_path, DataError, "data.train, .*bare.jsonl', holds no entity, .* nothing to learn", data=data)
+
     def test_a_label_that_the_schema_lacks(self, tmp_path):
         (tmp_path / "schema.json").write_text(json.dumps({"entity_types": ["Person", "Place"]}), encoding="utf-8")
         data = {"symmetric": [], "schema": str(tmp_path / "schema.json")}

@@ -19,6 +19,8 @@ SPECIAL, BEGINS, CONTINUES = 0, 1, 2
 
 # Of these many sequences at least must there be to learn from, and to measure on.
 MIN_SEQUENCES, MIN_HELD_OUT = 64, 16
+# Where whole documents would come to more than so many times what is to be held out, parts of them are held out.
+_MOST_OVER = 2
 # Which documents are held out is the same for every seed, so that figures of different seeds compare.
 _HELD_OUT_SEED = 20_211
 
@@ -42,7 +44,10 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Packed:
-    """All text as sequences: those to learn from, those to measure on, and what they were made of."""
+    """All text as sequences: those to learn from, those to measure on, and what they were made of.
+
+    ``n_held_out_documents`` counts the documents that are held out whole; none are where the text has too few.
+    """
 
     train: Sequences
     held_out: Sequences
@@ -86,11 +91,14 @@ def pack(
                 sizes.append(len(own_ids))
         on_documents(len(ids))
     chosen = _held_out(np.array(sizes, dtype=np.int64), share=held_out, n_needed=MIN_HELD_OUT * n_pieces)
-    parts = [
-        _rows([ids[i] for i in members], [kinds[i] for i in members], special, n_pieces)
-        for members in (np.flatnonzero(~chosen), np.flatnonzero(chosen))
-    ]
-    packed = Packed(parts[0], parts[1], len(ids), int(chosen.sum()), sum(sizes))
+    if chosen is None:
+        train, measured = _without_end(_rows(ids, kinds, special, n_pieces), share=held_out)
+    else:
+        train, measured = (
+            _rows([ids[i] for i in members], [kinds[i] for i in members], special, n_pieces)
+            for members in (np.flatnonzero(~chosen), np.flatnonzero(chosen))
+        )
+    packed = Packed(train, measured, len(ids), 0 if chosen is None else int(chosen.sum()), sum(sizes))
     _refuse_short(packed, n_pieces)
     return packed
 
@@ -101,18 +109,29 @@ def _refuse_short(packed: Packed, n_pieces: int) -> None:
         raise DataError(
             f"the text has {packed.n_pieces:,} pieces in {packed.n_documents:,} documents, which is too short to help: "
             f"{len(packed.train)} sequences of {n_pieces} pieces to learn from and {len(packed.held_out)} to measure "
-            f"on, where at least {MIN_SEQUENCES} and {MIN_HELD_OUT} are needed; give about {needed:,} pieces or more "
-            "in several documents, or shorter sequences by --sequence-pieces"
+            f"on, where at least {MIN_SEQUENCES} and {MIN_HELD_OUT} are needed; give about {needed:,} pieces or more, "
+            "or shorter sequences by --sequence-pieces"
         )
 
 
-def _held_out(sizes: NDArray[np.int64], *, share: float, n_needed: int) -> NDArray[np.bool_]:
-    """Which documents are held out: a share of them, and more where their pieces would not be enough."""
+def _held_out(sizes: NDArray[np.int64], *, share: float, n_needed: int) -> NDArray[np.bool_] | None:
+    """Which documents are held out: a share of them, and more where their pieces would not be enough.
+
+    None where these documents are far more of the text than was asked for, as with a file that has no blank lines.
+    """
     order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(sizes))
     enough = int(np.searchsorted(np.cumsum(sizes[order]), n_needed)) + 1
     chosen = np.zeros(len(sizes), dtype=np.bool_)
     chosen[order[: max(round(share * len(sizes)), enough)]] = True
-    return chosen
+    asked = max(share * sizes.sum(), n_needed)
+    return None if sizes[chosen].sum() > _MOST_OVER * asked else chosen
+
+
+def _without_end(sequences: Sequences, *, share: float) -> tuple[Sequences, Sequences]:
+    """All but the last sequences, and the last ones: a share of them, and no fewer than are needed."""
+    first = max(len(sequences) - max(round(share * len(sequences)), MIN_HELD_OUT), 0)
+    ids, kinds = sequences.ids, sequences.kinds
+    return Sequences(ids[:first], kinds[:first]), Sequences(ids[first:], kinds[first:])
 
 
 def _rows(ids: list[Ids], kinds: list[Kinds], special: WordPieces, n_pieces: int) -> Sequences:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cascade_srn.errors import ConfigError, TrainingError
+from cascade_srn.terminating import ending_by_exception
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cascade_srn.training.recipe import Recipe
+    from cascade_srn.training.run import Run
     from cascade_srn.training.summary import Summary
 
 
@@ -40,7 +43,7 @@ def train(
     Everything goes to the recipe's output folder: the model in best/, the scores in summary.json, the log, the
     curves, and the state that --resume goes on from. docs/training.md explains recipes.
     """
-    from cascade_srn.training.display import console_for, shown_scores
+    from cascade_srn.training.display import console_for, shown_failure, shown_scores
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.start import end_processes, make_accelerator
 
@@ -61,12 +64,29 @@ def train(
         summaries = _run_seeds(chosen, seeds, console, resume=resume, overwrite=overwrite, device=device)
         where = f"{chosen.output}/seed-N/best"
     console.print(shown_scores(summaries), highlight=False)
+    if failure := shown_failure(summaries):
+        console.print(failure, highlight=False)
     console.print(f"The model is in {where}", highlight=False)
     end_processes()
 
 
 def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, device: str) -> Summary:
-    """One run, shown; its summary."""
+    """One run, shown; its summary. Stopped on the way, it says where, and how to go on."""
+    from cascade_srn.training.start import make_accelerator
+
+    begun: list[Run] = []
+    processes = make_accelerator(device)
+    # Of several processes one may wait for the others where no exception reaches it; they end as they always do.
+    ending = ending_by_exception() if processes.num_processes == 1 else nullcontext()
+    go_on = _go_on(overwrite=overwrite)
+    with ending, _telling(lambda: _stopped(begun, recipe.output, go_on), is_main=processes.is_main_process):
+        return _run_to_its_end(recipe, console, begun, resume=resume, overwrite=overwrite, device=device)
+
+
+def _run_to_its_end(
+    recipe: Recipe, console: Console, begun: list[Run], *, resume: bool, overwrite: bool, device: str
+) -> Summary:
+    """The run goes to ``begun`` when it is ready to take steps."""
     from cascade_srn.training.corpus import known_checksums
     from cascade_srn.training.display import display
     from cascade_srn.training.run import Run
@@ -79,6 +99,7 @@ def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, dev
         console.print(f"The run in {recipe.output} is finished; there is nothing to resume.", highlight=False)
         return folder.read_summary()
     run = Run(recipe, resume=resume, overwrite=overwrite, device=device)
+    begun.append(run)
     if run.resumed_at is None:
         console.print(str(run.preflight), highlight=False, markup=False)
     else:
@@ -88,6 +109,38 @@ def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, dev
         for progress in run:
             shown.progress(progress)
     return folder.read_summary()
+
+
+@contextmanager
+def _telling(sentence: Callable[[], str], *, is_main: bool = True) -> Iterator[None]:
+    """Say something on stderr when what happens in here is stopped, by Ctrl-C or by being told to terminate."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if is_main:
+            typer.echo(sentence(), err=True)
+        raise
+
+
+def _go_on(*, overwrite: bool) -> str:
+    """How to resume what this command began."""
+    return f"the same command and --resume{' in the place of --overwrite' * overwrite}"
+
+
+def _stopped(begun: Sequence[Run], output: str, go_on: str) -> str:
+    """Where a run was stopped, what there is of it, and how to go on."""
+    from cascade_srn.training.state_files import STATE_FILE
+
+    if not begun:
+        return f"Stopped before the first step; there is nothing new in {output}"
+    folder, loop = begun[0].folder, begun[0].loop
+    there = folder.best.is_dir()
+    model = f"the best model so far is in {folder.best}" if there else f"there is no model in {output} yet"
+    if (folder.last / STATE_FILE).is_file():
+        further = f"go on with {go_on}"
+    else:
+        further = f"no state to go on from was saved yet (training.save_every), so that {go_on} begin it anew"
+    return f"Stopped at step {loop.standing.step} of {loop.n_steps}; {model}; {further}"
 
 
 def _run_seeds(
@@ -122,9 +175,11 @@ def _run_side_by_side(
     }
     console.print(f"{len(commands)} runs, {n_jobs} at a time; their logs are {recipe.output}/seed-N.log")
     failed = []
-    for ended in side_by_side(commands, n_jobs, Path(recipe.output)):
-        console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s", highlight=False)
-        failed += [ended] if ended.code else []
+    go_on = f"go on with {_go_on(overwrite=overwrite)}"
+    with _telling(lambda: f"Stopped; what there is of the runs is in {recipe.output}; {go_on}"):
+        for ended in side_by_side(commands, n_jobs, Path(recipe.output)):
+            console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s", highlight=False)
+            failed += [ended] if ended.code else []
     if failed:
         first = failed[0]
         raise TrainingError(

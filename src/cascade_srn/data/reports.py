@@ -100,3 +100,12 @@ class ReadReport:
                 first = self.examples[kind][0]
                 lines.append(f"  {heading} {count} x {kind} (first: {first})")
         return "\n".join(lines)
+
+
+# What published corpora hold besides entities and relations; that it is not read surprises nobody.
+_BESIDES = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
+
+
+def may_be_missed(kind: str) -> bool:
+    """Whether a note tells of something that was not read and may have been meant to be, a misspelt field for one."""
+    return kind.endswith(" not read") and kind not in {f"field {shown(name)} not read" for name in _BESIDES}

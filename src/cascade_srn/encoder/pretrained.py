@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
+from cascade_srn.bundled import hub_is_out_of_reach, is_model
 from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.recordings import Recordings
@@ -102,7 +104,7 @@ def _by_pass(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
 
 def load_tokenizer(name: str) -> Any:
     """The tokenizer of an encoder, by hub id or folder."""
-    tokenizer = _loaded(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(name, use_fast=True))
+    tokenizer = _loaded(name, "tokenizer", partial(AutoTokenizer.from_pretrained, use_fast=True))
     # Where there are no tokenizer files, transformers makes a tokenizer that knows special tokens only.
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise ModelError(
@@ -115,7 +117,7 @@ def load_tokenizer(name: str) -> Any:
 def load_encoder(name: str, *, pooling: str = "mean") -> PretrainedEncoder:
     """A pretrained encoder in float32, by hub id or folder."""
     model, info = _loaded(
-        name, "encoder", lambda: AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+        name, "encoder", partial(AutoModel.from_pretrained, dtype=torch.float32, output_loading_info=True)
     )
     # transformers fills gaps with random weights; a pretrained encoder with such gaps is not one.
     missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
@@ -182,17 +184,25 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _loaded(name: str, what: str, load: Any) -> Any:
+def _loaded(name: str, what: str, load: Callable[..., Any]) -> Any:
     """Load from a folder or the hub; what goes wrong is said in one sentence."""
-    looks_local = name.startswith((".", "/", "~")) or Path(name).exists()
-    if looks_local and not (Path(name) / "config.json").is_file():
+    is_there = Path(name).exists()
+    # A model's folder holds a tokenizer, which loading the model asks for, but no encoder by itself.
+    if is_model(name) and (what == "encoder" or not is_there):
+        raise ModelError(
+            f"{name!r} is a trained model of cascade-srn, not an encoder; give the folder of a pretrained encoder or "
+            "its hub id, such as the encoder that this model was trained from"
+        )
+    if (is_there or name.startswith((".", "/", "~"))) and not (Path(name) / "config.json").is_file():
         raise ModelError(
             f"there is no {what} in {name!r}: a folder with config.json was expected; "
             "give the folder of a pretrained encoder or its hub id"
         )
+    # An encoder that was downloaded before can be loaded without the hub.
+    cached_only = not is_there and hub_is_out_of_reach()
     try:
         with quiet_transformers():
-            return load()
+            return load(name, local_files_only=True) if cached_only else load(name)
     except (
         OSError,
         ValueError,

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import combinations
 
 import numpy as np
 
 from cascade_srn.baselines.limits import beyond
+from cascade_srn.data.reports import may_be_missed
 from cascade_srn.distil.labels import LabelledText
 from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Split
 from cascade_srn.types import Document, Sentence, Span
+
+# A label with fewer examples, and a name as like that of one with so many times as many, may be a slip of the keyboard.
+_FEW, _TIMES, _ALIKE = 3, 10, 0.8
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,14 @@ def skipped(split: Split) -> Iterator[Found]:
     for kind, count in split.report.skipped.items():
         examples = [*split.report.examples[kind], *[""] * count][:count]
         yield Found(f"malformed {kind}", "left out, in training and in the scores", examples)
+
+
+def unread(split: Split) -> Iterator[Found]:
+    """What the reader passed over because its format has no such thing, a field with a misspelt name for one."""
+    for kind, count in split.report.noted.items():
+        if may_be_missed(kind):
+            examples = [*split.report.examples[kind], *[""] * count][:count]
+            yield Found(kind, "nothing is learned from it, nor scored by it", examples)
 
 
 def without_words(found: Sequence[Place], *, learning: bool) -> Found:
@@ -165,6 +178,37 @@ def never_learned(schema: Schema, train: Sequence[Place]) -> Iterator[Found]:
     ):
         missing = [repr(label) for label in known if label not in seen]
         yield Found(f"{kind} type without an example", "the model learns never to predict it", missing)
+
+
+def misspelt(train: Sequence[Place]) -> Iterator[Found]:
+    """Labels that hardly occur and are called nearly as others that often do."""
+    for kind, counts in zip(("entity", "relation"), _labels(train), strict=True):
+        for label, other in _slips(counts):
+            consequence = f"did you mean {other!r}, of which there are {counts[other]}? they are learned as two types"
+            yield Found(f"{kind} of type {label!r}", consequence, list(_occurrences(train, kind, label)))
+
+
+def _slips(counts: Counter[str]) -> Iterator[tuple[str, str]]:
+    """Labels with the ones that may have been meant."""
+    for label, count in counts.items():
+        if count >= _FEW:
+            continue
+        likeness = {
+            other: SequenceMatcher(None, label.casefold(), other.casefold()).ratio()
+            for other, n in counts.items()
+            if n >= _TIMES * count
+        }
+        nearest = max(likeness, key=likeness.__getitem__, default=None)
+        if nearest is not None and likeness[nearest] >= _ALIKE:
+            yield label, nearest
+
+
+def _occurrences(found: Iterable[Place], kind: str, label: str) -> Iterator[str]:
+    for place in found:
+        if kind == "entity":
+            yield from (place.of(span) for span in place.sentence.entities if span.label == label)
+        else:
+            yield from (f"{label} in {place}" for triple in place.sentence.triples if triple.label == label)
 
 
 def unseen_labels(train: Sequence[Place], found: Sequence[Place]) -> Iterator[Found]:

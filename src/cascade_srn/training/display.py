@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from cascade_srn.training.progress import Progress
-from cascade_srn.training.summary import rows
+from cascade_srn.training.progress import Progress, reached
+from cascade_srn.training.summary import found_nothing, rows
 
 # Seconds without a word after which a line is due all the same, and between two movements of a bar.
 _PATIENCE, _REFRESH = 60.0, 0.5
@@ -104,7 +104,7 @@ def line(progress: Progress) -> str:
     ]
     if progress.dev is not None:
         ner, strict = progress.dev.ner.counts.f1, progress.dev.re_strict.counts.f1
-        best = " (best so far)" if progress.best else ""
+        best = " (best so far)" if progress.best and reached(progress.dev) else ""
         parts.append(f"dev: NER {100 * ner:.1f}, RE strict, {progress.dev.symmetric} {100 * strict:.1f}{best}")
     parts.append(f"{progress.words_per_second:,.0f} words/s")
     parts.append("done" if progress.finished else f"{duration(progress.seconds_left)} left")
@@ -125,6 +125,19 @@ def shown_scores(summaries: Sequence[Mapping[str, Any]]) -> Table | str:
     return (
         "There are no scores, because there are neither dev nor test documents (data.dev, data.test); cascade-srn "
         "evaluate scores a model on others."
+    )
+
+
+def shown_failure(summaries: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence where runs ended with a score of 0 on dev; empty where each found something."""
+    seeds = [str(summary["seed"]) for summary in summaries if found_nothing(summary)]
+    if not seeds:
+        return ""
+    which = f" with the seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" if len(summaries) > 1 else ""
+    return (
+        f"Nothing that was predicted on dev{which} is right; train longer (training.epochs), raise "
+        "training.learning_rate and training.encoder_learning_rate, or lower model.thresholds, which cascade-srn "
+        "calibrate does for a model that is there."
     )
 
 

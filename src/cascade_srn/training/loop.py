@@ -193,13 +193,14 @@ class Loop:
         return {**means, "total": sum(means.values())}
 
     def _evaluated(self) -> tuple[Scores, bool]:
-        """Scores on the development documents, and whether they are the best so far."""
+        """Scores on the development documents, and whether the weights are the best so far."""
         standing = self.standing
         scores = self.evaluate(self.dev)
-        best = reached(scores) > standing.best
-        standing.best = max(standing.best, reached(scores))
-        standing.stale = 0 if best else standing.stale + 1
-        return scores, best
+        now, before = reached(scores), standing.best
+        standing.best = max(before, now)
+        standing.stale = 0 if now > before else standing.stale + 1
+        # Of weights that find nothing right yet, those that learned longest are closest to it.
+        return scores, now > before or now == before == 0
 
     def _progress(self, losses: dict[str, float], words_per_second: float, dev: Scores | None, best: bool) -> Progress:
         standing = self.standing

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cascade_srn.errors import DataError
 from cascade_srn.model import Model
 from cascade_srn.training import checks
 from cascade_srn.training.checks import Found, Place, places
@@ -72,8 +73,22 @@ def preflight(model: Model, corpus: Corpus) -> Preflight:
     return Preflight(tuple(findings))
 
 
+def require_entities(corpus: Corpus) -> None:
+    """Refuse a corpus that there is nothing to be learned from."""
+    train = corpus.splits["train"]
+    # Text that teachers labelled may be all that is learned from.
+    if train.report.entities or corpus.labelled is not None:
+        return
+    unread = "".join(f"; {problem.problem}: {len(problem.where)} x" for problem in checks.unread(train))
+    raise DataError(
+        f"data.train, {train.path!r}, holds no entity, so that there is nothing to learn{unread}; give annotated "
+        "documents, in a format and with the fields that docs/formats.md tells"
+    )
+
+
 def _of_split(model: Model, split: Split, found: list[Place]) -> Iterable[Found]:
     yield from checks.skipped(split)
+    yield from checks.unread(split)
     yield checks.without_words(found, learning=split.name == "train")
     yield from checks.vanishing(model, found)
     yield from checks.windowed(model, found)
@@ -82,6 +97,7 @@ def _of_split(model: Model, split: Split, found: list[Place]) -> Iterable[Found]
     yield from checks.beyond_the_method(model, found)
     if split.name == "train":
         yield from checks.never_learned(model.schema, found)
+        yield from checks.misspelt(found)
     if model.settings.encoder.context_words:
         yield checks.without_neighbours(split.documents)
 

@@ -15,7 +15,8 @@ class Progress:
 
     ``loss`` is the mean loss of a sentence over the epoch so far; ``parts`` has the turns' own losses since the
     last time, and ``total``, their sum. ``dev`` is there where the development documents were scored, and ``best``
-    says whether they never were better. ``save`` marks the moments to save a state at, ``finished`` the last one.
+    says whether the weights are the ones to keep: they never did better, or never found anything right. ``save``
+    marks the moments to save a state at, ``finished`` the last one.
     """
 
     epoch: int

@@ -20,7 +20,7 @@ from cascade_srn.training.environment import command_line, environment, shareabl
 from cascade_srn.training.examples import training_examples
 from cascade_srn.training.loop import Loop, evaluate
 from cascade_srn.training.mixing import Mixture
-from cascade_srn.training.preflight import preflight
+from cascade_srn.training.preflight import preflight, require_entities
 from cascade_srn.training.progress import Progress
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, SUMMARY, RunFolder
@@ -80,6 +80,7 @@ class Run:
         """Data, model and loop."""
         recipe = self.recipe
         self.corpus = read_corpus(recipe.data)
+        require_entities(self.corpus)
         self.model = create_model(recipe, self.corpus, accelerator=self.accelerator, folder=self.folder.path)
         self.model.cascade.to(self.device)
         self.preflight = preflight(self.model, self.corpus)

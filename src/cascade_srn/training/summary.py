@@ -45,3 +45,8 @@ def rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
             figures = [Spread.of(s[split][task]["micro"][figure] for s in summaries) for figure in FIGURES]
             found.append((split, protocol, *map(str, figures)))
     return found
+
+
+def found_nothing(summary: Summary) -> bool:
+    """Whether a run was scored on dev, and nothing that it predicted there is right."""
+    return "dev" in summary and not any(summary["dev"][task]["micro"]["f1"] for task in TASKS)

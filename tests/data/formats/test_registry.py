@@ -43,7 +43,8 @@ def test_a_folder_and_an_ann_file_are_brat(tmp_path):
 def test_what_cannot_be_guessed_lists_the_formats(tmp_path, content, reason):
     path = tmp_path / "data.json"
     path.write_text(content)
-    expected = rf"the format of .*data.json cannot be guessed: {reason}; name it by --from of convert or .*Formats: .*"
+    options = r"--from of convert, data\.format= of train or --format of other commands"
+    expected = rf"the format of .*data.json cannot be guessed: {reason}; name it by {options}, .*Formats: .*"
     with pytest.raises(DataError, match=expected + r"dygie \(.*spert \(.*brat \(.*jsonl \("):
         read_documents(path)
 

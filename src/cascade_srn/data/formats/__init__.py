@@ -100,7 +100,7 @@ def _guessed(path: Path) -> Format:
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
-    options = "--from of convert or --format of other commands"
+    options = "--from of convert, data.format= of train or --format of other commands"
     return _only(matches, f"the format of {path} cannot be guessed", "its content", options)
 
 
