@@ -48,27 +48,26 @@ def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[
         span_row: (n_spans,), rising; query_row: (n_queries,)
         returns: positions of queries and of spans, (n_pairs,) each, by query and then by span
     """
-    counts = torch.bincount(span_row, minlength=n_rows)
-    first = counts.cumsum(0) - counts
-    wanted = counts[query_row]
-    query = torch.repeat_interleave(torch.arange(query_row.shape[0], device=span_row.device), wanted)
-    within = torch.arange(query.shape[0], device=span_row.device) - (wanted.cumsum(0) - wanted)[query]
-    return query, first[query_row[query]] + within
+    return next(spans_of_queries_in_parts(span_row, query_row, n_rows, None))
 
 
 def spans_of_queries_in_parts(
-    span_row: Tensor, query_row: Tensor, n_rows: int, size: int
+    span_row: Tensor, query_row: Tensor, n_rows: int, size: int | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The pairs of :func:`spans_of_queries`, so many at a time: very many of them never exist all at once."""
+    """The pairs of :func:`spans_of_queries`, so many at a time: very many of them never exist all at once.
+
+    There is one part at least; with a ``size`` of None it is the only one.
+    """
     counts = torch.bincount(span_row, minlength=n_rows)
-    first = counts.cumsum(0) - counts
     ends = counts[query_row].cumsum(0)
+    # To the number of a pair, to get that of its span: where its row's spans begin, less where its query's pairs do.
+    shift = (counts.cumsum(0) - counts)[query_row] - (ends - counts[query_row])
     n_pairs = int(ends[-1]) if len(ends) else 0
-    for begin in range(0, n_pairs, size):
+    size = max(n_pairs, 1) if size is None else size
+    for begin in range(0, max(n_pairs, 1), size):
         pair = torch.arange(begin, min(begin + size, n_pairs), device=span_row.device)
         query = torch.searchsorted(ends, pair, right=True)
-        within = pair - (ends - counts[query_row])[query]
-        yield query, first[query_row[query]] + within
+        yield query, pair + shift[query]
 
 
 def entity_at(entities: Iterable[Span], start: int, end: int, not_this: Span | None = None) -> Span:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
+
+if TYPE_CHECKING:
+    from cascade_srn.data.reports import ReadReport
 
 
 def evaluate(
@@ -83,11 +86,8 @@ def evaluate(
 
     where = find_device(device)
     require_writable(report, json)
-    _tell_unread(options.data, options.format)
-    if options.train is not None:
-        _tell_unread(options.train, None)
     used = ("bf16" if where.type == "cuda" else "float32") if precision == "auto" else precision
-    found = evaluate_models(options, device=where, environment=environment(where, used))
+    found = evaluate_models(options, device=where, environment=environment(where, used), on_read=_tell_unread)
     typer.echo(evaluation_text(found, per_label=per_label))
     if json is not None:
         write_json(found.to_dict(), json)
@@ -96,17 +96,10 @@ def evaluate(
             typer.echo(f"report in {folder}", err=True)
 
 
-def _tell_unread(path: str, format: str | None) -> None:
-    """Say before the work what there is in the data that its format does not read: a misspelt field, for one."""
-    from cascade_srn.data import read_documents
+def _tell_unread(report: ReadReport) -> None:
+    """Say what there is in the data that its format does not read: a misspelt field, for one."""
     from cascade_srn.data.reports import may_be_missed
 
-    # What can be read but once, or not at all, is left to the evaluation.
-    if not (Path(path).is_file() or Path(path).is_dir()):
-        return
-    stream = read_documents(path, format)
-    for _ in stream:
-        pass
-    for kind, count in stream.report.noted.items():
+    for kind, count in report.noted.items():
         if may_be_missed(kind):
-            typer.echo(f"Note: {count} x {kind} (first: {stream.report.examples[kind][0]})", err=True)
+            typer.echo(f"Note: {count} x {kind} (first: {report.examples[kind][0]})", err=True)

@@ -20,6 +20,10 @@ def shown(value: object) -> str:
     return _SHORT.repr(value)
 
 
+# What published corpora hold besides entities and relations; that it is not read surprises nobody.
+_BESIDES = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where in the input something stands: the file, the line or record in it, the document's id."""
@@ -100,10 +104,6 @@ class ReadReport:
                 first = self.examples[kind][0]
                 lines.append(f"  {heading} {count} x {kind} (first: {first})")
         return "\n".join(lines)
-
-
-# What published corpora hold besides entities and relations; that it is not read surprises nobody.
-_BESIDES = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
 
 
 def may_be_missed(kind: str) -> bool:

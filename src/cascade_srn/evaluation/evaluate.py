@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ import torch
 from cascade_srn.data import read_documents
 from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
+from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.analysis import CONDITIONS, Analysis, analyse
 from cascade_srn.evaluation.comparison import Bootstrap, Difference, compare
@@ -149,10 +150,21 @@ def evaluate(
     *,
     device: str | torch.device = "cpu",
     environment: Mapping[str, Any] | None = None,
+    on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> Evaluation:
-    """Run models, one after the other, over annotated data. Nothing is kept of a model but what it predicted."""
-    gold = list(read_documents(options.data, options.format))
-    training = None if options.train is None else list(read_documents(options.train))
+    """Run models, one after the other, over annotated data. Nothing is kept of a model but what it predicted.
+
+    ``on_read`` is told how reading went, before the first model runs.
+    """
+
+    def read(path: str, format: str | None = None) -> list[Document]:
+        stream = read_documents(path, format)
+        documents = list(stream)
+        on_read(stream.report)
+        return documents
+
+    gold = read(options.data, options.format)
+    training = None if options.train is None else read(options.train)
 
     def run(path: str, name: str) -> Run:
         extractor = Extractor.from_pretrained(path, device=device, precision=options.precision)
