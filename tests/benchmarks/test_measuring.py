@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cascade_srn.benchmarks import measuring
-from cascade_srn.benchmarks.measuring import Timing, find_device, peak_memory, percentile, side_by_side, timed
+from cascade_srn.benchmarks.measuring import Timing, find_device, peak_memory, percentile, side_by_side
 from cascade_srn.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -38,11 +38,11 @@ def test_candidates_take_turns():
 
 def test_a_single_function_is_timed():
     calls = []
-    timing = timed(lambda: calls.append(1), repeats=4, warmup=2, device=CPU)
+    timing = side_by_side({"it": lambda: calls.append(1)}, repeats=4, warmup=2, device=CPU)["it"]
     assert len(calls) == 6
     assert len(timing.times) == 4
     with pytest.raises(ValueError, match="repeats is 0"):
-        timed(list, repeats=0, device=CPU)
+        side_by_side({"it": list}, repeats=0, device=CPU)
 
 
 def test_the_device_is_waited_for_before_and_after(monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cascade_srn.cli import main
+from cascade_srn.reproduction.speed import Loaded
 from cascade_srn.reproduction.tables import TABLES
 from cascade_srn.reproduction.variants import VARIANTS
 from cascade_srn.training.run_folder import SUMMARY
@@ -115,9 +116,15 @@ def test_again_is_only_reading(quick, capsys, monkeypatch):
 def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
+    taken, predict = [], Loaded.predict
+    monkeypatch.setattr(Loaded, "predict", lambda loaded: taken.append(loaded) or predict(loaded))
     assert run("reproduce", "fusion", *arguments[1:], "--batch-words", 64, "--output", folder) == 0
     assert "measuring the speed of early, late, swift, hybrid, pfn, pipeline" in capsys.readouterr().out
-    assert _record(folder, "speed")["settings"]["batch_words"] == 64
+    record = _record(folder, "speed")
+    assert record["settings"]["batch_words"] == 64
+    # In turns: one that warms up, those that count, and what was found.
+    assert len(set(taken)) == 6
+    assert taken == taken[:6] * (1 + record["settings"]["repeats"] + 1)
 
 
 def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, monkeypatch, tmp_path):

@@ -98,13 +98,14 @@ def _speed(*times):
 @pytest.mark.parametrize(
     ("first", "second", "became", "ratio"),
     [
-        (_speed(1, 1.5, 1.9), _speed(2, 3, 6), HELD, 2),
-        (_speed(1, 1.5, 2.1), _speed(2, 3, 6), NOT_SHOWN, 2),
-        (_speed(2, 4, 6), _speed(1, 1, 1.9), CONTRADICTED, 0.25),
+        (_speed(1, 1.5, 2.1), _speed(2, 3, 6), HELD, 2),  # both slow in the last turn
+        (_speed(1, 1.5, 2.1), _speed(6, 3, 2), NOT_SHOWN, 2),
+        (_speed(2, 4, 6), _speed(1, 1, 5), CONTRADICTED, 0.25),
     ],
 )
 def test_speeds(first, second, became, ratio):
     verdict = judge_speed(Claim("a is faster", "speed", "a", "b"), {"a": first, "b": second}, paper=3.0)
     assert (verdict.outcome, verdict.difference, verdict.p_value, verdict.paper) == (became, ratio, None, 3.0)
-    assert verdict.low == min(second["times_s"]) / max(first["times_s"])
+    by_turn = [b / a for a, b in zip(first["times_s"], second["times_s"], strict=True)]
+    assert (verdict.low, verdict.high) == (min(by_turn), max(by_turn))
     assert verdict.to_dict()["ratio"] == ratio

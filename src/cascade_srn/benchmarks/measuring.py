@@ -82,11 +82,6 @@ def seconds(function: Callable[[], object], device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-def timed(function: Callable[[], object], *, repeats: int, warmup: int = 1, device: torch.device) -> Timing:
-    """The times of ``repeats`` calls, after ``warmup`` calls that do not count."""
-    return side_by_side({"": function}, repeats=repeats, warmup=warmup, device=device)[""]
-
-
 def side_by_side(
     candidates: Mapping[str, Callable[[], object]], *, repeats: int, warmup: int = 1, device: torch.device
 ) -> dict[str, Timing]:

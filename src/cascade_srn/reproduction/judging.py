@@ -130,12 +130,12 @@ class Judge:
 
 
 def judge_speed(claim: Claim, rows: Mapping[str, Mapping[str, Any]], *, paper: float | None = None) -> Verdict:
-    """A claim that one variant is faster than another; ``rows`` are those of ``speed.json``."""
+    """A claim that one variant is faster than another; ``rows`` are those of ``speed.json``, measured in turns."""
     first, second = (rows[variant] for variant in (claim.first, claim.second))
     # Ratios of speeds are those of times the other way round.
     ratio = second["median_s"] / first["median_s"]
-    low = min(second["times_s"]) / max(first["times_s"])
-    high = max(second["times_s"]) / min(first["times_s"])
+    by_turn = [theirs / ours for ours, theirs in zip(first["times_s"], second["times_s"], strict=True)]
+    low, high = min(by_turn), max(by_turn)
     became = HELD if low > 1 else CONTRADICTED if high < 1 else NOT_SHOWN
     speeds = first["sentences_per_second"], second["sentences_per_second"]
     return Verdict(claim, *speeds, ratio, became, low, high, paper=paper)

@@ -115,9 +115,10 @@ def _speed(speed: Mapping[str, Any]) -> str:
     hardware = known["gpu"] or f"{known['cpu']} ({known['threads']} thread{'s' * (known['threads'] != 1)})"
     found = "; ".join(f"{variant} {row['n_entities']:,} and {row['n_triples']:,}" for variant, row in rows.items())
     return (
-        f"Speed: seed 0 of each alone, one after the other, from words to triples over {first['n_sentences']:,} "
-        f"sentences ({first['n_words']:,} words) in batches of {settings['batch_words']:,} words, encoder in "
-        f"{known['precision']}, median of {settings['repeats']} runs after one that warms up, on {hardware}. Entities "
+        f"Speed: seed 0 of each, in turns and nothing beside them, from words to triples over "
+        f"{first['n_sentences']:,} sentences ({first['n_words']:,} words) in batches of {settings['batch_words']:,} "
+        f"words, encoder in {known['precision']}, median of {settings['repeats']} runs after one that warms up, on "
+        f"{hardware}. Entities "
         f"and triples found: {found}. The paper's is on a GeForce 2080Ti with batches of 32 sentences."
     )
 
@@ -134,7 +135,7 @@ def _bootstrap(result: TableResult) -> str:
     if (n := about["n_seeds"]) > 1:
         told += f" Drawing from {n} seeds shows {n - 1}/{n} of their variance: intervals are a little too narrow."
     if result.speed is not None:
-        told += " Ratios of speeds: from the slowest run against the other's fastest to the reverse."
+        told += " Ratios of speeds: the least and the largest of any turn."
     return told
 
 

@@ -1,4 +1,4 @@
-"""How fast variants extract: each alone, one after the other, with the same sentences, batches and precision."""
+"""How fast variants extract: alone, in turns, with the same sentences, batches and precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from cascade_srn.benchmarks.measuring import timed
+from cascade_srn.benchmarks.measuring import Timing, side_by_side
 from cascade_srn.benchmarks.results import environment
 from cascade_srn.data.examples import examples_of
 from cascade_srn.evaluation.evaluate import write_json
@@ -18,6 +18,7 @@ from cascade_srn.model import Model
 from cascade_srn.reproduction.plan import Plan, PlannedRun
 from cascade_srn.reproduction.predictions import require_model
 from cascade_srn.training.corpus import Corpus
+from cascade_srn.types import Sentence
 
 SPEED = "speed.json"
 
@@ -38,6 +39,7 @@ def speeds(
         "batch_words": options.batch_words,
         "precision": options.precision,
         "repeats": options.repeats,
+        "order": "in turns",
         "sha256": corpus.splits["test"].sha256,
         # A run that was made anew is another model.
         "models": {variant: run.folder.read_summary()["environment"]["started"] for variant, run in runs.items()},
@@ -52,27 +54,40 @@ def speeds(
     for run in runs.values():
         require_model(run)
     console.print(f"measuring the speed of {', '.join(runs)}", highlight=False, markup=False)
-    found = {variant: _measure(run, plan, corpus, device) for variant, run in runs.items()}
+    loaded = {variant: Loaded(run, plan, corpus, device) for variant, run in runs.items()}
+    timings = side_by_side(
+        {variant: one.predict for variant, one in loaded.items()}, repeats=options.repeats, device=device
+    )
+    found = {variant: loaded[variant].row(timing) for variant, timing in timings.items()}
     precision = ("bf16" if device.type == "cuda" else "float32") if options.precision == "auto" else options.precision
     record = {"settings": wanted, "environment": environment(device, precision), "rows": found}
     write_json(record, path)
     return record
 
 
-def _measure(run: PlannedRun, plan: Plan, corpus: Corpus, device: torch.device) -> dict[str, Any]:
-    """One model from words to triples, its loading left out; the median of some runs after one that warms up."""
-    model = Model.load(run.folder.best)
-    model.cascade.to(device)
-    examples = examples_of(corpus.test, model.settings.encoder.context_words)
-    predictor = model.predictor(batch_words=plan.options.batch_words, precision=plan.options.precision)
-    timing = timed(lambda: predictor.predict(examples), repeats=plan.options.repeats, device=device)
-    sentences = predictor.predict(examples)
-    return {
-        "seed": run.seed,
-        "sentences_per_second": len(examples) / timing.median,
-        **timing.to_dict(),
-        "n_sentences": len(examples),
-        "n_words": sum(len(example.sentence) for example in examples),
-        "n_entities": sum(len(sentence.entities) for sentence in sentences),
-        "n_triples": sum(len(sentence.triples) for sentence in sentences),
-    }
+class Loaded:
+    """One model that is ready to go from words to triples; its loading is not measured."""
+
+    def __init__(self, run: PlannedRun, plan: Plan, corpus: Corpus, device: torch.device) -> None:
+        model = Model.load(run.folder.best)
+        model.cascade.to(device)
+        self.seed = run.seed
+        self.examples = examples_of(corpus.test, model.settings.encoder.context_words)
+        self.predictor = model.predictor(batch_words=plan.options.batch_words, precision=plan.options.precision)
+
+    def predict(self) -> list[Sentence]:
+        """The test sentences with what is found in them."""
+        return self.predictor.predict(self.examples)
+
+    def row(self, timing: Timing) -> dict[str, Any]:
+        """The times, with how much was read and found: early fusion and the pipeline depend on it."""
+        sentences = self.predict()
+        return {
+            "seed": self.seed,
+            "sentences_per_second": len(self.examples) / timing.median,
+            **timing.to_dict(),
+            "n_sentences": len(self.examples),
+            "n_words": sum(len(example.sentence) for example in self.examples),
+            "n_entities": sum(len(sentence.entities) for sentence in sentences),
+            "n_triples": sum(len(sentence.triples) for sentence in sentences),
+        }
