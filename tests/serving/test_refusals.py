@@ -36,28 +36,41 @@ def refusal(answer, status, code):
     [
         ({}, "give either text or texts; /docs shows the form of a request"),
         ({"text": "a", "texts": ["a"]}, "give either text or texts"),
-        ({"texts": []}, "texts: list should have at least 1 item"),
-        ({"text": 5}, "text: input should be a valid string"),
-        ({"texts": ["a", None]}, "texts.1: input should be a valid string"),
-        ([], "input should be an object"),
-        ("text", "input should be an object"),
-        ({"text": "a", "threshold": 1}, "threshold: extra inputs are not permitted"),
-        ({"text": "a", "thresholds": 1.5}, "thresholds: input should be less than or equal to 1"),
-        ({"text": "a", "thresholds": "x"}, "thresholds: input should be an object or input should be a valid number"),
-        ({"text": "a", "thresholds": {"entity": -1}}, "thresholds.entity: input should be greater than or equal to 0"),
-        ({"text": "a", "thresholds": {"entity": True}}, "thresholds.entity: input should be a valid number"),
+        ({"texts": []}, "texts: received a list of 0 items; expected 1 or more"),
+        ({"text": 5}, "text: received 5; expected a string; /docs shows the form of a request"),
+        ({"texts": ["a", None]}, "texts.1: received null; expected a string"),
+        ([], "received a list of 0 items; expected an object"),
+        ("text", "received a string; expected an object"),
+        (
+            {"text": "a", "threshold": 1},
+            "there is no field 'threshold' here. Did you mean 'thresholds'? /docs shows the form of a request",
+        ),
+        ({"Text": "a"}, "there is no field 'Text' here. Did you mean 'text'?"),
+        ({"text": "a", "x" * 99: 1}, f"there is no field {'x' * 40!r} here. Known: align, entities, text"),
+        ({"text": "a", "thresholds": {"entitty": 0.3}}, "thresholds: there is no field 'entitty' here. Did you mean"),
+        (
+            {"text": "a", "entities": [{"start": 0, "end": 1, "Lable": "Task"}]},
+            "entities.0: there is no field 'Lable' here. Did you mean 'label'?",
+        ),
+        ({"text": "a", "align": "expnad"}, "align: received 'expnad'; expected 'exact' or 'expand'"),
+        ({"text": "a", "entities": [{"start": 0, "end": 0.5, "label": "Task"}]}, "received 0.5; expected a whole"),
+        ({"text": "a", "entities": 5}, "entities: received 5; expected a list"),
+        ({"text": "a", "thresholds": 1.5}, "thresholds: received 1.5; expected at most 1"),
+        ({"text": "a", "thresholds": "x"}, "thresholds: received a string; expected an object or a number"),
+        ({"text": "a", "thresholds": {"entity": -1}}, "thresholds.entity: received -1; expected at least 0"),
+        ({"text": "a", "thresholds": {"entity": True}}, "thresholds.entity: received true; expected a number"),
         ({"text": "a", "thresholds": 0.01}, "thresholds: 0.01 is below 0.05, the lowest threshold that this"),
         ({"text": "a", "thresholds": {"relation_types": {"used-for": 0}}}, "thresholds.relation_types: 0 is below"),
         (
             {"text": "a", "thresholds": {"related": 0.01}},
             "thresholds.related: 0.01 is below 0.05, the lowest",
         ),
-        ({"text": "a", "thresholds": {"related": 2}}, "thresholds.related: input should be less than or equal to 1"),
+        ({"text": "a", "thresholds": {"related": 2}}, "thresholds.related: received 2; expected at most 1"),
         (
             {"text": "a", "thresholds": {"entity_types": {"Tsk": 0.5}}},
             "thresholds.entity_types: there is no 'Tsk'. Did you mean 'Task'?",
         ),
-        ({"text": "a", "entities": [{"start": 0}]}, "entities.0.end: field required"),
+        ({"text": "a", "entities": [{"start": 0}]}, "entities.0.end: it is missing"),
         ({"texts": ["a", "b"], "entities": [[]]}, "entities: 1 lists were sent for 2 texts; send one for each text"),
         (
             {"texts": ["a", "b"], "entities": [{"start": 0, "end": 1, "label": "Task"}] * 2},
@@ -99,7 +112,7 @@ def test_bodies_that_say_something_wrong(service, body, message):
 def test_what_is_not_json(service, content):
     answer = service.client.post("/extract", content=content, headers=JSON)
     if content.endswith(b"NaN}"):
-        assert "thresholds: input should be a finite number" in refusal(answer, 422, "unprocessable")
+        assert "thresholds: received nan; expected a finite number" in refusal(answer, 422, "unprocessable")
     else:
         message = refusal(answer, 400, "invalid_json")
         assert message.startswith("the body is not JSON (")
@@ -269,9 +282,12 @@ def test_a_body_that_does_not_come(extractor):
         ({"text": "tagger and parsers"}, "offsets"),
         ({"entities": [{**DOCUMENT["entities"][0], "end": 6, "text": "tagger"}], "relations": []}, "word boundaries"),
         ({"relations": [{"head": 0, "tail": 2, "label": "compare"}]}, "2"),
-        ({"sentences": [[[0, 7, 9]]]}, "document.sentences.0.0: list should have at most 2 items"),
+        ({"sentences": [[[0, 7, 9]]]}, "document.sentences.0.0: received a list of 3 items; expected 2 or fewer"),
         ({"sentences": [[[0, 700]]], "entities": [], "relations": []}, "sentences[0][0] is [0, 700]"),
-        ({"entities": [{**DOCUMENT["entities"][0], "score": 2}]}, "document.entities.0.score: input should be less"),
+        (
+            {"entities": [{**DOCUMENT["entities"][0], "score": 2}]},
+            "document.entities.0.score: received 2; expected",
+        ),
     ],
 )
 @pytest.mark.parametrize("path", ["/draw", "/convert"])
@@ -286,7 +302,7 @@ def test_drawing_is_told_what_to_draw(service):
     both = {"document": DOCUMENT, "thresholds": 0.5}
     assert "go with a text, not with a document" in refusal(service.post("/draw", both), 422, "unprocessable")
     other = refusal(service.post("/draw", {"text": TEXT, "format": "png"}), 422, "unprocessable")
-    assert other.startswith("format: input should be 'html' or 'svg'")
+    assert other.startswith("format: received 'png'; expected 'html' or 'svg'")
 
 
 def test_what_brat_cannot_hold(service):

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from cascade_srn.serving.messages import Message
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unprocessable
+from cascade_srn.serving.wording import said
 
 M = TypeVar("M", bound=Message)
 
@@ -52,8 +53,8 @@ def parsed(body: bytes, form: type[M]) -> M:
     try:
         return form.model_validate_json(body)
     except ValidationError as error:
-        # Not chained: what pydantic says quotes the input.
-        raise _refusal(error) from None
+        # Not chained: what pydantic says quotes all of the input.
+        raise _refusal(error, form) from None
 
 
 def _require_json(request: Request) -> None:
@@ -91,18 +92,19 @@ def _too_large(received: str, max_bytes: int) -> Refusal:
     )
 
 
-def _refusal(error: ValidationError) -> Refusal:
+def _refusal(error: ValidationError, form: type[Message]) -> Refusal:
     """One sentence about what lies deepest in the form, where an alternative was meant that failed for its value."""
 
-    def telling(one: ErrorDetails) -> tuple[int, bool]:
-        return len(_place(one["loc"])), not one["type"].endswith("_type")
+    def telling(one: ErrorDetails) -> tuple[int, bool, bool]:
+        # A field that is misspelt is missing, too.
+        return len(_place(one["loc"][:-1])), not one["type"].endswith("_type"), one["type"] == "extra_forbidden"
 
     if error.error_count() > MOST_ERRORS:
         return unprocessable(
             f"the body has {error.error_count():,} fields that are unknown or have a wrong value; /docs shows the form "
             "of a request"
         )
-    errors = error.errors(include_url=False, include_input=False)
+    errors = error.errors(include_url=False)
     found = max(errors, key=telling)
     if found["type"] == "json_invalid":
         return Refusal(
@@ -110,16 +112,12 @@ def _refusal(error: ValidationError) -> Refusal:
             "invalid_json",
             f"the body is not JSON ({found['msg'].removeprefix('Invalid JSON: ')}); send one JSON object in UTF-8",
         )
-    place = _place(found["loc"])
-    alike = [one for one in errors if _place(one["loc"]) == place and telling(one) == telling(found)]
-    said = " or ".join(dict.fromkeys(_said(one["msg"]) for one in alike))
+    alike = [one for one in errors if _place(one["loc"]) == _place(found["loc"]) and telling(one) == telling(found)]
+    # An unknown field is told of where it was looked for, and by its name as it came.
+    place = _place(found["loc"][:-1] if found["type"] == "extra_forbidden" else found["loc"])
     where = f"{'.'.join(map(str, place))}: " if place else ""
-    return unprocessable(f"{where}{said}; /docs shows the form of a request")
-
-
-def _said(message: str) -> str:
-    message = message.removeprefix("Value error, ")
-    return f"{message[:1].lower()}{message[1:]}"
+    phrase = said(alike, form, place)
+    return unprocessable(f"{where}{phrase}{' ' if phrase[-1] in '.?' else '; '}/docs shows the form of a request")
 
 
 def _place(loc: tuple[int | str, ...]) -> list[int | str]:
