@@ -14,6 +14,7 @@ import torch
 from cascade_srn.bundled import find_model
 from cascade_srn.calibrate import calibrate
 from cascade_srn.config import Temperatures, Thresholds
+from cascade_srn.data.alignment import Align
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.data.folders import replacing_folder
 from cascade_srn.data.formats import read_documents
@@ -47,13 +48,14 @@ def recalibrate(
     output: Path,
     *,
     format: str | None = None,
+    align: Align = "exact",
     by_label: bool = False,
     device: torch.device | str = "cpu",
 ) -> Recalibrated:
     """Write a model to ``output``, which may be its own folder, with what suits the documents of ``data``.
 
-    The weights are not touched, and are stored as they were. Documents that the model was trained on would make it
-    look surer than it is: give others.
+    The weights are not touched, and are stored as they were. ``format`` and ``align`` are of the data. Documents that
+    the model was trained on would make it look surer than it is: give others.
     """
     folder = find_model(model)
     if output.is_dir() and any(output.iterdir()) and not os.path.samefile(output, folder):
@@ -61,7 +63,7 @@ def recalibrate(
             f"--output is {str(output)!r}, which is there already and is not the model's own folder; give a new one, "
             "or the model's own to have it replaced"
         )
-    documents = list(read_documents(data, format=format))
+    documents = list(read_documents(data, format=format, align=align))
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
     loaded.cascade.to(device)

@@ -1,7 +1,7 @@
 """``cascade-srn calibrate``."""
 
 import pytest
-from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
+from tests.evaluation.saved_models import DOCUMENTS, corpus, cut_short, saved_model
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn import Document, write_documents
@@ -53,12 +53,24 @@ def test_nothing_to_change(tmp_path, capsys):
     assert told[6].startswith("temperatures: entity 1")
 
 
+def test_offsets_within_words(tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "data.jsonl")
+    cut_short(tmp_path / "data.jsonl")
+    arguments = (saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "new")
+    assert run(*arguments) == 2
+    assert "does not start and end on word boundaries" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    assert run(*arguments, "--align", "expand") == 0
+    assert Model.load(tmp_path / "new")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nowhere", "DATA", "--output", "new"], "there is no model folder 'nowhere'"),
         (["MODEL", "nowhere.jsonl", "--output", "new"], "nowhere.jsonl does not exist"),
         (["MODEL", "DATA"], "Missing option '--output'"),
+        (["MODEL", "DATA", "--output", "new", "--align", "out"], "align='out' is no way of aligning"),
     ],
 )
 def test_one_sentence(arguments, message, tmp_path, monkeypatch, capsys):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
+from tests.evaluation.saved_models import DOCUMENTS, corpus, cut_short, saved_model
 from tests.twelve_sentences import DOCUMENTS as OTHERS
 
 from cascade_srn import write_documents
@@ -123,6 +123,23 @@ def test_the_format_of_the_data(tmp_path, capsys):
     assert "6 documents, 6 sentences, 32 words, 13 entities, 7 relations" in text
 
 
+def test_offsets_within_words(tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "data.jsonl")
+    whole = shown(capsys, saved_model(), tmp_path / "data.jsonl")
+    cut_short(tmp_path / "data.jsonl")
+    told = _failure(capsys, saved_model(), tmp_path / "data.jsonl")
+    assert "does not start and end on word boundaries" in told
+    assert "by --align expand of convert, evaluate and calibrate" in told
+    assert run(saved_model(), tmp_path / "data.jsonl", "--align", "expand") == 0
+    found = capsys.readouterr()
+    assert _scores(found.out) == _scores(whole)
+    assert found.err.startswith("Note: 1 x entity aligned outward to whole words (first: ")
+
+
+def _scores(text):
+    return [line for line in text.splitlines() if line.lstrip().startswith(("NER", "RE"))]
+
+
 def _failure(capsys, *arguments):
     assert run(*arguments) == 2
     told = capsys.readouterr()
@@ -147,6 +164,7 @@ def test_labels_that_the_model_does_not_know(tmp_path, capsys):
         (["--resample", "words"], "resample is 'words', not one of documents, sentences"),
         (["--resamples", "1"], "n_resamples is 1; give a number at least 100"),
         (["--format", "conll"], "there is no format 'conll'"),
+        (["--align", "outward"], "align='outward' is no way of aligning. Known: exact, expand."),
         (["--train", "no.jsonl"], "no.jsonl does not exist"),
         (["--json", "."], ". is a folder, but the scores go to a file"),
         (["--gold-entities", "--batch-words", "0"], "batch_words is 0"),

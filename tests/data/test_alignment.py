@@ -51,7 +51,7 @@ def test_the_message_names_document_span_and_nearest_words(words):
     expected = (
         r"the span \[3, 8\) 'RF ta' of document 'd1' does not start and end on word boundaries; nearest words: "
         r"'CRF' \[2, 5\) and 'tags' \[6, 10\); mend the offsets, or take whole words by --align expand of convert, "
-        r"data\.align=expand of train or align=\"expand\" in Python"
+        r"evaluate and calibrate, data\.align=expand of train or align=\"expand\" in Python"
     )
     with pytest.raises(AnnotationError, match=expected):
         words.place(3, 8)

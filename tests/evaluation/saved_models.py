@@ -1,5 +1,6 @@
 """Small saved models and a corpus for them, made once for all tests of the session."""
 
+import json
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -35,3 +36,12 @@ def corpus() -> str:
     path = Path(_folder().name) / "corpus.jsonl"
     write_documents(DOCUMENTS, path)
     return str(path)
+
+
+def cut_short(path: Path) -> None:
+    """Let the first entity of a file of documents end within a word."""
+    first, *others = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(first)
+    entity = record["entities"][0]
+    entity |= {"end": entity["end"] - 1, "text": entity["text"][:-1]}
+    path.write_text("".join(f"{line}\n" for line in (json.dumps(record), *others)), encoding="utf-8")

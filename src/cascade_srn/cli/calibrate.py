@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+
+from cascade_srn.data.alignment import Align
 
 if TYPE_CHECKING:
     from cascade_srn.evaluation.scores import TaskScores
@@ -25,6 +27,9 @@ def calibrate(
         str | None,
         typer.Option("--format", help="Of the data: dygie, spert, brat or jsonl; guessed when left out."),
     ] = None,
+    align: Annotated[
+        str, typer.Option("--align", metavar="exact|expand", help="Refuse offsets within a word, or take all of it.")
+    ] = "exact",
     device: Annotated[
         str, typer.Option("--device", help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
     ] = "auto",
@@ -37,7 +42,9 @@ def calibrate(
     from cascade_srn.recalibrate import recalibrate
     from cascade_srn.training.start import find_device
 
-    found = recalibrate(model, data, output, format=format, by_label=by_label, device=find_device(device))
+    found = recalibrate(
+        model, data, output, format=format, align=cast(Align, align), by_label=by_label, device=find_device(device)
+    )
     typer.echo(_told(found))
     typer.echo(f"The model is in {output}", err=True)
 

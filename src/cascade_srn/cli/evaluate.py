@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from cascade_srn.data.alignment import Align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
 
@@ -42,6 +43,9 @@ def evaluate(
     format: Annotated[
         str | None, typer.Option(help="Of the data: dygie, spert, brat or jsonl; guessed when left out.")
     ] = None,
+    align: Annotated[
+        str, typer.Option(metavar="exact|expand", help="Refuse offsets within a word, or take the whole word.")
+    ] = EvaluateOptions.align,
     resample: Annotated[
         str, typer.Option(metavar="documents|sentences", help="What the bootstrap draws.")
     ] = EvaluateOptions.resample,
@@ -69,6 +73,7 @@ def evaluate(
         data=paths[-1],
         against=tuple(against or ()),
         format=format,
+        align=cast(Align, align),
         symmetric=symmetric,
         gold_entities=gold_entities,
         train=train,
@@ -97,9 +102,9 @@ def evaluate(
 
 
 def _tell_unread(report: ReadReport) -> None:
-    """Say what there is in the data that its format does not read: a misspelt field, for one."""
-    from cascade_srn.data.reports import may_be_missed
+    """Say what there is in the data that its format does not read, a misspelt field for one, or reads otherwise."""
+    from cascade_srn.data.reports import OUTWARD, may_be_missed
 
     for kind, count in report.noted.items():
-        if may_be_missed(kind):
+        if may_be_missed(kind) or kind == OUTWARD:
             typer.echo(f"Note: {count} x {kind} (first: {report.examples[kind][0]})", err=True)

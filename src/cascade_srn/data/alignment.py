@@ -88,8 +88,8 @@ class WordMap:
                 start,
                 end,
                 f"does not start and end on word boundaries; nearest words: {self._named(first, last)}",
-                "mend the offsets, or take whole words by --align expand of convert, data.align=expand of train or "
-                'align="expand" in Python',
+                "mend the offsets, or take whole words by --align expand of convert, evaluate and calibrate, "
+                'data.align=expand of train or align="expand" in Python',
             )
         return self._within_sentence(first, last, start, end, exact)
 

@@ -106,6 +106,10 @@ class ReadReport:
         return "\n".join(lines)
 
 
+# A note: an entity's offsets fell within words, and ``align`` took all of them.
+OUTWARD = "entity aligned outward to whole words"
+
+
 def may_be_missed(kind: str) -> bool:
     """Whether a note tells of something that was not read and may have been meant to be, a misspelt field for one."""
     return kind.endswith(" not read") and kind not in {f"field {shown(name)} not read" for name in _BESIDES}

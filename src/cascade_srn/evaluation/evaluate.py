@@ -158,7 +158,7 @@ def evaluate(
     """
 
     def read(path: str, format: str | None = None) -> list[Document]:
-        stream = read_documents(path, format)
+        stream = read_documents(path, format, align=options.align)
         documents = list(stream)
         on_read(stream.report)
         return documents

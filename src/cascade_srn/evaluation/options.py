@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.data.alignment import Align, check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 
@@ -20,14 +21,16 @@ class EvaluateOptions(Settings):
 
     ``against`` are the models on the other side of a comparison; without it, two models are compared with each other.
     ``symmetric`` is a policy or "all". With ``gold_entities`` the relations between given gold entities are evaluated.
-    ``format`` is that of the data. ``train`` is the data that the models were trained on, in whatever format, for
-    entity texts that were seen or not.
+    ``format`` is that of the data; ``align`` is "exact", or "expand" to take whole words where an offset falls within
+    one. ``train`` is the data that the models were trained on, in whatever format, for entity texts that were seen or
+    not.
     """
 
     models: tuple[str, ...]
     data: str
     against: tuple[str, ...] = ()
     format: str | None = None
+    align: Align = "exact"
     symmetric: str = "directed"
     gold_entities: bool = False
     train: str | None = None
@@ -40,6 +43,7 @@ class EvaluateOptions(Settings):
     def __post_init__(self) -> None:
         if not self.models:
             raise ConfigError(f"no model was given beside the data {self.data!r}; give MODEL DATA, one or more models")
+        check_align(self.align)
         require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"))
         require_choice("precision", self.precision, PRECISIONS)
         require_choice("resample", self.resample, RESAMPLED)

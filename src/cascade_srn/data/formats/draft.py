@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cascade_srn.data.alignment import MisalignedSpan, WordMap
 from cascade_srn.data.formats.base import ReadContext, Refused
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import shown
+from cascade_srn.data.reports import OUTWARD, shown
 from cascade_srn.errors import AnnotationError
 from cascade_srn.types import Document, Offsets, Sentence, Span, Triple
 
@@ -56,7 +56,7 @@ class Draft:
             raise value.refuse_saying(misaligned.kind, message, error=AnnotationError) from None
         placed = self.entity(value, Span(found.start, found.end, label, score), found.sentence)
         if not found.exact:
-            self.context.report.note("entity aligned outward to whole words", value.example())
+            self.context.report.note(OUTWARD, value.example())
         return placed
 
     def relation(
