@@ -58,6 +58,14 @@ def test_dev_test_and_other_data_are_held_out(tmp_path, lessons):
         Distillation([folder], [text], chosen, holdout=[tmp_path / "train.jsonl"], device="cpu")
 
 
+def test_a_trained_model_is_no_encoder_of_a_student(tmp_path, lessons):
+    recipe, folder, text = lessons
+    chosen = load_recipe(recipe, student_overrides(tmp_path / "out", str(folder), ["fresh=null"]))
+    with pytest.raises(ModelError, match="is a trained model of cascade-srn, not an encoder"):
+        Distillation([folder], [text], chosen, device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("n_seeds", [None, 2])
 def test_one_process_at_a_time(tmp_path, lessons, n_seeds):
     recipe, folder, text = lessons

@@ -15,7 +15,7 @@ from cascade_srn.data import read_documents
 from cascade_srn.data.examples import examples_of
 from cascade_srn.distil.labelling import Labelling, predict
 from cascade_srn.distil.settings import LabelSettings
-from cascade_srn.encoder.pretrained import load_tokenizer
+from cascade_srn.encoder.pretrained import load_tokenizer, require_encoder
 from cascade_srn.evaluation.scores import score
 from cascade_srn.training.corpus import read_corpus, teachers_schema
 from cascade_srn.training.environment import shareable
@@ -67,6 +67,7 @@ class Distillation:
         with ExitStack() as held:
             self._check_folder(held, n_seeds, make_accelerator(device), resume=resume, overwrite=overwrite)
             if recipe.model.encoder.name != FRESH:
+                require_encoder(recipe.model.encoder.name)
                 load_tokenizer(recipe.model.encoder.name)
             data = replace(recipe.data, labels=None)
             self.corpus = read_corpus(data)

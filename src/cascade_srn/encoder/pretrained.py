@@ -184,15 +184,21 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _loaded(name: str, what: str, load: Callable[..., Any]) -> Any:
-    """Load from a folder or the hub; what goes wrong is said in one sentence."""
-    is_there = Path(name).exists()
-    # A model's folder holds a tokenizer, which loading the model asks for, but no encoder by itself.
-    if is_model(name) and (what == "encoder" or not is_there):
+def require_encoder(name: str) -> None:
+    """Refuse a trained model where an encoder is wanted; whether there is an encoder of that name is not looked up."""
+    if is_model(name):
         raise ModelError(
             f"{name!r} is a trained model of cascade-srn, not an encoder; give the folder of a pretrained encoder or "
             "its hub id, such as the encoder that this model was trained from"
         )
+
+
+def _loaded(name: str, what: str, load: Callable[..., Any]) -> Any:
+    """Load from a folder or the hub; what goes wrong is said in one sentence."""
+    is_there = Path(name).exists()
+    # A model's folder holds a tokenizer, which loading the model asks for, but no encoder by itself.
+    if what == "encoder" or not is_there:
+        require_encoder(name)
     if (is_there or name.startswith((".", "/", "~"))) and not (Path(name) / "config.json").is_file():
         raise ModelError(
             f"there is no {what} in {name!r}: a folder with config.json was expected; "
