@@ -28,6 +28,16 @@ def test_what_a_caller_means():
     assert chosen_thresholds(both, OWN) == Thresholds(0.1, 0.5, 0.6, {"Metric": 0.2}, {"USED-FOR": 0.2})
 
 
+def test_a_label_of_one_kind_leaves_the_others_as_they_are():
+    own = Thresholds(entity_types={"Task": 0.3}, relation_types={"used-for": 0.4, "part-of": 0.6}, related=0.2)
+    chosen = chosen_thresholds({"relation_types": {"part-of": 0.1}, "entity_types": {"Metric": 0.2}}, own)
+    assert chosen.relation_types == {"used-for": 0.4, "part-of": 0.1}
+    assert chosen.entity_types == {"Task": 0.3, "Metric": 0.2}
+    # The threshold of the turn is for all of its labels that are not named beside it.
+    chosen = chosen_thresholds({"object": 0.5, "relation_types": {"part-of": 0.1}}, own)
+    assert chosen.relation_types == {"part-of": 0.1}
+
+
 def test_a_new_threshold_of_entities_takes_the_place_of_that_of_entities_with_a_relation():
     assert chosen_thresholds(0.7, RELATED) == Thresholds(0.7, 0.7, 0.7)
     assert chosen_thresholds({"entity": 0.1}, RELATED) == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2})

@@ -12,6 +12,8 @@ from cascade_srn.schema import Schema
 
 # Those that are not of a label.
 NAMED = ("entity", "subject", "object", "related", "relation")
+# The turn that the thresholds of labels belong to.
+_TURNS = {"entity_types": "entity", "relation_types": "object"}
 # What else belongs to the threshold of a turn, as it is without it.
 _BELONGING: Mapping[str, Mapping[str, Any]] = {
     "entity": {"entity_types": {}, "related": None},
@@ -26,8 +28,8 @@ def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Threshol
     """What a caller means, given the model's ``own`` thresholds.
 
     One number holds in all three turns, for every label. A mapping has the names of :class:`Thresholds`; what it
-    leaves out stays as it is, but that a turn's new threshold also takes the place of those of its labels, and that of
-    entities the place of ``related``.
+    leaves out stays as it is, other labels included, but that a turn's new threshold also takes the place of those of
+    its labels, and that of entities the place of ``related``.
     """
     if given is None:
         return own
@@ -39,6 +41,9 @@ def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Threshol
         for turn, belonging in _BELONGING.items():
             if turn in values:
                 values = {**belonging, **values}
+        for kind, turn in _TURNS.items():
+            if kind in values and turn not in values:
+                values[kind] = {**getattr(own, kind), **values[kind]}
         return replace(own, **values)
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise ConfigError(
@@ -65,8 +70,7 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
             _refuse_label_called(name, value, schema)
             thresholds = chosen_thresholds({name: value}, thresholds)
         else:
-            kind = _kind_of(name, schema)
-            thresholds = chosen_thresholds({kind: {**getattr(thresholds, kind), name: value}}, thresholds)
+            thresholds = chosen_thresholds({_kind_of(name, schema): {name: value}}, thresholds)
     return thresholds
 
 

@@ -9,6 +9,7 @@ import yaml
 from cascade_srn.baselines.limits import beyond
 from cascade_srn.config import METHODS, EncoderSettings, ModelSettings
 from cascade_srn.data import read_documents
+from cascade_srn.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
@@ -41,9 +42,11 @@ def test_links_lead_somewhere():
 @pytest.mark.skipif(not SCIERC.is_dir(), reason="SciERC is not here")
 @pytest.mark.parametrize(("split", "n_long", "n_entities"), [("train", 41, 5598), ("dev", 5, 811), ("test", 11, 1685)])
 def test_how_many_entities_of_scierc_are_too_long(split, n_long, n_entities):
-    sentences = [s for d in read_documents(SCIERC / f"{split}.json", "dygie") for s in d.sentences]
+    documents = list(read_documents(SCIERC / f"{split}.json", "dygie"))
+    sentences = [s for d in documents for s in d.sentences]
     settings = ModelSettings(EncoderSettings("e"), method="pipeline")
-    found = [limit for s in sentences for limit in beyond(settings, s) if "more than 8 words" in limit.problem]
+    schema = Schema.from_documents(documents)
+    found = [limit for s in sentences for limit in beyond(settings, schema, s) if "more than 8 words" in limit.problem]
     assert len(found) == n_long
     assert sum(len(s.entities) for s in sentences) == n_entities
     assert f"{n_long} of {n_entities:,}" in TEXT.replace("\n", " ")

@@ -1,18 +1,27 @@
 """What a method can never find is counted."""
 
+import itertools
+import random
+from dataclasses import replace
+
 import pytest
 
 from cascade_srn.baselines.limits import beyond
 from cascade_srn.config import BaselineSettings, EncoderSettings, ModelSettings
+from cascade_srn.decode import entity_at
+from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
 SHORT, LONG, TYPED, OTHER = Span(0, 1, "A"), Span(0, 3, "A"), Span(0, 1, "B"), Span(4, 5, "A")
 WORDS = ["a", "b", "c", "d", "e"]
 
 
-def _beyond(method, entities, triples=(), **baseline):
+SCHEMA = Schema(("A", "B"), ("r", "s", "t"))
+
+
+def _beyond(method, entities, triples=(), schema=SCHEMA, **baseline):
     settings = ModelSettings(EncoderSettings("e"), method=method, baseline=BaselineSettings(**baseline))
-    return list(beyond(settings, Sentence.from_words(WORDS, entities, triples)))
+    return list(beyond(settings, schema, Sentence.from_words(WORDS, entities, triples)))
 
 
 EVERYTHING = (
@@ -27,14 +36,56 @@ EVERYTHING = (
 )
 
 
-def test_the_cascade_is_not_counted_here():
-    assert _beyond("cascade", *EVERYTHING) == []
+ON_THE_WORDS = "relation of another entity on the same words than the one that stands for them"
+FROM_THE_WORD = "relation of another entity with the same first word than the one that stands for it"
+
+
+def test_the_cascade_tells_arguments_by_their_words():
+    assert _beyond("cascade", *EVERYTHING) == [(ON_THE_WORDS, Triple(TYPED, "t", OTHER))]
 
 
 @pytest.mark.parametrize("method", ["pfn", "table-srn"])
 def test_tables_tell_arguments_by_their_first_words(method):
-    found = _beyond(method, *EVERYTHING)
-    assert found == [("relation between the same first words as another one of its type", Triple(LONG, "r", OTHER))]
+    assert _beyond(method, *EVERYTHING) == [
+        (FROM_THE_WORD, Triple(TYPED, "t", OTHER)),
+        (FROM_THE_WORD, Triple(LONG, "r", OTHER)),
+    ]
+
+
+def test_an_entity_on_shared_words_is_never_related_to_itself():
+    triples = [Triple(SHORT, "r", SHORT), Triple(SHORT, "s", TYPED), Triple(OTHER, "r", OTHER)]
+    assert _beyond("cascade", [SHORT, TYPED, OTHER], triples) == [(ON_THE_WORDS, triples[0])]
+
+
+def _find(sentence, place):
+    """The most of its relations that any order of certainty lets be found, with every pair of places related."""
+    places = {place(entity) for entity in sentence.entities}
+    most = 0
+    for order in itertools.permutations(range(len(sentence.entities))):
+        sure = [replace(e, score=1 / (1 + rank)) for e, rank in zip(sentence.entities, order, strict=True)]
+        # As if the words were those of the place, which is all that is found.
+        moved = {Span(*at, e.label, e.score): e for e in sure for at in [place(e)]}
+        found = set()
+        for head, tail in itertools.product(places, repeat=2):
+            subject = entity_at(moved, *head)
+            object_ = entity_at(moved, *tail, not_this=subject)
+            found.add((moved[subject], moved[object_]))
+        most = max(most, sum((t.head, t.tail) in found for t in set(sentence.triples)))
+    return most
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_counted_is_what_cannot_be_found(seed):
+    chance = random.Random(seed)
+    spans = [Span(0, 1, "A"), Span(0, 1, "B"), Span(2, 3, "A"), Span(2, 3, "B"), Span(4, 5, "A")]
+    entities = chance.sample(spans, chance.randint(2, 4))
+    pairs = [Triple(chance.choice(entities), label, chance.choice(entities)) for label in "rrst"]
+    triples = list(dict.fromkeys(pairs[: chance.randint(1, 4)]))
+    sentence = Sentence.from_words(WORDS, entities, triples)
+    lost = len(_beyond("cascade", entities, triples))
+    most = _find(sentence, lambda entity: (entity.start, entity.end))
+    assert (lost == 0) == (most == len(triples))
+    assert most >= len(triples) - lost
 
 
 def test_an_exact_repeat_is_no_other_relation():
@@ -49,6 +100,15 @@ def test_the_pipeline_has_one_class_for_a_span_and_for_a_pair():
         ("relation between the same entities as another one", Triple(SHORT, "s", OTHER)),
         ("relation of an entity that cannot be found", Triple(TYPED, "t", OTHER)),
         ("relation of an entity to itself", Triple(OTHER, "r", OTHER)),
+    ]
+
+
+def test_which_class_that_is_the_schema_says():
+    triples = [Triple(SHORT, "r", OTHER), Triple(TYPED, "r", OTHER), Triple(TYPED, "s", OTHER)]
+    assert _beyond("pipeline", [SHORT, TYPED, OTHER], triples, Schema(("B", "A"), ("s", "r"))) == [
+        ("entity on the words of another one", SHORT),
+        ("relation of an entity that cannot be found", Triple(SHORT, "r", OTHER)),
+        ("relation between the same entities as another one", Triple(TYPED, "r", OTHER)),
     ]
 
 

@@ -123,6 +123,18 @@ def test_the_format_of_the_data(tmp_path, capsys):
     assert "6 documents, 6 sentences, 32 words, 13 entities, 7 relations" in text
 
 
+def test_one_document_is_scored_though_not_compared(tmp_path, capsys):
+    write_documents(DOCUMENTS[:1], tmp_path / "one.jsonl")
+    models = saved_model(), saved_model(1)
+    text = shown(capsys, *models, tmp_path / "one.jsonl", "--json", tmp_path / "scores.json")
+    assert "The difference was not tested: a bootstrap over 1 documents says nothing; give --resample sentences" in text
+    record = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert (len(record["models"]), record["differences"]) == (2, [])
+    assert "2 sentences are few" in shown(capsys, *models, tmp_path / "one.jsonl", "--resample", "sentences")
+    write_documents([DOCUMENTS[1]], tmp_path / "one.jsonl")
+    assert "says nothing; give more data" in shown(capsys, *models, tmp_path / "one.jsonl")
+
+
 def test_offsets_within_words(tmp_path, capsys):
     write_documents(DOCUMENTS, tmp_path / "data.jsonl")
     whole = shown(capsys, saved_model(), tmp_path / "data.jsonl")

@@ -79,8 +79,8 @@ def test_what_only_the_paper_has_stands_below():
 
 def test_claims():
     text = table_markdown(_result("encoder"))
-    # No minus before zero, and the paper's differences in its own unit.
-    assert _cells(text, "early beats late") == ["RE strict", "+2.0", "+0.0", "-2.0 to +3.0", "0.4", "not shown", "yes"]
+    # No sign before zero, and the paper's differences in its own unit.
+    assert _cells(text, "early beats late") == ["RE strict", "+2.0", "0.0", "-2.0 to +3.0", "0.4", "not shown", "yes"]
     assert _cells(text, "it is faster (ours)") == ["sentences/s", "–", "3.0×", "2.5× to 3.5×", "–", "held", "–"]
     # No less than 2 in 1,001 can be found by a thousand draws.
     assert _cells(text, "fewer") == ["RNF", "–", "-20", "-30 to -10", "≤ 0.002", "held", "–"]

@@ -2,7 +2,7 @@ import pytest
 from tests.evaluation.saved_models import DOCUMENTS, saved_model
 from tests.small_models import SCHEMA
 
-from cascade_srn import Extractor
+from cascade_srn import Document, Extractor
 from cascade_srn.evaluation import analyse
 from cascade_srn.reproduction.measures import MEASURES, count
 
@@ -48,3 +48,10 @@ def test_counts_by_document_are_those_of_its_sentences(counted):
     assert by_document.shape == (5, 3)
     assert (by_document[0] == by_sentence[:2].sum(axis=0)).all()
     assert (by_document[1:] == by_sentence[2:]).all()
+
+
+def test_a_document_without_sentences_is_drawn_as_well(predicted):
+    gold, found = ([*documents, Document.from_sentences([])] for documents in (DOCUMENTS, predicted))
+    by_document = count(gold, found, SCHEMA).by_unit("ner", "document")
+    assert by_document.shape == (6, 3)
+    assert not by_document[-1].any()

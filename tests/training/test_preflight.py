@@ -73,16 +73,16 @@ def test_entities_that_cross(tmp_path):
     )
 
 
-def test_relations_that_only_types_tell_apart(tmp_path):
+def test_relations_of_several_entities_on_the_same_words(tmp_path):
     twice = _sentence(
         "a parser needs data",
         [(1, 2, "Thing"), (1, 2, "Task"), (3, 4, "Thing")],
         [(0, "needs", 2), (1, "needs", 2), (1, "needs", 0)],
     )
     report = _found(tmp_path, [[GOOD], [twice]])
-    problem = "relation that differs from another only in its arguments' types"
+    problem = "relation of another entity on the same words than the one that stands for them"
     assert _counts(report) == {("train", problem): 1}
-    assert "at most one of them can be found" in str(report)
+    assert "the method cannot find it; it counts in the scores, as missed" in str(report)
 
 
 def test_words_that_the_tokenizer_drops_or_does_not_know(tmp_path):

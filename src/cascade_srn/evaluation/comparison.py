@@ -37,6 +37,8 @@ from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
 UNITS = ("document", "sentence")
+# With fewer, every draw is the same.
+LEAST_UNITS = 2
 # How many draws are made at a time, over all units of some resamples, which bounds the memory.
 _DRAWS_AT_ONCE = 1 << 21
 
@@ -142,7 +144,7 @@ def compare(
         for side in (_given(first, "first"), _given(second, "second"))
     ]
     n_units = counts[0].shape[1]
-    if n_units < 2:
+    if n_units < LEAST_UNITS:
         raise ConfigError(f"a bootstrap over {n_units} {bootstrap.unit}s says nothing; give data with at least two")
     whole = [_f1(side.sum(axis=1)) for side in counts]
     drawn = np.concatenate(list(_differences(counts[0], counts[1], bootstrap)))

@@ -18,7 +18,7 @@ from cascade_srn.data.formats.files import replacing
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.analysis import CONDITIONS, Analysis, analyse
-from cascade_srn.evaluation.comparison import Bootstrap, Difference, compare
+from cascade_srn.evaluation.comparison import LEAST_UNITS, Bootstrap, Difference, compare
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.running import Run, check_labels, check_same_labels, run_model, shown_name, shown_names
 from cascade_srn.evaluation.scores import Scores, score_documents
@@ -74,10 +74,18 @@ class Evaluation:
             return self.runs, self.against
         return (self.runs[:1], self.runs[1:]) if len(self.runs) == 2 else None
 
+    @property
+    def n_units(self) -> int:
+        """How many documents or sentences the bootstrap draws from."""
+        return len(self.gold) if self.options.resample == "documents" else self.runs[0].n_sentences
+
     @cached_property
     def differences(self) -> list[Difference]:
-        """The bootstrap of the difference of the two sides, under each protocol; empty where there are no two."""
-        if self.sides is None:
+        """The bootstrap of the difference of the two sides, under each protocol.
+
+        Empty where there are no two, or too little to draw from.
+        """
+        if self.sides is None or self.n_units < LEAST_UNITS:
             return []
         options = self.options
         bootstrap = Bootstrap(options.n_resamples, options.resample.removesuffix("s"), options.seed)

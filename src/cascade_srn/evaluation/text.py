@@ -55,6 +55,12 @@ def _side(evaluation: Evaluation, runs: Sequence[Run], per_label: bool) -> str:
 def _differences(evaluation: Evaluation) -> list[str]:
     if evaluation.sides is None:
         return []
+    if not evaluation.differences:
+        drawn, n_sentences = evaluation.options.resample, evaluation.runs[0].n_sentences
+        mend = "--resample sentences" if n_sentences > 1 else "more data"
+        return [
+            f"The difference was not tested: a bootstrap over {evaluation.n_units} {drawn} says nothing; give {mend}"
+        ]
     first, second = ("the models" if len(side) > 1 else side[0].name for side in evaluation.sides)
     one = evaluation.differences[0]
     drawn = f"{one.n_units:,} {evaluation.options.resample}"

@@ -3,8 +3,8 @@
 A claim that one figure is higher **held** where it is and p < 0.05, is **contradicted** where it is lower and p <
 0.05, and is **not shown** in between. A claim that a figure is no worse is contradicted by a loss with p < 0.05,
 however small; else it held where the interval excludes a loss of more than a point, and is not shown in between. Speed
-has no p-value: that one variant is faster held where its slowest run is faster than the other's fastest, is
-contradicted where it is the other way round, and is not shown where the two overlap.
+has no p-value: that one variant is faster held where it was so in every turn, is contradicted where it was slower in
+every one, and is not shown in between.
 """
 
 from __future__ import annotations

@@ -85,8 +85,9 @@ def _claim(verdict: Verdict, n_resamples: int) -> list[str]:
             return NONE
         if kind == SPEED:
             return f"{value:.1f}×"
-        # Without a minus before zero.
-        return f"{round(scale * value, digits) + 0.0:+.{digits}f}"
+        text = f"{scale * value:+.{digits}f}"
+        # What rounds to zero is on neither side of it: an interval that ends there may exclude zero by a hair.
+        return text if float(text) else text[1:]
 
     ours = (1, 0) if kind == COUNT else (100, 1)
     return [

@@ -76,6 +76,7 @@ class Counted:
 
     parts: Mapping[str, Array]
     documents: tuple[int, ...]
+    n_documents: int
 
     def value(self, column: str) -> float:
         """A figure over all sentences."""
@@ -87,7 +88,7 @@ class Counted:
         counts = self.parts[MEASURES[column][0]]
         if unit == "sentence":
             return counts
-        summed = np.zeros((self.documents[-1] + 1 if self.documents else 0, counts.shape[1]))
+        summed = np.zeros((self.n_documents, counts.shape[1]))
         np.add.at(summed, list(self.documents), counts)
         return summed
 
@@ -96,7 +97,8 @@ def count(gold: Sequence[Document], predicted: Sequence[Document], schema: Schem
     """Count all that the tables are made of."""
     owners = tuple(at for at, document in enumerate(gold) for _ in document.sentences)
     rows = [_counts(pair, schema) for pair in align_documents(gold, predicted)]
-    return Counted({part: np.array([row[part] for row in rows], dtype=np.float64) for part in rows[0]}, owners)
+    parts = {part: np.array([row[part] for row in rows], dtype=np.float64) for part in rows[0]}
+    return Counted(parts, owners, len(gold))
 
 
 def _counts(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:

@@ -89,19 +89,6 @@ def crossing(found: Sequence[Place]) -> Found:
     return Found("pair of entities that cross", "both are learned and scored as they are", where)
 
 
-def told_apart_by_type(found: Sequence[Place]) -> Found:
-    """Relations that differ only in which of several entities on the same words they are of."""
-    where = []
-    for place in found:
-        by_words: dict[tuple[object, ...], set[object]] = {}
-        for t in place.sentence.triples:
-            words = (t.label, t.head.start, t.head.end, t.tail.start, t.tail.end)
-            by_words.setdefault(words, set()).add((t.head.label, t.tail.label))
-        where += [f"{words[0]} in {place}" for words, types in by_words.items() for _ in range(len(types) - 1)]
-    consequence = "the model tells arguments by their words, so that at most one of them can be found"
-    return Found("relation that differs from another only in its arguments' types", consequence, where)
-
-
 def vanishing(model: Model, found: Sequence[Place]) -> Iterator[Found]:
     """Words, and entities of nothing but such words, that the encoder cannot tell from others."""
     gone, unknown = _unreadable(model, {word for place in found for word in place.sentence.words})
@@ -159,10 +146,10 @@ def windowed(model: Model, found: Sequence[Place]) -> Iterator[Found]:
 
 
 def beyond_the_method(model: Model, found: Sequence[Place]) -> Iterator[Found]:
-    """Annotation that the form of a baseline cannot hold."""
+    """Annotation that the form of the method cannot hold."""
     where: dict[str, list[str]] = {}
     for place in found:
-        for problem, what in beyond(model.settings, place.sentence):
+        for problem, what in beyond(model.settings, model.schema, place.sentence):
             shown = place.of(what) if isinstance(what, Span) else f"{what.label} in {place}"
             where.setdefault(problem, []).append(shown)
     for problem, occurrences in where.items():

@@ -93,7 +93,6 @@ def _of_split(model: Model, split: Split, found: list[Place]) -> Iterable[Found]
     yield from checks.vanishing(model, found)
     yield from checks.windowed(model, found)
     yield checks.crossing(found)
-    yield checks.told_apart_by_type(found)
     yield from checks.beyond_the_method(model, found)
     if split.name == "train":
         yield from checks.never_learned(model.schema, found)
