@@ -345,6 +345,24 @@ def test_the_subjects_threshold_is_chosen_before_the_temperature_and_holds_after
     assert 0 < threshold < 1e-6
 
 
+def test_objects_are_held_against_what_is_said_of_real_subjects() -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW)
+    chosen = calibrate(model, gold).settings
+    thresholds = replace(chosen.thresholds, subject=FLOOR, object=FLOOR)
+    everything = replace(chosen, thresholds=thresholds, temperatures=replace(chosen.temperatures, subject=1, object=1))
+    scores, right, real = [], [], []
+    for example, found in zip(gold, replace(model, settings=everything).predictor().scored(gold), strict=True):
+        triples = {(t.head, t.label, t.tail) for t in example.sentence.triples}
+        subjects = {(t.head.start, t.head.end) for t in example.sentence.triples}
+        scores += [scored.object for scored in found.triples]
+        right += [(t.head, t.label, t.tail) in triples for t, _, _ in found.triples]
+        real += [(t.head.start, t.head.end) in subjects for t, _, _ in found.triples]
+    said, correct, of_real = np.array(scores), np.array(right), np.array(real)
+    assert chosen.temperatures.object == fit_temperature(said[of_real], correct[of_real])
+    assert chosen.temperatures.object != fit_temperature(said, correct)
+
+
 def test_temperatures_change_scores_but_not_their_order(tmp_path: object) -> None:
     model = spread_probabilities(small_model("swift"))
     warm = replace(model, settings=replace(model.settings, temperatures=Temperatures(3.0, 2.0, 2.0)))

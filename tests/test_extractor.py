@@ -15,6 +15,7 @@ from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, ModelError, SchemaError
 from cascade_srn.model import Model
 from cascade_srn.presplit import given_sentences, segment_spaces
+from cascade_srn.types import Sentence
 
 TEXT = "Ada Berg leads Norlux in Oslo. Tim Falk leads Rivon,\nin  Bergen!"
 LOW = Thresholds(entity=0.002, subject=0.002, object=0.002)
@@ -100,6 +101,11 @@ def test_one_text_is_no_stream(extractor, texts):
         extractor.stream(texts)
 
 
+def test_what_is_no_stream_of_texts(extractor):
+    with pytest.raises(CascadeError, match="texts is a NoneType; give a list or stream of texts"):
+        extractor.stream(None)
+
+
 @pytest.mark.parametrize("documents", ["We eat.", Document.from_text("We eat.")])
 def test_one_document_is_no_list(extractor, documents):
     with pytest.raises(CascadeError, match=r"one (str|Document) was given, but a list of Documents was expected; pass"):
@@ -129,7 +135,8 @@ class TestBadTexts:
         yield b"bytes"
         yield "Tim Falk leads Rivon ."
         yield self.HALF
-        yield Document.from_words([["Mona", "\udfff", "Lind"]])
+        words = Sentence(("Mona", "\udfff", "Lind"), ((0, 4), (5, 6), (7, 11)), (), ())
+        yield Document("Mona \udfff Lind", (words,))
         yield "Oslo ."
 
     GOOD = ("Ada Berg leads Norlux .", "Tim Falk leads Rivon .", "Oslo .")
@@ -312,6 +319,10 @@ class TestRelations:
             CascadeError, match=r"'Person' at characters \[0, 8\) has the score .*, but one from 0 to 1"
         ):
             extractor.relations("Ada Berg leads Norlux.", [Entity(0, 8, "Person", score=score)])
+
+    def test_what_is_no_entity(self, extractor):
+        with pytest.raises(CascadeError, match=r"an entity is a tuple; give Entity\(start, end, label\)"):
+            extractor.relations("Ada Berg leads Norlux.", [(0, 8, "Person")])
 
     def test_twice(self, extractor):
         with pytest.raises(CascadeError, match=r"the entity 'Person' at characters \[0, 8\) is given twice"):

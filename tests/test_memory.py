@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cascade_srn import memory
-from cascade_srn.memory import give_back_freed
+from cascade_srn.memory import give_back_freed, is_out_of_memory
 
 
 def resident():
@@ -28,3 +28,18 @@ def test_holes_are_given_back():
 def test_where_there_is_no_way_nothing_happens(monkeypatch):
     monkeypatch.setattr(memory, "_malloc_trim", lambda: None)
     assert not give_back_freed()
+
+
+def test_memory_that_runs_out():
+    with pytest.raises(RuntimeError) as of_torch:
+        torch.empty(1 << 60)
+    assert is_out_of_memory(of_torch.value)
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(MemoryError())
+
+
+def test_other_errors():
+    with pytest.raises(RuntimeError) as of_torch:
+        torch.ones(2) @ torch.ones(3)
+    assert not is_out_of_memory(of_torch.value)
+    assert not is_out_of_memory(ValueError("DefaultCPUAllocator"))

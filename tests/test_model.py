@@ -190,3 +190,15 @@ def test_a_run_in_place_of_its_model_is_told_apart(tmp_path):
     small_model("swift").save(tmp_path / "run" / "best")
     with pytest.raises(ModelError, match=r"there is no model in .*run'.*; give '.*best', the best model of that run"):
         Model.load(tmp_path / "run")
+
+
+def test_a_file_in_place_of_a_folder(tmp_path):
+    small_model("swift").save(tmp_path)
+    with pytest.raises(ModelError, match=r"config.json' is a file, but a model is a folder; give the folder"):
+        Model.load(tmp_path / "config.json")
+
+
+def test_a_fresh_encoder_is_made_by_recipes():
+    settings = ModelSettings.from_dict({"encoder": {"name": "fresh"}})
+    with pytest.raises(ModelError, match=r"the encoder 'fresh' is made of the training text of a recipe; in Python"):
+        Model.create(settings, SCHEMA)

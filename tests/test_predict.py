@@ -365,6 +365,19 @@ class TestMemory:
         assert max(sizes) <= 60
         assert predictor.batch_words < 4096
 
+    def test_one_sentence_is_asked_about_fewer_subjects_at_once(self, monkeypatch):
+        """With markers, turn 3 reads a sentence once for each subject: that alone can be too much."""
+        model = small_model("early", thresholds=Thresholds(0.5, 0, 0))
+        model.cascade.eval()
+        expected = model.predictor().predict([Example(NESTED)], given_entities=True)
+        n_subjects = len({(triple.head.start, triple.head.end) for triple in expected[0].triples})
+        assert n_subjects > 1
+        predictor, sizes = self._starved(model, monkeypatch, limit=len(NESTED))
+        with pytest.warns(UserWarning, match="ran out of memory on a batch of"):
+            found = predictor.predict([Example(NESTED)], given_entities=True)
+        assert found == expected
+        assert sizes[-n_subjects:] == [len(NESTED)] * n_subjects
+
     def test_one_sentence_that_does_not_fit_is_an_error(self, monkeypatch):
         model = small_model("swift")
         model.cascade.eval()

@@ -94,6 +94,45 @@ def test_from_words_joins_by_single_spaces():
     assert len(sentence) == 3
 
 
+class TestWordsThatAreNone:
+    """What is no list of words is refused, and not taken apart."""
+
+    @pytest.mark.parametrize(
+        ("given_words", "message"),
+        [
+            ("We train.", "^the words of a sentence are 'We train.', but a list of words was expected; give a list of"),
+            ("", "^the words of a sentence are '', but a list of words was expected"),
+            (b"We", "^the words of a sentence are b'We', but a list of words was expected"),
+            (None, "^the words of a sentence are None, but a list of words was expected"),
+            (["a", ""], "^word 1 of a sentence is '', but a word of one character or more was expected; remove it"),
+            (["a", 3], "^word 1 of a sentence is 3, but a string was expected; give every word as a string"),
+            (["", None], "^word 0 of a sentence is ''"),
+            (["é", "\ud83d"], r"^word 1 of a sentence is '\\ud83d', which holds half a surrogate pair; write the"),
+        ],
+    )
+    def test_of_a_sentence(self, given_words, message):
+        with pytest.raises(AnnotationError, match=message):
+            Sentence.from_words(given_words)
+        inner = message.removeprefix("^")
+        with pytest.raises(AnnotationError, match=rf"^sentence 1 of document 'd': {inner}"):
+            Document.from_words([["fine"], given_words], id="d")
+
+    @pytest.mark.parametrize("sentences", ["We train a CRF.", 7])
+    def test_of_a_document(self, sentences):
+        message = rf"the sentences are {sentences!r}, but a list of lists of words was expected; give a text to"
+        with pytest.raises(AnnotationError, match=message):
+            Document.from_words(sentences)
+
+    def test_a_long_text_is_told_in_short(self):
+        with pytest.raises(AnnotationError) as caught:
+            Sentence.from_words("word " * 10_000)
+        assert len(str(caught.value)) < 250
+
+    def test_anything_that_gives_words_will_do(self):
+        expected = Sentence(("We", "😀", "é"), ((0, 2), (3, 4), (5, 6)))
+        assert Sentence.from_words(iter(["We", "😀", "é"])) == Sentence.from_words(("We", "😀", "é")) == expected
+
+
 def test_annotated_keeps_the_words():
     bare = SENTENCE.annotated([], [])
     assert (bare.words, bare.offsets) == (SENTENCE.words, SENTENCE.offsets)
@@ -124,8 +163,8 @@ def test_sentences_without_words_are_legal_anywhere():
     [
         ("ab cd", ((0, 2), (2, 4)), "cd", " c"),  # one to the left
         ("ab cd", ((0, 2), (3, 9)), "cd", "cd"),  # past the end of the text
-        ("cd ab", ((3, 5), (0, 2)), "cd", "cd"),  # offsets that fall
         ("xb cd", ((0, 2), (3, 5)), "ab", "xb"),
+        ("ab cd", ((-5, -3), (3, 5)), "ab", "ab"),  # counted from the end
     ],
 )
 def test_words_that_do_not_match_the_text_are_refused(text, offsets, word, found):
@@ -137,8 +176,17 @@ def test_words_that_do_not_match_the_text_are_refused(text, offsets, word, found
 def test_sentences_out_of_order_are_refused():
     first, second = Sentence(("a",), ((0, 1),)), Sentence(("b",), ((2, 3),))
     assert Document("a b", (first, second)).sentences == (first, second)
-    with pytest.raises(AnnotationError, match=r"word 'a' of sentence 1 .* give offsets that rise and match the text"):
+    message = r"word 'a' of sentence 1 .* at characters \[0, 1\), before the previous word's end at 3; give offsets"
+    with pytest.raises(AnnotationError, match=message):
         Document("a b", (second, first))
+
+
+@pytest.mark.parametrize(("offsets", "at"), [(((3, 5), (0, 2)), 5), (((0, 2), (1, 3)), 2)])
+def test_words_out_of_order_or_over_each_other_are_told_as_such(offsets, at):
+    text = "cd ab"
+    sentence = Sentence(tuple(text[a:b] for a, b in offsets), offsets)
+    with pytest.raises(AnnotationError, match=f"before the previous word's end at {at}; give offsets that rise"):
+        Document(text, (sentence,))
 
 
 def test_relations_are_between_the_documents_own_entities():
@@ -290,7 +338,7 @@ class TestAsDictionary:
         with pytest.raises(DataError, match="the score 7 is not from 0 to 1, and would not be read back"):
             Document.from_sentences([beyond]).to_dict()
         with pytest.raises(AnnotationError, match="document 'd' has an empty word, which no offsets can tell"):
-            Document.from_words([["a", "", "b"]], id="d").to_dict()
+            Document("ab", (Sentence(("a", "", "b"), ((0, 1), (1, 1), (1, 2))),), "d").to_dict()
         with pytest.raises(AnnotationError, match="document 'd' holds half a surrogate pair"):
             Document("\ud800", id="d").to_dict()
 

@@ -11,6 +11,8 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 from cascade_srn.errors import ConfigError, close_to, did_you_mean
 
 # The cascade, and what it is compared with (docs/baselines.md).
+# What a recipe calls the encoder that starts at random, with a vocabulary of the training words.
+FRESH = "fresh"
 METHODS = ("cascade", "pfn", "table-srn", "pipeline")
 POOLINGS = ("first", "mean", "max")
 SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")

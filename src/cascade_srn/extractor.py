@@ -108,6 +108,8 @@ class Extractor:
                 f"one {type(texts).__name__} was given, but a list or stream of texts was expected; pass [text], or "
                 "use extract for one text"
             )
+        if not isinstance(texts, Iterable):
+            raise CascadeError(f"texts is a {type(texts).__name__}; give a list or stream of texts")
         policy, predictor = error_policy(on_error), self._predictor(thresholds, batch_words)
         return self._stream(iter(texts), predictor, batch_words, policy)
 
@@ -156,6 +158,10 @@ class Extractor:
         spans: list[dict[Span, None]] = [{} for _ in document.sentences]
         n_expanded = 0
         for entity in entities:
+            if not isinstance(entity, Entity):
+                raise CascadeError(
+                    f"an entity is a {type(entity).__name__}; give Entity(start, end, label), characters [start, end)"
+                )
             if entity.score is not None and not 0 <= entity.score <= 1:
                 raise CascadeError(
                     f"the entity {entity.label!r} at characters [{entity.start}, {entity.end}) has the score "

@@ -1,10 +1,12 @@
-"""Memory that has been freed, given back to the system."""
+"""Memory that has been freed, given back to the system; and memory that ran out."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
 from functools import cache
+
+import torch
 
 
 def give_back_freed() -> bool:
@@ -27,3 +29,10 @@ def _malloc_trim() -> Callable[[int], int] | None:
     except (AttributeError, OSError, TypeError):  # not glibc; on Windows there is no library without a name
         return None
     return found
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: that of a GPU, or a processor's, whose allocator raises a plain RuntimeError."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)

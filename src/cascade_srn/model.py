@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from cascade_srn.build import method_of
 from cascade_srn.cascade import Cascade
-from cascade_srn.config import ModelSettings, Thresholds
+from cascade_srn.config import FRESH, ModelSettings, Thresholds
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.folders import replacing_folder
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
@@ -46,6 +46,11 @@ class Model:
     @classmethod
     def create(cls, settings: ModelSettings, schema: Schema, *, seed: int = 0) -> Model:
         """A new model over a pretrained encoder; all that is not pretrained starts at random, by the seed."""
+        if settings.encoder.name == FRESH and not Path(FRESH).exists():
+            raise ModelError(
+                f"the encoder {FRESH!r} is made of the training text of a recipe; in Python make one by "
+                "cascade_srn.encoder.fresh.create_encoder(words, folder), and give its folder"
+            )
         tokenizer = load_tokenizer(settings.encoder.name)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -136,6 +141,8 @@ def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any]]:
             if (best / CONFIG_FILE).is_file()
             else "a folder that a model was saved to"
         )
+        if folder.is_file():
+            raise ModelError(f"{str(folder)!r} is a file, but a model is a folder; give the folder that it is in")
         raise ModelError(f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing; give {wanted}")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))

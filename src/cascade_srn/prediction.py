@@ -13,6 +13,7 @@ from cascade_srn.config import Temperatures, Thresholds, require_choice, require
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import ConfigError, did_you_mean
+from cascade_srn.memory import is_out_of_memory
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -183,8 +184,8 @@ class Predictor:
             return [Found(sentence.annotated((), ())) for sentence in sentences]
         try:
             return self.search(self._terms()).find(examples, given_entities=given_entities)
-        except torch.OutOfMemoryError:
-            if len(examples) == 1 and self.batch_words <= len(sentences[0]):
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or (len(examples) == 1 and self.batch_words <= len(sentences[0])):
                 raise
         n_words = len(examples) * max(len(sentence) for sentence in sentences)
         self.batch_words = max(1, min(self.batch_words, n_words) // 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from cascade_srn.data.alignment import Align
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.data.folders import replacing_folder
 from cascade_srn.data.formats import read_documents
-from cascade_srn.errors import ModelError
+from cascade_srn.data.reports import ReadReport
+from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.running import check_labels
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model import CARD_FILE, CONFIG_FILE, Model
@@ -51,11 +52,12 @@ def recalibrate(
     align: Align = "exact",
     by_label: bool = False,
     device: torch.device | str = "cpu",
+    on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> Recalibrated:
     """Write a model to ``output``, which may be its own folder, with what suits the documents of ``data``.
 
     The weights are not touched, and are stored as they were. ``format`` and ``align`` are of the data. Documents that
-    the model was trained on would make it look surer than it is: give others.
+    the model was trained on would make it look surer than it is: give others. ``on_read`` is told how reading went.
     """
     folder = find_model(model)
     if output.is_dir() and any(output.iterdir()) and not os.path.samefile(output, folder):
@@ -63,7 +65,11 @@ def recalibrate(
             f"--output is {str(output)!r}, which is there already and is not the model's own folder; give a new one, "
             "or the model's own to have it replaced"
         )
-    documents = list(read_documents(data, format=format, align=align))
+    stream = read_documents(data, format=format, align=align)
+    documents = list(stream)
+    on_read(stream.report)
+    if not stream.report.entities:
+        raise DataError(f"{data!r} holds no entity, so that there is nothing to choose by; give annotated documents")
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
     loaded.cascade.to(device)

@@ -13,6 +13,7 @@ from tests.training.runs import in_process
 
 from cascade_srn.adapt.run import Adaptation
 from cascade_srn.errors import ModelError
+from cascade_srn.training.start import seed_everything
 
 N_KILLS = 8
 
@@ -94,6 +95,19 @@ def test_it_goes_on_where_it_stood(begun):
     resumed = Adaptation(*begun, device="cpu", resume=True)
     assert resumed.resumed_at == 4
     assert [progress.step for progress in resumed] == [6]
+
+
+def test_a_process_that_was_not_there_before_begins_from_its_seed(begun):
+    path = begun[2] / "last" / "state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    # As if none had been: the one there is now is the first of those that are new.
+    path.write_text(json.dumps({**state, "python": []}), encoding="utf-8")
+    random.seed(99)
+    torch.manual_seed(99)
+    Adaptation(*begun, device="cpu", resume=True)
+    drawn = random.random(), torch.rand(()).item()
+    seed_everything(begun[1].seed)
+    assert drawn == (random.random(), torch.rand(()).item())
 
 
 def test_what_was_half_written_is_cleared_away(begun):

@@ -1,6 +1,9 @@
 """A whole adaptation, from text to an encoder folder."""
 
+import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -114,6 +117,27 @@ def test_what_is_already_there(encoder, text, tmp_path):
     # What was written before is replaced, and what somebody else put there stays.
     assert (out / "model.safetensors").stat().st_size > 100
     assert (out / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_an_encoder_that_is_half_in_its_place_is_none_yet(encoder, text, tmp_path, monkeypatch):
+    """Its config.json, by which it is known, comes last; all of it is written anew by going on."""
+    out, moved, replace = tmp_path / "out", [], os.replace
+
+    def refuse_the_second(source, target):
+        if Path(target).parent == out and Path(source).parent != out:
+            if moved:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            moved.append(Path(target).name)
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refuse_the_second)
+        with pytest.raises(CascadeError, match=r"cannot be written \(No space left on device\)"):
+            list(Adaptation([text], small_settings(encoder), out, device="cpu"))
+    assert (out / moved[0]).is_file()
+    assert not (out / "config.json").exists()
+    list(Adaptation([text], small_settings(encoder), out, device="cpu", resume=True))
+    load_encoder(str(out))
 
 
 def test_folders_that_must_not_be_written_to(encoder, text, tmp_path):

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from cascade_srn.benchmarks import measuring
-from cascade_srn.benchmarks.measuring import Timing, find_device, peak_memory, percentile, side_by_side
-from cascade_srn.errors import ConfigError
+from cascade_srn.benchmarks.measuring import Timing, peak_memory, percentile, side_by_side
 
 CPU = torch.device("cpu")
 
@@ -72,18 +71,3 @@ def test_without_proc_the_peak_is_that_of_the_process(monkeypatch):
     memory = peak_memory(list, CPU)
     assert memory.kind == "resident set since start"
     assert memory.peak > 10 * 2**20
-
-
-def test_devices():
-    assert find_device("cpu") == CPU
-    assert find_device("auto").type in ("cpu", "cuda")
-    with pytest.raises(ConfigError, match="there is no device 'gpu'"):
-        find_device("gpu")
-    with pytest.raises(ConfigError, match="cannot be measured here; give auto"):
-        find_device("meta")
-
-
-def test_a_gpu_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ConfigError, match="'cuda' was asked for, but torch sees 0 GPUs; give --device cpu"):
-        find_device("cuda")

@@ -35,14 +35,14 @@ def test_before_and_after(tmp_path, capsys):
 
 
 def test_nothing_to_change(tmp_path, capsys):
-    write_documents(DOCUMENTS[1:2], tmp_path / "one.jsonl")
+    write_documents(DOCUMENTS[2:3], tmp_path / "one.jsonl")
     assert run(saved_model(), tmp_path / "one.jsonl", "--output", tmp_path / "new") == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("Nothing was changed: there is too little to choose by")
     # With which scores, and by which thresholds.
     assert told[1] == "micro F1 on these documents, as before:"
     model = Model.load(tmp_path / "new")
-    sentences = DOCUMENTS[1].sentences
+    sentences = DOCUMENTS[2].sentences
     found = score(sentences, model.predictor().predict(examples(sentences)), schema=model.schema)
     assert [line.split()[-1] for line in told[2:5]] == [
         f"{100 * task.counts.f1:.1f}" for task in (found.ner, found.re_boundaries, found.re_strict)
@@ -62,6 +62,18 @@ def test_offsets_within_words(tmp_path, capsys):
     assert not (tmp_path / "new").exists()
     assert run(*arguments, "--align", "expand") == 0
     assert Model.load(tmp_path / "new")
+
+
+def test_fields_that_are_not_read(tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "data.jsonl")
+    text = (tmp_path / "data.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "data.jsonl").write_text(text.replace('"relations"', '"rels"'), encoding="utf-8")
+    assert run(saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "new") == 0
+    assert f"Note: {len(DOCUMENTS)} x field 'rels' not read (first: " in capsys.readouterr().err
+    (tmp_path / "data.jsonl").write_text(text.replace('"entities"', '"spans"').replace('"relations"', '"rels"'))
+    assert run(saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "other") == 2
+    assert "holds no entity, so that there is nothing to choose by; give annotated documents" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ import json
 from itertools import product
 
 import pytest
+import typer
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import read_documents, write_documents
-from cascade_srn.cli import main
+from cascade_srn.cli import app, main
 from cascade_srn.data.formats import FORMATS
 
 
@@ -47,6 +48,15 @@ def test_formats_are_guessed_where_they_can_be(tmp_path, capsys):
     assert list(read_documents(tmp_path / "out.jsonl", "jsonl"))
 
 
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2"])
+def test_compressed_files(ending, tmp_path, capsys):
+    plain, packed, again = (tmp_path / name for name in ("in.jsonl", f"p.jsonl{ending}", "again.jsonl"))
+    write_documents(DOCUMENTS, plain)
+    assert run("convert", plain, packed) == 0
+    assert run("convert", packed, again) == 0
+    assert again.read_bytes() == plain.read_bytes() != packed.read_bytes()
+
+
 def _failure(capsys, *arguments):
     assert run(*arguments) == 2
     told = capsys.readouterr()
@@ -80,12 +90,37 @@ def test_offsets_within_words(tmp_path, capsys):
     assert document.entities[0].text == "Ada"
 
 
+def test_another_segmenter(tmp_path, capsys):
+    text = "Sie kennt Ada Berg.\nVon der Abt. Forschung ist sie."
+    start = text.index("Abt")
+    entity = {"start": start, "end": start + len("Abt. Forschung"), "label": "Unit"}
+    source, target = tmp_path / "a.jsonl", tmp_path / "o.jsonl"
+    source.write_text(json.dumps({"id": "d", "text": text, "entities": [entity]}) + "\n", encoding="utf-8")
+    assert "--segmenter of convert" in _failure(capsys, "convert", source, target)
+    for segmenter, words in (("lines", ["Abt", ".", "Forschung"]), ("spaces", ["Abt.", "Forschung"])):
+        assert run("convert", source, target, "--segmenter", segmenter) == 0
+        (document,) = read_documents(target)
+        assert [entity.text for entity in document.entities] == ["Abt. Forschung"]
+        assert len(document.sentences) == 2
+        (span,) = document.sentences[1].entities
+        assert list(document.sentences[1].words[span.start : span.end]) == words
+
+
+def test_the_segmenter_is_named_as_that_of_extract():
+    convert, extract = (
+        {p.name: p for p in typer.main.get_command(app).commands[name].params}["segmenter"]
+        for name in ("convert", "extract")
+    )
+    assert (convert.opts, convert.metavar, convert.help) == (extract.opts, extract.metavar, extract.help)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--from", "conll"], "there is no format 'conll'"),
         (["--to", "jsnl"], "Did you mean 'jsonl'?"),
         (["--align", "exactly"], "Did you mean 'exact'?"),
+        (["--segmenter", "line"], "--segmenter is 'line', not one of rules, lines, spaces. Did you mean 'lines'?"),
     ],
 )
 def test_unknown_values(arguments, message, tmp_path, capsys):

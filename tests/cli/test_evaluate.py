@@ -186,6 +186,11 @@ def test_unknown_values(options, message, capsys):
     assert message in _failure(capsys, saved_model(), corpus(), *options)
 
 
+def test_the_model_last(capsys):
+    told = _failure(capsys, corpus(), saved_model())
+    assert "best', are a model; give MODEL DATA: one or more models, and last the data" in told
+
+
 def test_the_data_alone(capsys):
     assert "was given; give MODEL DATA: one or more models, and last the data" in _failure(capsys, corpus())
 

@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from cascade_srn.cli.failures import OneSentence
+from cascade_srn.errors import DataError
 
 FULL = "No space left on device; make room, or write elsewhere"
 
@@ -46,12 +47,24 @@ def test_a_full_standard_output_that_keeps_nothing_back():
     assert at_a_full_device(["--version"], unbuffered="1") == (2, f"Error: standard output or a file: {FULL}\n")
 
 
+def test_a_reader_that_went_away_is_told_nothing():
+    """As in ``cascade-srn --version | true``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "cascade_srn.cli", "--version"]
+    environment = os.environ | {"PYTHONUNBUFFERED": ""}
+    told = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    os.close(writing)
+    assert (told.returncode, told.stderr) == (1, "")
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), f"standard output or a file: {FULL}"),
         (OSError(errno.ENOSPC, "No space left on device", "a.txt"), f"a.txt: {FULL}"),
         (OSError(errno.ENOENT, "No such file", "a.txt"), "a.txt: No such file"),
+        (DataError("two  spaces\n  and a line\r\n\nmore"), "two  spaces and a line more"),
     ],
 )
 def test_what_the_system_refuses_is_one_sentence(capsys, error, sentence):

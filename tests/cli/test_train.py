@@ -114,6 +114,7 @@ def test_seeds(recipe, tmp_path, capsys):
         (["data.dev=no.jsonl"], "data.dev is 'no.jsonl', which does not exist"),
         (["training.trackers=[wandbb]"], "Did you mean 'wandb'?"),
         (["--device", "tpu9"], "there is no device 'tpu9'"),
+        (["--device", "mps"], "the device 'mps' was asked for, which nothing here runs on; give auto, cpu, cuda or"),
         (["--seeds", "0"], "--seeds is 0; give a number at least 1"),
     ],
 )

@@ -152,6 +152,20 @@ def test_a_beginning_is_gone_on_with_when_asked_to(given, labels, copied):
     assert not (copied / ".half.tmp").exists()
 
 
+@pytest.mark.parametrize("damage", ["cut", "lost", "record", "version"])
+def test_damaged_labels_are_made_anew_by_overwriting(given, labels, copied, damage):
+    path = copied / ("labels.json" if damage in ("record", "version") else "shard-00001.safetensors")
+    if damage == "lost":
+        path.unlink()
+    else:
+        path.write_text('{"format_version": 7}' if damage == "version" else "[", encoding="utf-8")
+    again = Labelling(*given, copied, SMALL, device="cpu", overwrite=True)
+    assert not again.is_there
+    list(again)
+    assert record(copied)["shards"] == record(labels)["shards"]
+    assert len(LabelledText(copied)) == 24
+
+
 def test_one_process_at_a_time(given, labels, copied):
     with held_elsewhere(copied) as other:
         for options in ({}, {"resume": True}, {"overwrite": True}):

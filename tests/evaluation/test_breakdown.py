@@ -64,11 +64,11 @@ class TestNesting:
         ],
     )
     def test_by_hand(self, span, others, expected):
-        assert nesting(span, Sentence.from_words("abcdefgh", [span, *others])) == expected
+        assert nesting(span, Sentence.from_words(list("abcdefgh"), [span, *others])) == expected
 
     def test_a_relation_is_what_the_more_entangled_argument_is(self):
         triples = [Triple(self.APART, "Directed", self.INNER), Triple(self.APART, "Other", self.APART)]
-        gold = Sentence.from_words("abcdefgh", [self.OUTER, self.INNER, self.APART], triples)
+        gold = Sentence.from_words(list("abcdefgh"), [self.OUTER, self.INNER, self.APART], triples)
         found = broken_down([(gold, gold)])["nesting"].tasks
         assert found["re_strict"] == {"nested": Counts(1, 1, 1), "crossing": Counts(), "flat": Counts(1, 1, 1)}
         assert found["ner"] == {"nested": Counts(2, 2, 2), "crossing": Counts(), "flat": Counts(1, 1, 1)}
@@ -141,7 +141,7 @@ def test_the_groups_add_up_to_the_scores(pairs, symmetric, training):
 
 
 def test_a_group_that_is_not_declared_is_a_defect():
-    gold = Sentence.from_words("ab", [Span(0, 1, "A")])
+    gold = Sentence.from_words(list("ab"), [Span(0, 1, "A")])
     with pytest.raises(ValueError, match=r"groups that are not declared: \['x'\]"):
         count_groups(
             aligned([(gold, gold)]), groups=["y"], items=lambda s: set(s.entities), group_of=lambda item, sentence: "x"

@@ -62,7 +62,7 @@ def test_the_error_equals_its_definition(predictions, n_bins):
 
 
 GOLD = Sentence.from_words(
-    "abcd", [Span(0, 1, "A"), Span(1, 2, "A")], [Triple(Span(0, 1, "A"), "Same", Span(1, 2, "A"))]
+    list("abcd"), [Span(0, 1, "A"), Span(1, 2, "A")], [Triple(Span(0, 1, "A"), "Same", Span(1, 2, "A"))]
 )
 
 

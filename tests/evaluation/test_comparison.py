@@ -135,6 +135,22 @@ def test_resamples_made_in_several_parts(monkeypatch):
     assert compare(GOLD, GOOD[:1], POOR[:1], schema=SCHEMA, bootstrap=bootstrap) == whole
 
 
+def test_figures_that_are_drawn_together_are_those_that_are_drawn_alone():
+    generator = np.random.default_rng(5)
+    first, second = (generator.integers(0, 9, size=(n, 20, 4, 2)).astype(float) for n in (3, 2))
+    bootstrap = Bootstrap(300, seed=2)
+
+    def share(counts):
+        return counts[..., 0] / (1 + counts[..., 1])
+
+    together = comparison.drawn_differences(first, second, share, bootstrap)
+    assert together.shape == (300, 4)
+    for at in range(4):
+        alone = comparison.drawn_differences(first[:, :, at], second[:, :, at], share, bootstrap)
+        assert np.array_equal(alone, together[:, at])
+        assert np.unique(alone).size > 250
+
+
 def test_drawing_models_widens_the_interval():
     """Seeds that differ much: an interval for the recipe is wider than one for these seeds."""
     first = [GOOD[0], POOR[0]]

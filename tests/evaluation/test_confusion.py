@@ -10,7 +10,7 @@ from cascade_srn.evaluation import Counts, score
 from cascade_srn.evaluation.confusion import confuse_entities, confuse_relations
 from cascade_srn.types import Sentence, Span, Triple
 
-WORDS = "abcdefgh"
+WORDS = list("abcdefgh")
 
 
 def entity_cells(gold, predicted):

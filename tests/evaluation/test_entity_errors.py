@@ -8,7 +8,7 @@ from cascade_srn.evaluation import score
 from cascade_srn.evaluation.entity_errors import ENTITY_KINDS, count_entity_errors, entity_errors
 from cascade_srn.types import Sentence, Span
 
-GOLD = Sentence.from_words("abcdefgh", [Span(2, 5, "A")])
+GOLD = Sentence.from_words(list("abcdefgh"), [Span(2, 5, "A")])
 
 
 @pytest.mark.parametrize(

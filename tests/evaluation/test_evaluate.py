@@ -186,7 +186,9 @@ class TestText:
 class TestLabels:
     def data(self, entity, relation="used-for"):
         spans = [Span(0, 1, entity), Span(1, 2, "Thing")]
-        return [Document.from_sentences([Sentence.from_words("ab", spans, [Triple(spans[0], relation, spans[1])])])]
+        return [
+            Document.from_sentences([Sentence.from_words(list("ab"), spans, [Triple(spans[0], relation, spans[1])])])
+        ]
 
     def test_labels_of_the_model_are_fine(self):
         check_labels(SCHEMA, self.data("Task"), model="m", data="d")

@@ -10,7 +10,7 @@ from cascade_srn.types import Sentence, Span, Triple
 
 SCHEMA = Schema(("Method", "Task"), ("Compare", "Used-for"), frozenset({"Compare"}))
 CRF, HMM, NER = Span(0, 1, "Method"), Span(2, 3, "Method"), Span(4, 5, "Task")
-GOLD = Sentence.from_words("abcde", [CRF, HMM, NER], [Triple(CRF, "Compare", HMM), Triple(CRF, "Used-for", NER)])
+GOLD = Sentence.from_words(list("abcde"), [CRF, HMM, NER], [Triple(CRF, "Compare", HMM), Triple(CRF, "Used-for", NER)])
 HALF = GOLD.annotated([CRF, HMM], [Triple(HMM, "Compare", CRF)])
 
 
@@ -56,7 +56,7 @@ def test_the_condition_is_in_every_name():
 
 
 def test_a_label_that_one_model_alone_predicts():
-    with_task = Sentence.from_words("abcde", [CRF])
+    with_task = Sentence.from_words(list("abcde"), [CRF])
     gold = [with_task]
     one = [score(gold, [with_task], schema=SCHEMA)]
     other = [score(gold, [with_task.annotated([NER], ())], schema=SCHEMA)]

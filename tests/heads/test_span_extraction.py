@@ -111,6 +111,28 @@ def test_prediction_never_looks_at_more_pairs_at_once_than_the_bound(monkeypatch
     assert sizes == [21]
 
 
+def test_training_keeps_no_more_pairs_than_the_bound(monkeypatch):
+    """Beyond, they are taken in parts, each computed again on the way back: scores and gradients are the same."""
+    torch.manual_seed(0)
+    matcher = MATCHERS["mlp"]().train()
+    words, pairs = torch.randn(1, 6, WIDTH, requires_grad=True), pairs_within(torch.tensor([6]))
+    norm, sizes = matcher.norm.forward, []
+    monkeypatch.setattr(matcher.norm, "forward", lambda joined: sizes.append(len(joined)) or norm(joined))
+
+    def learned():
+        sizes.clear()
+        scores = matcher(words, pairs)
+        gradients = torch.autograd.grad(scores.square().sum(), (words, *matcher.parameters()))
+        return scores, *gradients
+
+    whole = learned()
+    assert sizes == [21]
+    monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE", 10)
+    monkeypatch.setattr(span_extraction, "_PAIRS_KEPT", 20)
+    torch.testing.assert_close(learned(), whole)
+    assert sorted(sizes) == [1, 1, 10, 10, 10, 10]
+
+
 def test_no_pairs_give_no_scores(head):
     words = torch.randn(2, 4, WIDTH)
     none = torch.zeros(0, dtype=torch.long)

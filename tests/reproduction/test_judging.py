@@ -101,6 +101,8 @@ def _speed(*times):
         (_speed(1, 1.5, 2.1), _speed(2, 3, 6), HELD, 2),  # both slow in the last turn
         (_speed(1, 1.5, 2.1), _speed(6, 3, 2), NOT_SHOWN, 2),
         (_speed(2, 4, 6), _speed(1, 1, 5), CONTRADICTED, 0.25),
+        (_speed(1, 2, 2), _speed(1, 3, 3), NOT_SHOWN, 1.5),  # as fast in one turn
+        (_speed(1, 3, 3), _speed(1, 2, 2), NOT_SHOWN, 2 / 3),
     ],
 )
 def test_speeds(first, second, became, ratio):

@@ -90,6 +90,16 @@ def test_what_is_written(made):
     assert " model.method=pfn " in _summary(folder, "pfn", 0)["command"]
 
 
+def test_the_page_has_the_tables_that_are_there_in_the_papers_order(folder):
+    out = folder / "out"
+    for name in ("main", "ablation", "notes"):
+        (out / f"{name}.md").write_text(f"## {name}\n", encoding="utf-8")
+    _reproduce(folder)
+    own = (out / "encoder.md").read_text(encoding="utf-8")
+    page = f"# The paper's tables again\n\n## main\n\n## ablation\n\n{own}"
+    assert (out / "results.md").read_text(encoding="utf-8") == page
+
+
 def test_what_is_finished_is_not_done_again(made, folder):
     _, (before,), _ = made
     # Weights are not needed any more.
@@ -126,6 +136,15 @@ def test_predictions_are_read_where_they_are(made, folder):
     write_documents(documents, kept)
     (result,), _ = _reproduce(folder)
     assert result.figures["pfn"]["ner"].values == (0.0, before.figures["pfn"]["ner"].values[1])
+
+
+def test_without_its_model_two_predictions_are_one_too_many(folder):
+    run = folder / "out" / "runs" / "pfn" / "seed-0"
+    (kept,) = run.glob("test-*.jsonl")
+    shutil.copy(kept, kept.with_name(f"{kept.stem[:-12]}{'0' * 12}.jsonl"))
+    shutil.rmtree(run / "best")
+    with pytest.raises(ModelError, match="is finished, but its model is not in it any more"):
+        _reproduce(folder)
 
 
 def test_predictions_of_other_thresholds_or_another_precision_are_made_anew(made, folder):

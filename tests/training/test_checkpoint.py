@@ -1,3 +1,4 @@
+import errno
 import json
 import random
 
@@ -11,6 +12,7 @@ from cascade_srn.errors import ModelError
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.loop import Loop
+from cascade_srn.training.start import seed_everything
 
 EXAMPLES = [example for example in examples() if len(example.sentence)]
 SETTINGS = TrainingSettings(epochs=4, batch_size=4, log_steps=1, ema=0.9, learning_rate=0.01, corruption=0.3)
@@ -55,12 +57,43 @@ def test_a_loop_goes_on_as_if_nothing_had_been(n_events, tmp_path):
         assert torch.equal(again.averaged.state()[name], value), name
 
 
+def test_a_process_that_was_not_there_before_begins_from_its_seed(tmp_path):
+    loop, _ = _after(_loop(), 1)
+    save_state(loop, tmp_path)
+    state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
+    # As if none had been: the one there is now is the first of those that are new.
+    (tmp_path / "state.json").write_text(json.dumps({**state, "random": []}), encoding="utf-8")
+    again = _loop()
+    _disturb()
+    load_state(again, tmp_path)
+    drawn = random.random(), np.random.rand(), torch.rand(()).item()
+    seed_everything(SETTINGS.seed)
+    assert drawn == (random.random(), np.random.rand(), torch.rand(()).item())
+
+
 def test_only_the_last_state_stays(tmp_path):
     loop, progress = _after(_loop(), 1)
     for step in (1, 2, 3):
         save_state(loop, tmp_path)
         assert sorted(path.name for path in tmp_path.iterdir()) == [f"state-{step}.safetensors", "state.json"]
         next(progress)
+
+
+def test_the_state_before_stays_until_the_new_one_is_whole(tmp_path, monkeypatch):
+    loop, progress = _after(_loop(), 1)
+    save_state(loop, tmp_path, log_bytes=17)
+    next(progress)
+
+    def refuse(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cascade_srn.training.state_files.replacing", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            save_state(loop, tmp_path, log_bytes=18)
+    again = _loop()
+    assert load_state(again, tmp_path)["log_bytes"] == 17
+    assert again.standing.step == 1
 
 
 def test_there_is_no_pickle_in_it(tmp_path):

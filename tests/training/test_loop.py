@@ -315,12 +315,48 @@ class TestTrouble:
         with pytest.raises(CascadeError, match="the loss is no longer a number at step 3; lower learning_rate"):
             list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=2, **FAST)))
 
-    def test_a_device_that_is_full(self, model, monkeypatch):
+    @pytest.mark.parametrize(
+        "error",
+        [torch.OutOfMemoryError("CUDA out of memory"), lambda: torch.empty(1 << 60), MemoryError()],
+        ids=["gpu", "processor", "python"],
+    )
+    def test_a_device_that_is_full(self, model, monkeypatch, error):
         def full(*arguments):
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            if isinstance(error, Exception):
+                raise error
+            error()
 
         monkeypatch.setattr(type(model.cascade), "forward", full)
-        with pytest.raises(CascadeError, match="ran out of memory on a batch of 4 sentences .* raise accumulation"):
+        with pytest.raises(CascadeError, match=r"ran out of memory on a batch of 4 sentences .* raise accumulation"):
+            list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=2, **FAST)))
+
+    @pytest.mark.parametrize(
+        ("documents", "message"),
+        [
+            ("train.jsonl", r"the training documents are one str, .* read those of a file by read_documents\(path\)"),
+            (DOCUMENTS[0], "the training documents are one Document, but a list of Documents was expected"),
+            (None, "the training documents are one NoneType, but a list"),
+            (["a text"], "item 0 of the training documents is a str, but a Document was expected; make one by"),
+        ],
+    )
+    def test_what_are_no_documents(self, model, documents, message):
+        with pytest.raises(DataError, match=message):
+            train(model, documents)
+        with pytest.raises(DataError, match=message.replace("training", "development")):
+            train(model, DOCUMENTS, dev=documents)
+
+    def test_what_are_no_settings(self, model):
+        with pytest.raises(
+            ConfigError, match=r"settings is a dict; give TrainingSettings\(…\), or TrainingSettings.from"
+        ):
+            train(model, DOCUMENTS, settings={"epochs": 1})
+
+    def test_another_error_stays_what_it_is(self, model, monkeypatch):
+        def wrong(*arguments):
+            raise RuntimeError("sizes do not match")
+
+        monkeypatch.setattr(type(model.cascade), "forward", wrong)
+        with pytest.raises(RuntimeError, match="sizes do not match"):
             list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=2, **FAST)))
 
 

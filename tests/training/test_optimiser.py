@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 from tests.small_models import small_model
@@ -46,6 +47,10 @@ def test_layers_learn_slower_the_lower_they_are(family, tmp_path):
             own = [rate for name, rate in of_encoder.items() if f".{number}." in name.replace("LayerNorm.", "")]
             assert own
             assert own == pytest.approx([expected] * len(own))
+    # What stands in no layer and makes no embeddings, a last norm for one, learns as the top layer does.
+    above = [rate for name, rate in of_encoder.items() if not re.search(r"embed|layers?\.\d", name)]
+    assert above == pytest.approx([0.1] * len(above))
+    assert bool(above) == (family in ("deberta-v2", "mpnet", "modernbert"))
     assert {rate for name, rate in rates.items() if not name.startswith("encoder.")} == {1.0}
 
 

@@ -98,6 +98,11 @@ def test_words_that_the_tokenizer_drops_or_does_not_know(tmp_path):
     }
 
 
+def test_very_long_words_are_cut_in_messages(tmp_path):
+    odd = Sentence.from_words(["学" * 9000, "data"], [Span(0, 1, "Thing")])
+    assert len(str(_found(tmp_path, [[GOOD, odd]]))) < 2000
+
+
 def test_sentences_past_the_limit_and_entities_across_windows(tmp_path):
     words = ["parser", "needs", "data"] * 10
     long = Sentence.from_words(words, [Span(0, 30, "Thing"), Span(3, 4, "Thing")])

@@ -1,3 +1,4 @@
+import errno
 import json
 import shutil
 from collections import namedtuple
@@ -111,6 +112,39 @@ class TestBegin:
         folder.best.mkdir()
         folder.begin(recipe, overwrite=True)
         assert [path.name for path in folder.path.iterdir()] == ["recipe.yaml"]
+
+    def test_overwriting_that_is_broken_off_leaves_a_run(self, folder, recipe, monkeypatch):
+        """The recipe, by which it is known, goes last: what is left can be overwritten once more."""
+        _begun(folder, recipe)
+        folder.log({"step": 1})
+        folder.last.mkdir()
+
+        def refuse(path):
+            raise OSError(errno.EBUSY, "Device or resource busy")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", refuse)
+            with pytest.raises(CascadeError, match=r"cannot be written \(Device or resource busy\)"):
+                folder.begin(recipe, overwrite=True)
+        folder.check(recipe, overwrite=True)
+        folder.begin(recipe, overwrite=True)
+        assert [path.name for path in folder.path.iterdir()] == ["recipe.yaml"]
+
+    def test_nor_does_it_say_that_it_is_finished(self, folder, recipe, monkeypatch):
+        _begun(folder, recipe)
+        folder.best.mkdir()
+        folder.write_json("summary.json", {})
+
+        def refuse(path):
+            raise OSError(errno.EBUSY, "Device or resource busy")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", refuse)
+            with pytest.raises(CascadeError, match=r"cannot be written \(Device or resource busy\)"):
+                folder.begin(recipe, overwrite=True)
+        assert folder.is_run
+        assert folder.best.is_dir()
+        assert not folder.is_finished
 
     def test_what_was_half_written_is_cleared_away(self, folder, recipe):
         _begun(folder, recipe)
@@ -267,7 +301,7 @@ def test_what_others_put_into_a_run_folder_stays(tmp_path):
     recipe = small_recipe(tmp_path)
     folder = RunFolder(recipe.output)
     folder.begin(recipe)
-    for name in ("log.jsonl", "summary.json", "test-abc.jsonl", "notes.txt", "report/report.html"):
+    for name in ("log.jsonl", "summary.json", "test-abc.jsonl", "teacher.json", "notes.txt", "report/report.html"):
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text("x", encoding="utf-8")
     folder.check(recipe, overwrite=True)

@@ -16,6 +16,8 @@ from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.run_folder import LOG, SUMMARY, RunFolder, differences
 
 RECORD, LAST = "adapt.json", "last"
+# By which an encoder is known.
+CONFIG = "config.json"
 _MADE = ".encoder.tmp"
 
 
@@ -118,7 +120,9 @@ class AdaptFolder:
         with self.files.writing():
             self.path.mkdir(parents=True, exist_ok=True)
             written = {LAST, LOG, SUMMARY, *self._published()}
-            for member in self._contents():
+            # What is broken off must not be taken for finished, nor what is left of an encoder for one.
+            known_by = (SUMMARY, CONFIG)
+            for member in sorted(self._contents(), key=lambda path: path.name not in known_by):
                 if _is_temporary(member) or (overwrite and member.name in written):
                     _remove(member)
             for member in self.last.iterdir() if self.last.is_dir() else ():
@@ -135,7 +139,7 @@ class AdaptFolder:
             made.mkdir()
             network.save(made, encoder=encoder)
             self.files.write_json(RECORD, {**self.files.read_json(RECORD), "files": sorted(os.listdir(made))})
-            for member in sorted(made.iterdir(), key=lambda path: path.name == "config.json"):
+            for member in sorted(made.iterdir(), key=lambda path: path.name == CONFIG):
                 os.replace(member, self.path / member.name)
             made.rmdir()
 

@@ -21,6 +21,7 @@ from cascade_srn.adapt.perplexity import HeldOutText, hidden_loss
 from cascade_srn.adapt.progress import AdaptProgress
 from cascade_srn.adapt.settings import AdaptSettings
 from cascade_srn.errors import CascadeError
+from cascade_srn.memory import is_out_of_memory
 from cascade_srn.training.optimiser import Schedule, schedule_shape
 from cascade_srn.training.start import make_accelerator, seed_everything
 from cascade_srn.training.step import matrix_products
@@ -175,7 +176,9 @@ class AdaptLoop:
                 last = part == n_parts - 1
                 with nullcontext() if last or n_processes == 1 else self._wrapped.no_sync():
                     total += self._add_gradients(own, batch)
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             raise CascadeError(
                 f"the device ran out of memory on a batch of {n_rows} sequences of {batch.ids.shape[1]} pieces; raise "
                 "--accumulation, which takes a batch in parts, or lower --batch-size"

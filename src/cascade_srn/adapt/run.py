@@ -17,11 +17,12 @@ from cascade_srn.adapt.progress import AdaptProgress
 from cascade_srn.adapt.settings import AdaptSettings
 from cascade_srn.adapt.state import load_state, save_state
 from cascade_srn.adapt.texts import find_files, read_texts
+from cascade_srn.device import find_device
 from cascade_srn.encoder.pieces import piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
 from cascade_srn.errors import ConfigError
 from cascade_srn.training.environment import command_line, environment, shareable
-from cascade_srn.training.start import find_device, make_accelerator
+from cascade_srn.training.start import make_accelerator
 
 
 class Adaptation:

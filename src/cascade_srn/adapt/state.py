@@ -10,6 +10,7 @@ import torch
 from accelerate.utils import gather_object
 
 from cascade_srn.adapt.loop import AdaptLoop
+from cascade_srn.training.start import seed_everything
 from cascade_srn.training.state_files import (
     Tensors,
     below,
@@ -51,8 +52,10 @@ def _restore(loop: AdaptLoop, state: dict[str, Any], tensors: Tensors) -> None:
     restore_optimiser(loop.network, loop.optimiser, tensors)
     loop.go_to(state["step"], seconds=state["seconds"])
     process = loop.accelerator.process_index
-    # With more processes than before, the new ones go on from their seeds.
     if process < len(state["python"]):
         version, numbers, gauss = state["python"][process]
         random.setstate((version, tuple(numbers), gauss))
         restore_random(loop.device, below(tensors, f"random.{process}"))
+    else:
+        # With more processes than before, the new ones begin from their seeds.
+        seed_everything(loop.settings.seed + process)

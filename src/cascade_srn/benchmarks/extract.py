@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from cascade_srn.benchmarks.extraction import CALIBRATION, Batching, Extraction, accepting, with_bilstm
-from cascade_srn.benchmarks.measuring import Timing, find_device, peak_memory, seconds, side_by_side
+from cascade_srn.benchmarks.measuring import Timing, peak_memory, seconds, side_by_side
 from cascade_srn.benchmarks.options import ExtractOptions
 from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings, text
 from cascade_srn.benchmarks.workload import FRESH, Corpus, count, encoder_name, new_model, read_corpus, train_briefly
 from cascade_srn.data.examples import Example
+from cascade_srn.device import find_device
 from cascade_srn.extractor import find_model
 from cascade_srn.model import Model
 

@@ -10,9 +10,9 @@ from itertools import islice
 from cascade_srn.benchmarks.fuzz_options import FuzzOptions
 from cascade_srn.benchmarks.fuzz_service import asked
 from cascade_srn.benchmarks.fuzz_texts import FuzzText, fuzz_texts
-from cascade_srn.benchmarks.measuring import find_device
 from cascade_srn.benchmarks.results import Column, Result, Row, environment, number, plain_settings, text
 from cascade_srn.data.formats.files import to_json
+from cascade_srn.device import find_device
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.streaming import BadText

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 
 from cascade_srn.benchmarks.extraction import CALIBRATION, Batching, Extraction, accepting
-from cascade_srn.benchmarks.measuring import Memory, find_device, peak_memory, side_by_side
+from cascade_srn.benchmarks.measuring import Memory, peak_memory, side_by_side
 from cascade_srn.benchmarks.options import GrowthOptions
 from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings, text
 from cascade_srn.benchmarks.workload import FRESH, Corpus, calibrated, count, encoder_name, new_model, read_corpus
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
+from cascade_srn.device import find_device
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.model import Model
 from cascade_srn.types import Sentence, Span

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from cascade_srn.errors import ConfigError
 from cascade_srn.memory import give_back_freed
 
 PERCENTILES = (50, 95, 99)
@@ -48,23 +47,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     if not values:
         raise ValueError("percentiles of no values were asked for; measure at least once")
     return float(np.percentile(values, share))
-
-
-def find_device(name: str) -> torch.device:
-    """The device of a name; "auto" is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N") from error
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"the device {name!r} cannot be measured here; give auto, cpu, cuda or cuda:N")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f"the device {name!r} was asked for, but torch sees {torch.cuda.device_count()} GPUs; give --device cpu"
-        )
-    return device
 
 
 def synchronise(device: torch.device) -> None:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cascade_srn.benchmarks.measuring import Timing, find_device
+from cascade_srn.benchmarks.measuring import Timing
 from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings
 from cascade_srn.benchmarks.serve_load import TOLERANCE, Question, Tally, alike, ask_at_once, ask_in_turn
 from cascade_srn.benchmarks.serve_options import ServeOptions
 from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_model, read_corpus
 from cascade_srn.config import Thresholds
+from cascade_srn.device import find_device
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.serving.run import allow_many_connections

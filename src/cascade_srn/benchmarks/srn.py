@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.benchmarks.measuring import Timing, find_device, side_by_side
+from cascade_srn.benchmarks.measuring import Timing, side_by_side
 from cascade_srn.benchmarks.options import SrnOptions
 from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings, text
+from cascade_srn.device import find_device
 from cascade_srn.encoder.srn import SelectionRecurrentCell
 
 LSTM = "lstm"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from cascade_srn.cli.reading import tell_unread
 from cascade_srn.data.alignment import Align
 
 if TYPE_CHECKING:
@@ -39,11 +40,18 @@ def calibrate(
     Training does this on the development documents; here others take their place, such as a few annotated ones of
     another field. The weights stay as they are.
     """
+    from cascade_srn.device import find_device
     from cascade_srn.recalibrate import recalibrate
-    from cascade_srn.training.start import find_device
 
     found = recalibrate(
-        model, data, output, format=format, align=cast(Align, align), by_label=by_label, device=find_device(device)
+        model,
+        data,
+        output,
+        format=format,
+        align=cast(Align, align),
+        by_label=by_label,
+        device=find_device(device),
+        on_read=tell_unread,
     )
     typer.echo(_told(found))
     typer.echo(f"The model is in {output}", err=True)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
+from cascade_srn.cli.reading import tell_unread
 from cascade_srn.data.alignment import Align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
-
-if TYPE_CHECKING:
-    from cascade_srn.data.reports import ReadReport
 
 
 def evaluate(
@@ -83,8 +81,8 @@ def evaluate(
         n_resamples=resamples,
         seed=seed,
     )
-    from cascade_srn.benchmarks.measuring import find_device
     from cascade_srn.benchmarks.results import environment
+    from cascade_srn.device import find_device
     from cascade_srn.evaluation.evaluate import evaluate as evaluate_models
     from cascade_srn.evaluation.evaluate import require_writable, write_json, write_reports
     from cascade_srn.evaluation.text import evaluation_text
@@ -92,19 +90,10 @@ def evaluate(
     where = find_device(device)
     require_writable(report, json)
     used = ("bf16" if where.type == "cuda" else "float32") if precision == "auto" else precision
-    found = evaluate_models(options, device=where, environment=environment(where, used), on_read=_tell_unread)
+    found = evaluate_models(options, device=where, environment=environment(where, used), on_read=tell_unread)
     typer.echo(evaluation_text(found, per_label=per_label))
     if json is not None:
         write_json(found.to_dict(), json)
     if report is not None:
         for folder in write_reports(found, report):
             typer.echo(f"report in {folder}", err=True)
-
-
-def _tell_unread(report: ReadReport) -> None:
-    """Say what there is in the data that its format does not read, a misspelt field for one, or reads otherwise."""
-    from cascade_srn.data.reports import OUTWARD, may_be_missed
-
-    for kind, count in report.noted.items():
-        if may_be_missed(kind) or kind == OUTWARD:
-            typer.echo(f"Note: {count} x {kind} (first: {report.examples[kind][0]})", err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cascade_srn.cli.failures import one_line
 from cascade_srn.errors import ConfigError
 from cascade_srn.terminating import ending_by_exception
 
@@ -115,7 +116,7 @@ def extract(
 
 
 def _note(sentence: str) -> None:
-    typer.echo(f"Note: {' '.join(sentence.split())}", err=True)
+    typer.echo(f"Note: {one_line(sentence)}", err=True)
 
 
 def _arguments(inputs: list[str] | None, text: list[str] | None) -> list[str]:
@@ -132,7 +133,7 @@ def _extractor(model: str | None, *, segmenter: str, device: str, precision: str
     from cascade_srn.presplit import SEGMENTERS
 
     require_choice("--segmenter", segmenter, tuple(SEGMENTERS))
-    from cascade_srn.benchmarks.measuring import find_device
+    from cascade_srn.device import find_device
     from cascade_srn.extractor import Extractor
 
     return Extractor.from_pretrained(

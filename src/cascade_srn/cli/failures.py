@@ -81,6 +81,11 @@ def _standard_output_fails() -> bool:
     return False
 
 
+def one_line(sentence: str) -> str:
+    """A message without its line breaks; other spaces may be part of a name."""
+    return " ".join(stripped for line in sentence.splitlines() if (stripped := line.strip()))
+
+
 def _failed(sentence: str) -> typer.Exit:
-    typer.echo(f"Error: {' '.join(sentence.split())}", err=True)
+    typer.echo(f"Error: {one_line(sentence)}", err=True)
     return typer.Exit(USAGE)

@@ -106,7 +106,7 @@ def serve(
     from cascade_srn.serving.run import serve as run_service  # first: it needs an extra that may be missing
 
     # isort: split
-    from cascade_srn.benchmarks.measuring import find_device
+    from cascade_srn.device import find_device
     from cascade_srn.extractor import Extractor, find_model
 
     where, folder = find_device(device), find_model(model)

@@ -60,6 +60,15 @@ class LabelFolder:
         """Whether all shards are there."""
         return self.is_begun and bool(self.record().get("finished"))
 
+    def is_whole(self) -> bool:
+        """Whether all shards are there and are what was written; all of them are read."""
+        if not self.is_finished:
+            return False
+        known = self.record().get("shards", [])
+        shards = [ShardFiles.of(self.path, number) for number in range(len(known))]
+        # Files that are missing are seen before any is read.
+        return all(files.is_whole for files in shards) and [_checksums(files) for files in shards] == known
+
     def check(self, *, resume: bool, overwrite: bool) -> None:
         """Refuse a folder that must not be written to; nothing in it is changed."""
         if resume and overwrite:
@@ -75,7 +84,7 @@ class LabelFolder:
     def _refuse_other_things(self) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"the labels are to go to {str(self.path)!r}, which is a file; give another --output")
-        others = [member.name for member in self._contents() if member.suffix != ".tmp"]
+        others = [member.name for member in self._contents() if not _is_temporary(member)]
         if others and not self.is_begun:
             raise ConfigError(
                 f"the labels are to go to {str(self.path)!r}, which holds something else ({others[0]!r}, for one); "
@@ -94,17 +103,19 @@ class LabelFolder:
 
     def begin(self, made_with: Mapping[str, Any], described: Mapping[str, Any], *, overwrite: bool) -> None:
         """Make a folder ready that passed :meth:`check`; whole shards stay, unless they are to be replaced."""
-        for member in self._contents():
-            if member.suffix == ".tmp" or (overwrite and member.name != RECORD):
-                shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
+        if overwrite and self.is_begun:
+            # Broken off from here on, the folder must neither say that it is finished nor be gone on with.
+            self._write({"made_with": {}, "finished": False})
+        with self._writing():
+            for member in self._contents():
+                # What others put there stays.
+                if _is_temporary(member) or (overwrite and ShardFiles.are_these(member)):
+                    shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
         self._write({"made_with": dict(made_with), **described, "finished": False})
 
     def finish(self, n_shards: int, described: Mapping[str, Any]) -> None:
         """Say that all is there, and by which checksums it is known."""
-        shards = []
-        for number in range(n_shards):
-            files = ShardFiles.of(self.path, number)
-            shards.append({"sentences": checksum(files.sentences), "arrays": checksum(files.arrays)})
+        shards = [_checksums(ShardFiles.of(self.path, number)) for number in range(n_shards)]
         before = {key: value for key, value in self.record().items() if key != "format_version"}
         self._write({**before, **described, "finished": True, "shards": shards})
 
@@ -129,6 +140,15 @@ class LabelFolder:
                 f"the labels in {str(self.path)!r} cannot be written ({error.strerror}); mend that and go on with "
                 "--resume, or give another --output"
             ) from error
+
+
+def _checksums(files: ShardFiles) -> dict[str, str]:
+    return {"sentences": checksum(files.sentences), "arrays": checksum(files.arrays)}
+
+
+def _is_temporary(member: Path) -> bool:
+    """A file that was to become another."""
+    return member.name.startswith(".") and member.name.endswith(".tmp")
 
 
 _NAMES = {"teachers": "teachers", "texts": "text", "holdout": "held-out data", "settings": "settings"}

@@ -19,17 +19,19 @@ from cascade_srn.bundled import find_model
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.checksums import checksum
 from cascade_srn.data.examples import Example
+from cascade_srn.device import find_device
 from cascade_srn.distil.cache import LabelFolder
 from cascade_srn.distil.ensemble import Ensemble
 from cascade_srn.distil.selection import Selected, Selection, select, sentence_key
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.distil.shards import ShardArrays, ShardFiles
 from cascade_srn.distil.turns import Labelled, Prepared
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.memory import is_out_of_memory
 from cascade_srn.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.environment import command_line, shareable
-from cascade_srn.training.start import find_device, make_accelerator
+from cascade_srn.training.start import make_accelerator
 from cascade_srn.types import Document, Sentence
 
 
@@ -128,17 +130,25 @@ class Labelling:
         """Whether the very labels that are wanted are there already."""
         if not self.folder.is_begun:
             return False
+        if overwrite:
+            return self._is_there_and_whole()
         same = self.folder.record().get("made_with") == self._made_with
         if same and self.folder.is_finished:
             return True
-        if not overwrite:
-            self.folder.refuse_other(self._made_with)
-            if not resume:
-                raise ConfigError(
-                    f"labelling was begun in {str(self.folder.path)!r}; go on with it by --resume, or start over by "
-                    "--overwrite"
-                )
+        self.folder.refuse_other(self._made_with)
+        if not resume:
+            raise ConfigError(
+                f"labelling was begun in {str(self.folder.path)!r}; go on with it by --resume, or start over by "
+                "--overwrite"
+            )
         return False
+
+    def _is_there_and_whole(self) -> bool:
+        """Labels that are damaged, or that nothing says what they are of, are made anew."""
+        try:
+            return self.folder.record().get("made_with") == self._made_with and self.folder.is_whole()
+        except DataError:
+            return False
 
     def _begin(self, files: Sequence[Path], *, resume: bool) -> None:
         texts = read_texts(files, field=self.settings.field)
@@ -221,8 +231,8 @@ def _within_memory(ensemble: Ensemble, prepared: Prepared, group: list[int]) -> 
     found: Labelled | None = None
     try:
         found = ensemble.label(prepared)
-    except torch.OutOfMemoryError:
-        if len(group) == 1:
+    except (RuntimeError, MemoryError) as error:
+        if len(group) == 1 or not is_out_of_memory(error):
             raise
     if found is not None:
         yield group, found

@@ -11,6 +11,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
+from cascade_srn.config import FRESH
 from cascade_srn.data import read_documents
 from cascade_srn.data.examples import examples_of
 from cascade_srn.distil.labelling import Labelling, predict
@@ -19,12 +20,10 @@ from cascade_srn.encoder.pretrained import load_tokenizer, require_encoder
 from cascade_srn.evaluation.scores import score
 from cascade_srn.training.corpus import read_corpus, teachers_schema
 from cascade_srn.training.environment import shareable
-from cascade_srn.training.recipe import FRESH, Recipe
-from cascade_srn.training.run_folder import LABELS, RunFolder
+from cascade_srn.training.recipe import Recipe
+from cascade_srn.training.run_folder import LABELS, TEACHER, RunFolder
 from cascade_srn.training.seeds import Seeds
 from cascade_srn.training.start import make_accelerator
-
-TEACHER = "teacher.json"
 
 
 def student_overrides(output: str | Path, encoder: str | None, changes: Sequence[str] = ()) -> list[str]:

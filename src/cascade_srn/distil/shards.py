@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,14 @@ TABLES = tuple(f"{turn}.{kind}" for turn in TURNS for kind in KINDS)
 # What a table has: flat positions, their probabilities, and how many of them each row has.
 PARTS = {"position": np.int32, "probability": np.float16, "counts": np.int32}
 
+_NAME = re.compile(r"shard-\d{5,}\.(jsonl|safetensors)")
+
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The two files of a shard. The sentences are written last: where they are, the shard is whole."""
+    """The two files of a shard, the sentences written last: where both are, the shard was written to its end."""
 
     sentences: Path
     arrays: Path
@@ -37,6 +40,11 @@ class ShardFiles:
     def of(cls, folder: Path, number: int) -> ShardFiles:
         """Those of a shard by its number."""
         return cls(folder / f"shard-{number:05d}.jsonl", folder / f"shard-{number:05d}.safetensors")
+
+    @staticmethod
+    def are_these(path: Path) -> bool:
+        """Whether a file, by its name, is one of a shard."""
+        return _NAME.fullmatch(path.name) is not None
 
     @property
     def is_whole(self) -> bool:

@@ -100,17 +100,14 @@ def calibrate(predictions: Iterable[tuple[float | None, bool]], *, n_bins: int =
     return Calibration(tuple(bins), n_unscored)
 
 
-def calibrate_entities(pairs: Iterable[Pair], *, n_bins: int = N_BINS) -> Calibration:
+def calibrate_entities(pairs: Iterable[Pair]) -> Calibration:
     """The curve of the predicted entities."""
     return calibrate(
-        ((entity.score, entity in pair.gold.entities) for pair in pairs for entity in pair.predicted.entities),
-        n_bins=n_bins,
+        (entity.score, entity in pair.gold.entities) for pair in pairs for entity in pair.predicted.entities
     )
 
 
-def calibrate_relations(
-    pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed", n_bins: int = N_BINS
-) -> Calibration:
+def calibrate_relations(pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed") -> Calibration:
     """The curve of the predicted relations."""
     found: list[tuple[float | None, bool]] = []
     for pair in pairs:
@@ -118,4 +115,4 @@ def calibrate_relations(
         # A repeated relation once, with the score that it has first.
         for triple in dict.fromkeys(pair.predicted.triples):
             found.append((triple.score, gold.issuperset(items_of(triple, schema, symmetric))))
-    return calibrate(found, n_bins=n_bins)
+    return calibrate(found)

@@ -20,7 +20,7 @@ each document was drawn with the counts of each document.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +147,7 @@ def compare(
     if n_units < LEAST_UNITS:
         raise ConfigError(f"a bootstrap over {n_units} {bootstrap.unit}s says nothing; give data with at least two")
     whole = [_f1(side.sum(axis=1)) for side in counts]
-    drawn = np.concatenate(list(_differences(counts[0], counts[1], bootstrap)))
+    drawn = drawn_differences(counts[0], counts[1], _f1, bootstrap)
     found = {}
     for at, task in enumerate(TASKS):
         low, high = np.percentile(drawn[:, at], (2.5, 97.5))
@@ -158,34 +158,36 @@ def compare(
             second=Spread.of(whole[1][:, at].tolist()),
             low=float(low),
             high=float(high),
-            p_value=_p_value(drawn[:, at]),
+            p_value=p_value_of(drawn[:, at]),
             n_units=n_units,
             bootstrap=bootstrap,
         )
     return found
 
 
-def _differences(first: Array, second: Array, bootstrap: Bootstrap) -> Iterator[Array]:
-    """The differences in F1 on resamples, some at a time.
+def drawn_differences(first: Array, second: Array, statistic: Callable[[Array], Array], bootstrap: Bootstrap) -> Array:
+    """The differences of two sides in a figure on resamples of the units, and of each side's models.
 
-    Shapes: first, second (n_models, n_units, n_tasks, 3); yields (n_resamples, n_tasks)
+    Shapes: first, second (n_models, n_units, …, n_counts), the last of which the statistic makes a figure of; returns
+        (n_resamples, …)
     """
     generator = np.random.default_rng(bootstrap.seed)
     n_units = first.shape[1]
     at_once = max(1, _DRAWS_AT_ONCE // n_units)
+    found = []
     for begin in range(0, bootstrap.n_resamples, at_once):
         n = min(at_once, bootstrap.n_resamples - begin)
         # How often each unit is drawn: the same for both sides and for all models.
         times = _draws(generator, n_units, n)
         sides = []
         for counts in (first, second):
-            f1 = _f1(np.einsum("ru,mutc->rmtc", times, counts, optimize=True))
             n_models = counts.shape[0]
-            weights = (
-                _draws(generator, n_models, n) if bootstrap.draw_models and n_models > 1 else np.ones((n, n_models))
-            )
-            sides.append(np.einsum("rm,rmt->rt", weights / n_models, f1))
-        yield sides[0] - sides[1]
+            values = statistic(np.einsum("ru,mu...->rm...", times, counts, optimize=True))
+            drawn = bootstrap.draw_models and n_models > 1
+            weights = _draws(generator, n_models, n) if drawn else np.ones((n, n_models))
+            sides.append((weights.reshape(n, n_models, *[1] * (values.ndim - 2)) * values).sum(axis=1) / n_models)
+        found.append(sides[0] - sides[1])
+    return np.concatenate(found)
 
 
 def _draws(generator: np.random.Generator, n_things: int, n_resamples: int) -> Array:
@@ -199,7 +201,8 @@ def _f1(counts: Array) -> Array:
     return np.divide(2 * counts[..., 2], total, out=np.zeros_like(total), where=total > 0)
 
 
-def _p_value(differences: Array) -> float:
+def p_value_of(differences: Array) -> float:
+    """The two-sided p-value of there being no difference. Shapes: differences (n_resamples,)."""
     # Rounding makes equal figures differ in their last digit, which must not count as a difference.
     below, above = (differences <= 1e-12).sum(), (differences >= -1e-12).sum()
     return float(min(1.0, 2 * (1 + min(below, above)) / (1 + len(differences))))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from cascade_srn.bundled import is_model
 from cascade_srn.data import read_documents
 from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
@@ -171,6 +172,10 @@ def evaluate(
         on_read(stream.report)
         return documents
 
+    if is_model(options.data):
+        raise ConfigError(
+            f"the data, {options.data!r}, are a model; give MODEL DATA: one or more models, and last the data"
+        )
     gold = read(options.data, options.format)
     training = None if options.train is None else read(options.train)
 

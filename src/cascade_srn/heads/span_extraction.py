@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 # What share of words starts (or ends) a span of a given label, and what share of word pairs is one: the output
 # biases start there, or the first epochs are spent on learning that almost everything is "no".
@@ -152,10 +153,16 @@ class MlpMatcher(nn.Module):
     def forward(self, words: Tensor, pairs: Pairs) -> Tensor:
         """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
         start, last = self.start(words), self.last(words)
-        if self.training or len(pairs) <= _PAIRS_AT_ONCE:
+        if len(pairs) <= (_PAIRS_KEPT if self.training else _PAIRS_AT_ONCE):
             return self._score_pairs(start, last, pairs)
         parts = [pairs[at : at + _PAIRS_AT_ONCE] for at in range(0, len(pairs), _PAIRS_AT_ONCE)]
-        return torch.cat([self._score_pairs(start, last, part) for part in parts])
+        if not self.training:
+            return torch.cat([self._score_pairs(start, last, part) for part in parts])
+        scores = [
+            checkpoint(self._score_pairs, start, last, part, use_reentrant=False, preserve_rng_state=False)
+            for part in parts
+        ]
+        return torch.cat(scores)
 
     def _score_pairs(self, start: Tensor, last: Tensor, pairs: Pairs) -> Tensor:
         return self.score(*_of_pairs(start, last, pairs))
@@ -169,6 +176,9 @@ class MlpMatcher(nn.Module):
 
 # Prediction looks at this many pairs at a time, which bounds its memory whatever passes the boundary thresholds.
 _PAIRS_AT_ONCE = 1 << 17
+# Training keeps what is between of as many pairs for the way back, some 1.5 GB with the default width. Beyond, as long
+# sentences with many entities have it, they are taken in parts as well, each of which is computed a second time.
+_PAIRS_KEPT = 1 << 19
 
 
 def _of_pairs(start: Tensor, last: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:

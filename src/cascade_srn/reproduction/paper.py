@@ -68,4 +68,3 @@ ENCODER: Mapping[str, Figures] = {
 
 # \label{fig:error}, "Distribution of six types of relation extraction errors on SciERC test set": a picture, whose
 # numbers are printed nowhere. The text says which are more and which are fewer.
-ERROR: Mapping[str, Figures] = {}

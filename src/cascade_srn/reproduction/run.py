@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from cascade_srn.benchmarks.measuring import find_device
 from cascade_srn.data.formats.files import replacing
+from cascade_srn.device import find_device
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.comparison import Bootstrap
 from cascade_srn.evaluation.evaluate import write_json

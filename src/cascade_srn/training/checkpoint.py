@@ -12,6 +12,7 @@ import numpy as np
 from accelerate.utils import gather_object
 
 from cascade_srn.training.loop import Loop, Standing
+from cascade_srn.training.start import seed_everything
 from cascade_srn.training.state_files import (
     Tensors,
     below,
@@ -61,10 +62,12 @@ def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
     version, numbers, gauss = state["shuffling"]
     loop.shuffling.setstate((version, tuple(numbers), gauss))
     process = loop.accelerator.process_index
-    # With more processes than before, the new ones go on from their seeds.
     if process < len(state["random"]):
         _restore_random_values(state["random"][process])
         restore_random(loop.take_step.device, below(tensors, f"random.{process}"))
+    else:
+        # With more processes than before, the new ones begin from their seeds.
+        seed_everything(loop.settings.seed + process)
 
 
 def _weights(loop: Loop) -> Tensors:

@@ -33,13 +33,18 @@ class Place:
 
     def __str__(self) -> str:
         words = self.sentence.words
-        text = " ".join(words[:8]) + (" …" if len(words) > 8 else "")
+        text = _text(words[:8]) + (" …" if len(words) > 8 else "")
         named = f"document {self.document!r}, " if self.document else ""
         return f"{named}sentence {self.number} ({text!r})"
 
     def of(self, span: Span) -> str:
         """An entity in this sentence."""
-        return f"{span.label} {' '.join(self.sentence.words[span.start : span.end])!r} in {self}"
+        return f"{span.label} {_text(self.sentence.words[span.start : span.end])!r} in {self}"
+
+
+def _text(words: Sequence[str]) -> str:
+    """Words as messages quote them, each cut where it is very long."""
+    return " ".join(word if len(word) <= 60 else f"{word[:60]}…" for word in words)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def crossing(found: Sequence[Place]) -> Found:
     for place in found:
         for a, b in combinations(sorted(place.sentence.entities), 2):
             if a.start < b.start < a.end < b.end:
-                where.append(f"{place.of(a)} and {b.label} {' '.join(place.sentence.words[b.start : b.end])!r}")
+                where.append(f"{place.of(a)} and {b.label} {_text(place.sentence.words[b.start : b.end])!r}")
     return Found("pair of entities that cross", "both are learned and scored as they are", where)
 
 
@@ -94,7 +99,7 @@ def vanishing(model: Model, found: Sequence[Place]) -> Iterator[Found]:
     gone, unknown = _unreadable(model, {word for place in found for word in place.sentence.words})
     as_one = "the encoder sees the same stand-in for all of them"
     for problem, words in (("word that the tokenizer drops", gone), ("word that the tokenizer does not know", unknown)):
-        where = [f"{word!r} in {place}" for place in found for word in place.sentence.words if word in words]
+        where = [f"{_text([word])!r} in {place}" for place in found for word in place.sentence.words if word in words]
         yield Found(problem, as_one, where)
     unreadable = gone | unknown
     where = [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from torch import Tensor
 
+from cascade_srn.errors import ConfigError
 from cascade_srn.model import Model
 from cascade_srn.training.examples import training_examples
 from cascade_srn.training.loop import Loop
@@ -26,6 +27,10 @@ def train(
     choice), are the ones the model is left with, also by a caller who stops early; without, the last ones.
     """
     settings = TrainingSettings() if settings is None else settings
+    if not isinstance(settings, TrainingSettings):
+        raise ConfigError(
+            f"settings is a {type(settings).__name__}; give TrainingSettings(…), or TrainingSettings.from_dict(…)"
+        )
     examples, dev_examples = training_examples(model, documents, dev)
     return _in_memory(Loop(model, examples, dev_examples, settings))
 

@@ -16,6 +16,7 @@ from accelerate.utils import gather_object
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
+from cascade_srn.memory import is_out_of_memory
 from cascade_srn.model import Model
 from cascade_srn.training.averaging import AveragedWeights
 from cascade_srn.training.mixing import Gold, Mixture, Picked
@@ -137,11 +138,14 @@ class Loop:
         number = self.standing.step
         try:
             self.take_step(batch, number, following)
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             longest = max(batch.lengths())
             raise CascadeError(
                 f"the device ran out of memory on a batch of {len(batch)} sentences of up to {longest} words; raise "
-                "accumulation, which takes a batch in parts, or lower batch_size"
+                "accumulation, which takes a batch in parts, lower batch_size, or lower negatives, which learns from "
+                "a share of the pairs of words of long sentences"
             ) from error
 
     def _begin_epoch(self) -> None:

@@ -14,7 +14,8 @@ from cascade_srn.cascade import Cascade
 from cascade_srn.config import require_choice
 from cascade_srn.training.settings import OPTIMISERS, SCHEDULES
 
-# Where transformers' encoders keep their layers: encoder.layer.3.…, layers.3.…, encoder.albert_layer_groups.0.…
+# Where transformers' encoders keep their layers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Those that share their
+# weights, as encoder.albert_layer_groups.0.… does, are no layer of the stack and learn as the top one.
 _LAYER = re.compile(r"(?:^|\.)(?:layers?|h|block)\.(\d+)\.")
 
 

@@ -9,13 +9,11 @@ from typing import Any, Self
 
 import yaml
 
-from cascade_srn.config import ModelSettings, Settings, require_choice, require_range
+from cascade_srn.config import FRESH, ModelSettings, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.training.overrides import apply_override, check_keys, parse_yaml
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings, names
 
-# What a recipe calls the encoder that starts at random, with a vocabulary of the training words.
-FRESH = "fresh"
 ALIGNMENTS = ("exact", "expand")
 
 

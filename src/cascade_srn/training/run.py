@@ -10,6 +10,7 @@ from typing import Any
 
 from cascade_srn.calibrate import calibrate
 from cascade_srn.data.examples import Example, examples_of
+from cascade_srn.device import find_device
 from cascade_srn.errors import ModelError
 from cascade_srn.evaluation.scores import Scores
 from cascade_srn.model import Model
@@ -25,7 +26,7 @@ from cascade_srn.training.progress import Progress
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, SUMMARY, RunFolder
 from cascade_srn.training.settings import DistillationSettings
-from cascade_srn.training.start import create_model, find_device, make_accelerator
+from cascade_srn.training.start import create_model, make_accelerator
 from cascade_srn.training.trackers import check_trackers, flat, start_trackers, tracker_options
 from cascade_srn.types import Document
 

@@ -23,9 +23,11 @@ LOG, CURVES, SUMMARY = "log.jsonl", "curves.png", "summary.json"
 BEST, LAST, TRACKERS = "best", "last", "tensorboard"
 # Labelled text may stand in the folder of the run that learns from it, and is no part of that run.
 LABELS, LABELS_FILE = "labels", "labels.json"
+# What the teachers of a student reach is.
+TEACHER = "teacher.json"
 
 # What a run writes into its folder: all that is ever removed from it.
-_OWN = (RECIPE, ENVIRONMENT, DATA, PREFLIGHT, LOG, CURVES, SUMMARY, BEST, LAST, TRACKERS)
+_OWN = (RECIPE, ENVIRONMENT, DATA, PREFLIGHT, LOG, CURVES, SUMMARY, TEACHER, BEST, LAST, TRACKERS)
 # Predictions on test documents that were kept with the run.
 _PREDICTIONS = "test-*.jsonl"
 
@@ -132,9 +134,10 @@ class RunFolder:
         return [member for member in members if member.name != LOCK and not _is_labels(member)]
 
     def _clear(self) -> None:
-        # The recipe last: until then the folder is still known as a run. What others put there stays.
+        # The summary first: what is broken off must not be taken for finished. The recipe last: until then the folder
+        # is still known as a run. What others put there stays.
         own = [member for member in self._contents() if _is_own(member)]
-        for member in sorted(own, key=lambda path: path.name == RECIPE):
+        for member in sorted(own, key=lambda path: (path.name == RECIPE, path.name != SUMMARY)):
             shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
 
     def _recover(self) -> None:

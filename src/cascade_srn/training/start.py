@@ -16,12 +16,12 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 
+from cascade_srn.config import FRESH
 from cascade_srn.data.folders import leaving_no_folders
 from cascade_srn.encoder.fresh import create_encoder
-from cascade_srn.errors import ConfigError
 from cascade_srn.model import Model
 from cascade_srn.training.corpus import Corpus
-from cascade_srn.training.recipe import FRESH, FreshEncoderSettings, Recipe
+from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
 
 
 def make_accelerator(device: str = "auto", **options: Any) -> Accelerator:
@@ -41,24 +41,6 @@ def end_processes() -> None:
     """Part from the other processes, where there are any, when all is done."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-
-
-def find_device(name: str) -> torch.device:
-    """A device by name; "auto" is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"the device {name!r} was asked for, but torch finds no GPU here; give cpu or auto")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f"the device {name!r} was asked for, but torch finds {torch.cuda.device_count()} GPUs here, counted from "
-            "0; give one of those, or auto"
-        )
-    return device
 
 
 def seed_everything(seed: int) -> None:

@@ -79,8 +79,7 @@ def restore_optimiser(module: nn.Module, optimiser: torch.optim.Optimizer, tenso
     """Put the state of :func:`optimiser_tensors` back; weights that nothing was learned about have none."""
     fused = {id(p): bool(group.get("fused")) for group in optimiser.param_groups for p in group["params"]}
     for name, parameter in module.named_parameters():
-        # A parameter's name may be the beginning of another's.
-        own = {key: value for key, value in below(tensors, f"optimiser.{name}").items() if "." not in key}
+        own = below(tensors, f"optimiser.{name}")
         if own:
             # The count of steps stays with the processor unless the fused optimiser reads it on the device.
             optimiser.state[parameter] = {
