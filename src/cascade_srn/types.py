@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.coverage import Coverage, coverage_of
@@ -53,6 +54,46 @@ class Triple:
     label: str
     tail: Span
     score: float | None = field(default=None, compare=False)
+
+
+def _checked(words: Iterable[str]) -> tuple[str, ...]:
+    """Words of one character or more that can be encoded; all are checked at once, and a bad one is then looked for."""
+    try:
+        checked = tuple(words)
+        joined = " ".join(checked)  # refuses what is no string
+    except TypeError:
+        raise _refused(words) from None
+    if isinstance(words, str) or not all(checked):
+        raise _refused(words if isinstance(words, str) else checked)
+    if not joined.isascii():  # which is known without looking at the characters
+        try:
+            joined.encode()
+        except UnicodeEncodeError:
+            raise _refused(checked) from None
+    return checked
+
+
+def _refused(words: object) -> AnnotationError:
+    if isinstance(words, str | bytes) or not isinstance(words, Sequence):
+        return AnnotationError(
+            f"the words of a sentence are {short(words)}, but a list of words was expected; give a list of strings, "
+            "one for each word, or a text to Document.from_text"
+        )
+    for number, word in enumerate(words):
+        if not isinstance(word, str):
+            return AnnotationError(
+                f"word {number} of a sentence is {short(word)}, but a string was expected; give every word as a string"
+            )
+        if not word:
+            return AnnotationError(
+                f"word {number} of a sentence is '', but a word of one character or more was expected; remove it"
+            )
+        if any("\ud800" <= char <= "\udfff" for char in word):
+            break
+    return AnnotationError(
+        f"word {number} of a sentence is {short(word)}, which holds half a surrogate pair; write the whole character "
+        "or leave it out"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +146,18 @@ class Sentence:
         at: int = 0,
     ) -> Sentence:
         """A sentence whose text is its words joined by single spaces, starting at character ``at``."""
+        return cls._joined(_checked(words), entities, triples, at)
+
+    @classmethod
+    def _joined(
+        cls, words: tuple[str, ...], entities: Iterable[Span], triples: Iterable[Triple], at: int = 0
+    ) -> Sentence:
         offsets = []
         for word in words:
-            offsets.append((at, at + len(word)))
-            at += len(word) + 1
-        return cls(tuple(words), tuple(offsets), tuple(entities), tuple(triples))
+            end = at + len(word)
+            offsets.append((at, end))
+            at = end + 1
+        return cls(words, tuple(offsets), tuple(entities), tuple(triples))
 
     def annotated(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
         """The same words with other annotations."""
@@ -157,12 +205,19 @@ class Document:
             for word, (start, end) in zip(sentence.words, sentence.offsets, strict=True):
                 # A slice past the end of the text is cut there, so the length is compared as well.
                 if start < at or end - start != len(word) or self.text[start:end] != word:
-                    raise AnnotationError(
-                        f"word {word!r} of sentence {number} of document {self.id!r} is said to stand at "
-                        f"characters [{start}, {end}), where the text has {self.text[start:end]!r}; give "
-                        "offsets that rise and match the text"
-                    )
+                    raise self._misplaced(word, number, start, end, at)
                 at = end
+
+    def _misplaced(self, word: str, number: int, start: int, end: int, at: int) -> AnnotationError:
+        said = f"word {word!r} of sentence {number} of document {self.id!r} is said to stand at characters "
+        if 0 <= start < at:
+            return AnnotationError(
+                f"{said}[{start}, {end}), before the previous word's end at {at}; give offsets that rise: words and "
+                "sentences in the order of the text, none over another"
+            )
+        return AnnotationError(
+            f"{said}[{start}, {end}), where the text has {self.text[start:end]!r}; give offsets that match the text"
+        )
 
     @classmethod
     def from_text(cls, text: str, *, id: str = "", segmenter: Segmenter | None = None) -> Document:
@@ -187,14 +242,25 @@ class Document:
     @classmethod
     def from_words(cls, sentences: Sequence[Sequence[str]], *, id: str = "") -> Document:
         """A document without annotations from words: joined by spaces, one sentence a line."""
-        return cls.from_sentences([Sentence.from_words(words) for words in sentences], id=id)
+        if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+            raise AnnotationError(
+                f"the sentences are {short(sentences)}, but a list of lists of words was expected; give a text to "
+                "Document.from_text"
+            )
+        made = []
+        for number, words in enumerate(sentences):
+            try:
+                made.append(Sentence.from_words(words))
+            except AnnotationError as error:
+                raise AnnotationError(f"sentence {number} of document {id!r}: {error}") from None
+        return cls.from_sentences(made, id=id)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sentence], *, id: str = "") -> Document:
         """A document from annotated words: its text is made of them, joined by spaces, one sentence a line."""
         placed, at = [], 0
         for sentence in sentences:
-            placed.append(Sentence.from_words(sentence.words, sentence.entities, sentence.triples, at=at))
+            placed.append(Sentence._joined(sentence.words, sentence.entities, sentence.triples, at))
             at += sum(len(word) + 1 for word in sentence.words) or 1
         text = "\n".join(" ".join(sentence.words) for sentence in sentences)
         return cls(text, tuple(placed), id)

@@ -82,6 +82,11 @@ def test_a_span_over_a_sentence_boundary_is_refused(words, start, end, align):
     with pytest.raises(MisalignedSpan, match=expected) as caught:
         words.place(start, end, align=align)
     assert caught.value.kind == "crosses a sentence boundary"
+    assert str(caught.value).endswith("; shorten it, or join the sentences")
+    made = WordMap(TEXT, SENTENCES, document="d1", made=True)
+    mend = r"; shorten it; or, where the text is cut wrongly, give its sentences in the data \('words' of jsonl, .* or "
+    with pytest.raises(MisalignedSpan, match=expected + ".*" + mend + r"split it otherwise by --segmenter of convert"):
+        made.place(start, end, align=align)
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 5), (5, 2), (16, 23)])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from cascade_srn.cli import app
@@ -36,10 +37,11 @@ def test_the_command_for_ace05_can_be_read():
     assert recipe.data.splits["test"] == "ace05/test.json"
 
 
-def test_the_table_becomes_documents_by_the_program_as_printed(tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])  # the second as Excel saves it
+def test_the_table_becomes_documents_by_the_program_as_printed(tmp_path, encoding):
     (table,) = re.findall(r"```csv\n(.*?)```", TEXT, flags=re.DOTALL)
     (program,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-    (tmp_path / "table.csv").write_text(table, encoding="utf-8")
+    (tmp_path / "table.csv").write_text(table, encoding=encoding)
     subprocess.run([sys.executable, "-W", "error::SyntaxWarning", "-c", program], cwd=tmp_path, check=True)
     first, second = (document.sentences[0] for document in read_documents(tmp_path / "table.jsonl"))
     assert first.words == ("Ada", "Berg", "leads", "Norlux", ".")

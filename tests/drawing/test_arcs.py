@@ -12,10 +12,6 @@ from cascade_srn.types import Span, Triple
 INTERVALS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=12)
 
 
-def arc_of(arcs, label):
-    return next(arc for arc in arcs if arc.triple.label == label)
-
-
 @given(INTERVALS)
 def test_intervals_on_one_level_do_not_overlap_and_outer_ones_are_higher(intervals):
     placed = list(zip(intervals, pack(intervals), strict=True))

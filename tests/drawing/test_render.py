@@ -18,10 +18,10 @@ from tests.drawing.sentences import (
     sentence,
 )
 
-from cascade_srn.drawing import Mark, draw_document, draw_page, draw_sentence, stylesheet
+from cascade_srn.drawing import Mark, draw_document, draw_page, draw_sentence, draw_svg, stylesheet
 from cascade_srn.errors import ConfigError
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Sentence, Span
+from cascade_srn.types import Document, Sentence, Span, Triple
 
 
 def drawn(sentence, **settings):
@@ -179,6 +179,46 @@ def test_the_style_has_both_themes_print_and_balanced_braces():
     assert "@media print" in style
     assert style.count("{") == style.count("}")
     assert "<" not in style
+
+
+@pytest.mark.parametrize("draw", [draw_document, draw_svg])
+def test_a_drawing_grows_with_the_words_of_an_entity_and_not_with_their_square(draw):
+    def size(n_words, length):
+        labels = ("Method", "Task", "a very long label " * length)
+        spans = [Span(0, n_words, label) for label in labels]
+        words = Sentence.from_words(["w" * length] * n_words, spans, [Triple(spans[0], "USED-FOR", spans[1])])
+        return len(draw(Document.from_sentences([words])))
+
+    assert size(4_000, 5) < 2.1 * size(2_000, 5)
+    assert size(20, 2_000) < 2.1 * size(20, 1_000)
+
+
+def test_of_long_words_the_beginning_and_the_end_are_said():
+    words = "begin " + "long " * 40 + "end of it"
+    one = sentence(words + " and a task", [(0, 44, "Method"), (46, 47, "Task" * 30)], [(0, "USED-FOR" * 20, 1)])
+    short = "begin long long long long long long long long long long long … long long end of it"
+    told = [f"{short}: Method", f"task: {'Task' * 15} … {'Task' * 5}"]
+    relation = f"{short} — {('USED-FOR' * 8)[:60]} … {('USED-FOR' * 3)[-20:]} → task, score 0.88"
+    root = drawn(one)
+    assert [line.text for line in root.all("li")] == [*told, relation]
+    titles = [bar.attributes["title"] for bar in root.all("b", "bar")]
+    assert len(titles) > 3
+    assert set(titles) == set(told)
+    assert {b.attributes["title"] for curve in root.all("div", "curve") for b in curve.all("b")} == {relation}
+    assert root.all("p")[0].text == words + " and a task"
+
+
+@pytest.mark.parametrize(("n", "said"), [(83, "a" * 83), (84, f"{'a' * 60} … {'a' * 20}")])
+def test_words_are_shortened_where_that_makes_them_shorter(n, said):
+    assert drawn(sentence("a" * n, [(0, 1, "Task")])).all("b", "bar")[0].attributes["title"] == f"{said}: Task"
+
+
+def test_bars_of_many_entities_are_in_their_chunks():
+    n_words = 300
+    spans = [(n, n + 2, "Task") for n in range(0, n_words - 1, 3)]
+    bars = drawn(sentence(" ".join(f"w{n}" for n in range(n_words)), spans)).all("b", "bar")
+    assert [bar.attributes["title"] for bar in bars] == [f"w{n} w{n + 1}: Task" for n, _, _ in spans]
+    assert all("opens" in bar.classes and "closes" in bar.classes for bar in bars)
 
 
 def test_long_sentences_are_drawn():

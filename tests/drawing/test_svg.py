@@ -66,6 +66,17 @@ def test_scores_are_in_titles_and_everything_in_the_description():
     ]
 
 
+def test_of_long_words_the_beginning_and_the_end_are_said():
+    word = "a" * 3_000
+    root = drawn(Document.from_sentences([sentence(f"{word} b", [(0, 1, "Method"), (1, 2, "Task")], [(0, "R", 1)])]))
+    short = f"{'a' * 60} … {'a' * 20}"
+    titles = [title.text for title in root.iter(f"{NAME}title")]
+    assert titles.count(f"{short}: Method") > 20
+    assert titles.count(f"{short} — R → b, score 0.88") > 20
+    assert max(map(len, titles)) < 120
+    assert root.find(f"{NAME}desc").text.splitlines()[:2] == [f"{word} b", f"{short}: Method"]
+
+
 def test_colours_are_those_of_the_html():
     root = drawn(Document.from_sentences([PLAIN]), schema=Schema(("Task", "Method"), ("USED-FOR",)))
     groups = {

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import sys
 import unicodedata
 from pathlib import Path
@@ -17,6 +18,7 @@ from cascade_srn.drawing.chunks import width as columns_of
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.extraction.tables import document_table
 from cascade_srn.extraction.writers import chosen_format, make_writer
+from cascade_srn.schema import Schema
 
 FIRST = Document.from_sentences([PLAIN, NESTED], id="first")
 SECOND = Document.from_text("Nothing in\r\nit.", id="second")
@@ -72,12 +74,12 @@ def test_what_is_written_is_there_at_once(tmp_path, monkeypatch):
 
 
 def test_brat_files_are_named_by_ids_as_far_as_those_can_be_names(tmp_path):
-    ids = ["a", "b/c", "A", "a", "../up", "/top/x", "x:y\n?", "", "..", "e" * 300]
+    ids = ["a", "b/c", "A", "a", "../up", "/top/x", "x:y\n?", "", "..", "e" * 300, "in. /end. "]
     folder = written("brat", tmp_path / "out", *(Document("text", id=id) for id in ids))
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.ann"))
     assert names == sorted(
         f"{name}.ann"
-        for name in ("a", "b/c", "A-2", "a-3", "up", "top/x", "x_y__", "document", "document-2", "e" * 200)
+        for name in ("a", "b/c", "A-2", "a-3", "up", "top/x", "x_y__", "document", "document-2", "e" * 200, "in/end")
     )
     assert len(list(folder.rglob("*.txt"))) == len(ids)
 
@@ -99,6 +101,30 @@ def test_what_brat_cannot_hold_is_refused_and_leaves_no_half(tmp_path):
         writer.write(Document.from_sentences([spaced], id="new/x"))
     assert writer.abandon() is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("schema", [Schema(("A", "two words")), Schema(("A",), ("r", "two words"))])
+def test_a_model_whose_labels_brat_cannot_hold_is_refused_before_anything_is_made(tmp_path, schema):
+    with pytest.raises(ConfigError, match="the model's label 'two words' has a space in it, which brat cannot hold"):
+        make_writer("brat", tmp_path / "out", schema=schema)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.html.XZ", "a.bz2"])
+def test_a_name_of_a_compressed_file_is_refused(tmp_path, name):
+    message = rf"--output .*{name} has the ending of a compressed file, but results are written as they are; leave off"
+    for format in (None, "jsonl"):
+        with pytest.raises(ConfigError, match=message):
+            chosen_format(format, tmp_path / name, terminal=False)
+    with pytest.raises(ConfigError, match=message):
+        make_writer("jsonl", tmp_path / name, schema=SCHEMA)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
+def test_a_pipe_may_have_any_name(tmp_path):
+    os.mkfifo(tmp_path / "a.jsonl.gz")
+    assert chosen_format("jsonl", tmp_path / "a.jsonl.gz", terminal=False) == "jsonl"
 
 
 @pytest.mark.parametrize(

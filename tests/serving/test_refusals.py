@@ -78,7 +78,8 @@ def refusal(answer, status, code):
         ),
         (
             {"texts": ["a", "tagger"], "entities": [None, [{"start": 1, "end": 6, "label": "Task"}]]},
-            "text 1: the span [1, 6) 'agger' of document '' does not start and end on word boundaries",
+            "text 1: the span [1, 6) 'agger' of document '' does not start and end on word boundaries; nearest words: "
+            '\'tagger\' [0, 6); mend the offsets, or take whole words by "align": "expand"',
         ),
         (
             {"text": "a", "entities": [{"start": 0, "end": 1, "label": "Tsk"}]},
@@ -238,6 +239,55 @@ def test_too_much_to_draw(strict):
     assert strict.post("/draw", {"document": DOCUMENT | {"relations": []}}).status_code == 200
 
 
+def test_too_many_characters_to_draw(extractor):
+    """A word may be as long as a text: entities of 19 characters, and an arc over as many."""
+    limits = Limits(drawn_characters=56)
+    document = {
+        "text": "taggers_and_parsers",
+        "sentences": [[[0, 19]]],
+        "entities": [
+            {"id": n, "text": "taggers_and_parsers", "label": label, "start": 0, "end": 19}
+            for n, label in enumerate(("Thing", "Tool"))
+        ],
+        "relations": [{"head": 0, "tail": 1, "label": "compare"}],
+    }
+    with live(extractor, ServeSettings(limits=limits)) as service:
+        for format in ("html", "svg"):
+            message = refusal(service.post("/draw", {"document": document, "format": format}), 422, "unprocessable")
+            assert message == (
+                "the drawing would have 57 characters under its bars and arcs, and 56 are drawn at most; draw the text "
+                "in parts, or less of what was found"
+            )
+            fewer = {"document": document | {"relations": []}, "format": format}
+            assert service.post("/draw", fewer).status_code == 200
+
+
+@pytest.mark.parametrize("format", ["html", "svg"])
+def test_one_endless_word_is_drawn_or_refused(service, format):
+    """It is one word, however long it is and however many entities cover it."""
+    word = "x" * 99_000
+
+    def drawn(n_entities):
+        entities = [{"id": n, "text": word, "label": f"L{n}", "start": 0, "end": 99_000} for n in range(n_entities)]
+        document = {"text": word, "sentences": [[[0, 99_000]]], "entities": entities}
+        return service.post("/draw", {"document": document, "format": format})
+
+    for n_entities in (1, 3):
+        answer = drawn(n_entities)
+        assert answer.status_code == 200
+        assert len(answer.content) < 20 * len(word)
+    assert refusal(drawn(4), 422, "unprocessable").startswith(
+        "the drawing would have 396,000 characters under its bars and arcs, and 300,000 are drawn at most; "
+    )
+
+
+def test_a_body_of_just_the_most_that_is_taken(strict):
+    """With its length, and in chunks without."""
+    body = b'{"text": "We parse."}'.ljust(2000)
+    for content in (body, iter((body[:1000], body[1000:]))):
+        assert strict.client.post("/extract", content=content, headers=JSON).status_code == 200
+
+
 def test_too_large_a_body_is_refused_by_its_length(strict):
     answer = strict.client.post("/extract", content=b" " * 3000, headers=JSON)
     message = refusal(answer, 413, "body_too_large")
@@ -294,6 +344,16 @@ def test_a_body_that_does_not_come(extractor):
 def test_documents_that_contradict_themselves(service, path, change, message):
     answer = service.post(path, {"document": DOCUMENT | change})
     assert message in refusal(answer, 422, "unprocessable")
+
+
+@pytest.mark.parametrize("path", ["/draw", "/convert"])
+def test_entities_of_a_document_that_end_within_a_word(service, path):
+    """They come with their words: no request can have them aligned."""
+    inside = DOCUMENT | {"entities": [{**DOCUMENT["entities"][0], "end": 6, "text": "tagger"}], "relations": []}
+    message = refusal(service.post(path, {"document": inside}), 422, "unprocessable")
+    problem, _, advice = message.partition(" does not start and end on word boundaries; ")
+    assert problem.endswith("the span [0, 6) 'tagger' of document ''")
+    assert advice == "nearest words: 'taggers' [0, 7); mend the offsets"
 
 
 def test_drawing_is_told_what_to_draw(service):

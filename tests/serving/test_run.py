@@ -11,6 +11,8 @@ import pytest
 from cascade_srn.errors import ConfigError
 from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.run import address, allow_many_connections, listening_socket, make_server
+from cascade_srn.serving.waiting import QueueClosed
+from cascade_srn.serving.work import Ticket
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,13 +41,16 @@ def test_hosts_that_do_not_exist():
 def test_signals(extractor):
     """The first one stops gently; Ctrl-C after that stops at once; SIGTERM is never hasty."""
     server = make_server(extractor, ServeSettings())
-    assert not server.engine.waiting.is_closed
+    assert not server.engine.is_stopping
     server.handle_exit(signal.SIGTERM, None)
-    assert server.engine.waiting.is_closed
+    assert server.engine.is_stopping
+    server.engine.waiting.put(Ticket([], 0))  # of a request that was there before
     server.handle_exit(signal.SIGTERM, None)
     assert (server.should_exit, server.force_exit) == (True, False)
     server.handle_exit(signal.SIGINT, None)
     assert server.force_exit
+    with pytest.raises(QueueClosed):
+        server.engine.waiting.put(Ticket([], 0))
 
 
 STOPPED_AT_WORK = """

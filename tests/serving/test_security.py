@@ -144,6 +144,9 @@ def test_where_the_key_comes_from(tmp_path, monkeypatch):
     path.write_text(" \n", encoding="utf-8")
     with pytest.raises(ConfigError, match="the file of the API key, .* is empty; write the key into it"):
         find_api_key(path)
+    path.write_bytes(b"\x7fELF\xff\x00")
+    with pytest.raises(ConfigError, match="the file of the API key, .* is no text; give one with the key alone"):
+        find_api_key(path)
 
 
 @pytest.mark.parametrize("key", ["", "schlüssel", "two\nlines"])

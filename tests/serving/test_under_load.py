@@ -1,13 +1,15 @@
 """A queue that is full, answers that take too long, clients that leave, and the end of the service."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
+import httpx
 import pytest
-from tests.serving.live import TEXT, live, received, until
+from tests.serving.live import PATIENCE, TEXT, live, received, until
 from tests.serving.test_refusals import refusal
 
 from cascade_srn.errors import ModelError
-from cascade_srn.serving import ServeSettings
+from cascade_srn.serving import ServeSettings, answering, bodies
 
 
 @pytest.fixture
@@ -146,3 +148,51 @@ def test_told_to_stop_it_finishes_what_it_took_and_refuses_the_rest(held, thread
         assert [one.result().status_code for one in taken] == [200] * 3
         expected = held.extractor.extract(TEXT).to_dict()
         assert [one.result().json()["documents"][0]["sentences"] for one in taken] == [expected["sentences"]] * 3
+
+
+@pytest.mark.parametrize("where", ["read", "split"])
+def test_told_to_stop_it_finishes_what_had_come_whole(extractor, threads, monkeypatch, where):
+    """Though it was still held against its form, or split into words, and had not reached the queue."""
+    begun, go_on = Event(), Event()
+    module, name = {"read": (bodies, "parsed"), "split": (answering, "orders_of")}[where]
+    whole = getattr(module, name)
+
+    def held_up(*arguments):
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return whole(*arguments)
+
+    monkeypatch.setattr(module, name, held_up)
+    text = f"{TEXT} " * (1 + bodies.INLINE_BYTES // len(TEXT))
+    with live(extractor) as service:
+        taken = threads.submit(service.post, "/extract", {"text": text})
+        try:
+            assert begun.wait(PATIENCE)
+            service.server.handle_exit(15, None)
+        finally:
+            go_on.set()
+        answer = taken.result()
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["documents"][0]["entities"] == extractor.extract(text).to_dict()["entities"]
+
+
+def test_told_to_stop_it_takes_no_connections(held, threads):
+    """Not even while it still works on what it took."""
+    with live(held.extractor) as service:
+        held.hold()
+        taken = threads.submit(service.post, "/extract", {"text": TEXT})
+        until(lambda: held.n_waiting == 1)
+        service.server.handle_exit(15, None)
+
+        def refused():
+            """At first, for a moment, by an answer."""
+            try:
+                assert httpx.get(f"{service.url}/ready").json()["error"]["code"] == "shutting_down"
+            except httpx.TransportError:
+                return True
+            return False
+
+        until(refused)
+        assert not taken.done()
+        held.let_go()
+        assert taken.result().status_code == 200

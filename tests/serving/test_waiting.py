@@ -48,7 +48,7 @@ def test_a_sentence_longer_than_a_batch_goes_alone():
 
 def test_sentences_count_by_the_entities_given_with_them_where_these_are_more():
     """As the model has work for each; the queue is still counted in words."""
-    words = Sentence.from_words("abc")
+    words = Sentence.from_words(list("abc"))
     many = words.annotated([Span(0, 1, f"label {number}") for number in range(6)], ())
     order = Order(Document.from_sentences([words, many, many, words]), Thresholds(), given_entities=True)
     waiting = room()
@@ -199,6 +199,16 @@ def test_where_many_ask_a_batch_waits_to_fill():
     waiting.put(ticket([3]))
     thread.join()
     assert lengths(taken[0]) == [[4], [3], [3]]
+
+
+def test_a_single_client_never_waits():
+    waiting, taken = room(), []
+    for _ in range(3):
+        waiting.put(ticket([3]))
+        thread = threading.Thread(target=lambda: taken.append(waiting.take(10, wait=600)), daemon=True)
+        thread.start()
+        thread.join(20)
+    assert [lengths(batch) for batch in taken] == [[[3]]] * 3
 
 
 def test_dropping_while_a_batch_waits_to_fill():

@@ -14,6 +14,12 @@ from cascade_srn.types import Offsets
 
 Align = Literal["exact", "expand"]
 
+SPLIT_OTHERWISE = (
+    "give its sentences in the data ('words' of jsonl, 'sentences' of dygie), since here the segmenter made them, or "
+    "split it otherwise by --segmenter of convert or segmenter= in Python"
+)
+"""What to do with a text whose sentences were made, and not where they were annotated."""
+
 
 class MisalignedSpan(AnnotationError):
     """A span of characters that no run of words within a sentence covers; ``kind`` says why, for counts."""
@@ -45,12 +51,14 @@ def check_align(align: str) -> None:
 class WordMap:
     """The words of a document by their character offsets, for looking up many spans.
 
-    ``sentences`` holds the half-open offsets of the words of each sentence, rising through the text.
+    ``sentences`` holds the half-open offsets of the words of each sentence, rising through the text; ``made`` says that
+    they come from a segmenter, and not with the text.
     """
 
-    def __init__(self, text: str, sentences: Sequence[Offsets], *, document: str = "") -> None:
+    def __init__(self, text: str, sentences: Sequence[Offsets], *, document: str = "", made: bool = False) -> None:
         self.text = text
         self.document = document
+        self.made = made
         self._starts = [start for sentence in sentences for start, _ in sentence]
         self._ends = [end for sentence in sentences for _, end in sentence]
         self._first_words = [0, *accumulate(len(sentence) for sentence in sentences)][:-1]
@@ -102,7 +110,9 @@ class WordMap:
                 start,
                 end,
                 f"reaches from sentence {sentence} ({self._named(first)}) into sentence {ending} ({self._named(last)})",
-                "shorten it, or join the sentences",
+                f"shorten it; or, where the text is cut wrongly, {SPLIT_OTHERWISE}"
+                if self.made
+                else "shorten it, or join the sentences",
             )
         base = self._first_words[sentence]
         return WordSpan(sentence, first - base, last + 1 - base, exact)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, BinaryIO
 
-from cascade_srn.data.formats.files import BYTE_ORDER_MARK, opened
+from cascade_srn.data.formats.files import numbered, opened
 from cascade_srn.data.members import files_below, is_hidden
+from cascade_srn.data.packing import PACKED, plain_name, unpacked
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import DataError
 
+__all__ = [
+    "ENDINGS",
+    "RECORDS",
+    "TEXT",
+    "TextFile",
+    "files_in",
+    "find_files",
+    "holds_records",
+    "is_text_file",
+    "lines_of",
+    "opened_text",
+    "plain_name",
+]
+
 TEXT, RECORDS = ".txt", ".jsonl"
-_COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-ENDINGS = tuple(kind + packed for kind in (TEXT, RECORDS) for packed in ("", *_COMPRESSED))
+ENDINGS = tuple(kind + packed for kind in (TEXT, RECORDS) for packed in ("", *PACKED))
 
 
 def find_files(paths: Sequence[str | Path]) -> list[Path]:
@@ -56,11 +66,6 @@ def is_text_file(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS)
 
 
-def plain_name(path: Path) -> Path:
-    """A path without the ending of its compression."""
-    return path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
-
-
 def holds_records(path: Path) -> bool:
     """Whether a file holds JSON lines."""
     return plain_name(path).suffix.lower() == RECORDS
@@ -81,28 +86,14 @@ class TextFile:
 
     def lines(self) -> Iterator[tuple[bytes, Place]]:
         """All lines with their places; what is wrong with the file is said with the line it was found after."""
-        number = 0
-        try:
-            for number, line in enumerate(self.handle, 1):
-                bare = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-                yield bare, Place(str(self.path), f"line {number}")
-        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-            raise DataError(
-                f"{self.path}: the file cannot be read on after line {number} ({error}); check that it is whole, and "
-                "compressed as its ending says"
-            ) from error
+        return numbered(self.path, self.handle)
 
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[TextFile]:
     """A file of text opened for reading; what goes wrong becomes a :class:`DataError`."""
-    with opened(path) as on_disk:
-        unpack = _COMPRESSED.get(path.suffix.lower())
-        if unpack is None:
-            yield TextFile(path, on_disk, on_disk)
-        else:
-            with unpack(on_disk, "rb") as unpacked:
-                yield TextFile(path, unpacked, on_disk)
+    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
+        yield TextFile(path, handle, on_disk)
 
 
 def lines_of(path: Path) -> Iterator[tuple[bytes, Place]]:

@@ -100,15 +100,15 @@ def colour_class(label: str, labels: Sequence[str]) -> str:
     return number if pattern == "solid" else f"{number} {pattern}"
 
 
-def colour_rules(scope: str = ".drawing") -> str:
+def colour_rules() -> str:
     """The style sheet's part that defines themes and colours; dark where the reader's system asks for it."""
-    light, dark = (_theme_rules(theme, scope) for theme in THEMES)
+    light, dark = (_theme_rules(theme) for theme in THEMES)
     return f"{light}@media (prefers-color-scheme:dark){{{dark}}}@media print{{{light}}}"
 
 
-def _theme_rules(theme: Theme, scope: str) -> str:
+def _theme_rules(theme: Theme) -> str:
     rules = [
-        f"{scope}{{--background:{theme.background};--text:{theme.text};--quiet:{theme.quiet};--rule:{theme.rule}}}"
+        f".drawing{{--background:{theme.background};--text:{theme.text};--quiet:{theme.quiet};--rule:{theme.rule}}}"
     ]
-    rules += [f"{scope} .c{number}{{{shades(seed, theme).css()}}}" for number, seed in enumerate(SEEDS)]
+    rules += [f".drawing .c{number}{{{shades(seed, theme).css()}}}" for number, seed in enumerate(SEEDS)]
     return "".join(rules)

@@ -14,6 +14,7 @@ way the relation goes even where neither end is in view.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -109,6 +110,7 @@ def lay_out(
     written = {triple: triple.label for triple in sentence.triples} | dict(labels or {})
     arcs = place_arcs(sentence.triples)
     rows = stack(sentence.entities)
+    nearest = _nearest(rows, len(sentence))
     columns = _Columns(sentence, arcs)
     spans = extents(sentence, between)
     for arc in arcs:
@@ -116,13 +118,16 @@ def lay_out(
     chunks = [Chunk() for _ in spans]
     for chunk, (first, end) in zip(chunks, spans, strict=True):
         for word in range(first, end):
-            chunk.cells.append(_cell(sentence, word, rows, columns.of_words(word, word + 1, first), between[word]))
-        for entity, row in rows.items():
+            chunk.cells.append(_cell(sentence, word, nearest, columns.of_words(word, word + 1, first), between[word]))
+    starts = [first for first, _ in spans]
+    for entity, row in rows.items():
+        # Only the chunks that it lies in are looked at: there may be thousands of both.
+        for at in range(bisect_right(starts, entity.start) - 1, bisect_left(starts, entity.end)):
+            first, end = spans[at]
             low, high = max(entity.start, first), min(entity.end, end)
-            if low < high:
-                place = columns.of_words(low, high, first)
-                opens, closes = low == entity.start, high == entity.end
-                chunk.bars.append(Bar(entity, row, place, opens, closes, closes and bool(between[high - 1])))
+            place = columns.of_words(low, high, first)
+            opens, closes = low == entity.start, high == entity.end
+            chunks[at].bars.append(Bar(entity, row, place, opens, closes, closes and bool(between[high - 1])))
     for number, arc in enumerate(arcs):
         _add_curves(number, arc, chunks, spans, columns)
     return Layout(chunks, 1 + max(rows.values(), default=-1), direction(sentence.words))
@@ -149,13 +154,17 @@ def stack(entities: Sequence[Span]) -> dict[Span, int]:
     return rows
 
 
-def _cell(sentence: Sentence, word: int, rows: dict[Span, int], columns: Columns, after: str) -> Cell:
-    def nearest(at: int) -> Span | None:
-        covering = [entity for entity in rows if entity.start <= at < entity.end]
-        return min(covering, key=rows.__getitem__, default=None)
+def _nearest(rows: Mapping[Span, int], n_words: int) -> list[Span | None]:
+    """For each word the entity whose bar is next to it."""
+    found: list[Span | None] = [None] * n_words
+    for entity in sorted(rows, key=rows.__getitem__, reverse=True):
+        found[entity.start : entity.end] = [entity] * (entity.end - entity.start)
+    return found
 
-    entity = nearest(word)
-    joined = entity is not None and entity == nearest(word + 1)
+
+def _cell(sentence: Sentence, word: int, nearest: Sequence[Span | None], columns: Columns, after: str) -> Cell:
+    entity = nearest[word]
+    joined = entity is not None and word + 1 < len(nearest) and entity == nearest[word + 1]
     return Cell(sentence.words[word], columns, entity, any(map(str.isspace, after)), joined, after.strip())
 
 

@@ -10,7 +10,7 @@ from cascade_srn.config import require_range
 from cascade_srn.drawing.arcs import Arc, place_arcs
 from cascade_srn.drawing.chunks import direction
 from cascade_srn.drawing.colours import DARK, LIGHT, SEEDS, Theme, shades
-from cascade_srn.drawing.labels import Labels
+from cascade_srn.drawing.labels import Labels, Marks
 from cascade_srn.drawing.metrics import BOLD, cut_to_width, text_width
 from cascade_srn.drawing.render import legend_groups, text_between
 from cascade_srn.drawing.svg_layout import (
@@ -27,7 +27,7 @@ from cascade_srn.drawing.svg_layout import (
     label_width,
     lay_out_lines,
 )
-from cascade_srn.drawing.view import pointed, said
+from cascade_srn.drawing.view import Told, all_said, pointed
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 
@@ -78,9 +78,11 @@ class _Picture:
             to_left, to_right = directed and not arc.forward, directed and arc.forward
             written.append(pointed(arc.triple.label, to_left, to_right, way))
         named = dict(zip(arcs, written, strict=True))
+        look = labels.marks(sentence)
+        told = all_said(sentence, look)
         lines = lay_out_lines(sentence, between=between, labels=written, width=self.width)
         for line in lines:
-            drawn = _LineDrawing(line, sentence, labels, mirrored=self.width if way == "rtl" else None)
+            drawn = _LineDrawing(line, look, told, labels.symmetric, mirrored=self.width if way == "rtl" else None)
             inner = "".join((*drawn.bars(), *drawn.curves(), drawn.words(way), *drawn.labels(named)))
             self.parts.append(f'<g transform="translate(0 {_n(self.y)})">{inner}</g>')
             self.y += line.height + BETWEEN_LINES
@@ -112,11 +114,13 @@ class _Picture:
 class _LineDrawing:
     """One line as SVG, its places mirrored where its text runs from the right."""
 
-    def __init__(self, line: Line, sentence: Sentence, labels: Labels, *, mirrored: float | None) -> None:
+    def __init__(
+        self, line: Line, look: Marks, told: Told, symmetric: frozenset[str], *, mirrored: float | None
+    ) -> None:
         self.line = line
-        self.sentence = sentence
-        self.look = labels.marks(sentence)
-        self.symmetric = labels.symmetric
+        self.look = look
+        self.told = told
+        self.symmetric = symmetric
         self.mirrored = mirrored
         self.base = line.above + TYPE  # what words stand on
         self.top = line.above - FEET  # the foot of the lowest level
@@ -155,7 +159,7 @@ class _LineDrawing:
         x, width = self.between(bar.left, bar.right)
         y = self.line.above + LINE + bar.row * ROW
         mark = self.look[bar.entity]
-        title = f"<title>{_text(said(bar.entity, self.sentence, mark))}</title>"
+        title = f"<title>{_text(self.told[bar.entity])}</title>"
         shape = f'<rect class="f" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(ROW - 1.5)}" rx="2"/>'
         under = ""
         if " " in mark.css:  # a pattern, for more labels than there are colours
@@ -190,7 +194,7 @@ class _LineDrawing:
         ends = [_end(self.x(part.left), foot, directed and not part.arc.forward)] if part.left_end else []
         ends += [_end(self.x(part.right), foot, directed and part.arc.forward)] if part.right_end else []
         mark = self.look[triple]
-        title = f"<title>{_text(said(triple, self.sentence, mark))}</title>"
+        title = f"<title>{_text(self.told[triple])}</title>"
         return f'<g class="{mark.css}">{title}<path class="l" d="{"".join(path)}"/>{"".join(ends)}</g>'
 
     def labels(self, written: Mapping[Arc, str]) -> list[str]:
@@ -202,7 +206,7 @@ class _LineDrawing:
             label = written[part.arc]
             x, y, half = self.x(part.label), self._height(part), label_width(label) / 2 + 3
             mark = self.look[part.arc.triple]
-            title = f"<title>{_text(said(part.arc.triple, self.sentence, mark))}</title>"
+            title = f"<title>{_text(self.told[part.arc.triple])}</title>"
             back = f'<rect class="paper" x="{_n(x - half)}" y="{_n(y - 7)}" width="{_n(2 * half)}" height="14"/>'
             found.append(f'<g class="{mark.css}">{title}{back}{_label_text(label, "r", x, y + 4)}</g>')
         return found
@@ -246,8 +250,7 @@ def _described(document: Document) -> str:
     """All that is drawn, in words."""
     lines = [document.text]
     for sentence in document.sentences:
-        look = Labels.of(None, [sentence]).marks(sentence)
-        lines += [said(item, sentence, mark) for item, mark in look.items()]
+        lines += all_said(sentence, Labels.of(None, [sentence]).marks(sentence)).values()
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ by line, by the room that they and their labels really take, so that no two lie 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -99,14 +100,17 @@ def lay_out_lines(sentence: Sentence, *, between: Sequence[str], labels: Sequenc
     rows = stack(sentence.entities)
     lines = []
     parts = [range(*ends) for ends in _broken(cells, _chunks(sentence, between, first, len(cells)), width)]
-    segments = [_segments(arcs, labels, cells, first, part, width) for part in parts]
+    needed = [label_width(label) + AROUND for label in labels]
+    segments = [_segments(arcs, needed, cells, first, part, width) for part in parts]
     roomy = {segment.arc for found in segments for segment in found if segment.room >= segment.needed}
-    for part, found in zip(parts, segments, strict=True):
-        bars = [
-            bar
-            for entity, row in rows.items()
-            if (bar := _bar(entity, row, first[entity.start], last[entity.end - 1], cells, part))
-        ]
+    begins = [part.start for part in parts]
+    barred: list[list[BarPart]] = [[] for _ in parts]
+    for entity, row in rows.items():
+        low, high = first[entity.start], last[entity.end - 1]
+        # Only the lines that it lies in are looked at: there may be hundreds, and thousands of entities.
+        for at in range(bisect_right(begins, low) - 1, bisect_right(begins, high)):
+            barred[at].append(_bar(entity, row, low, high, cells, parts[at]))
+    for part, found, bars in zip(parts, segments, barred, strict=True):
         legs = sorted(_stop_at(cells[at], stop) for at in part for stop in cells[at].stops)
         shown = _arc_parts(found, roomy, legs, width)
         n_levels = 1 + max((arc.level for arc in shown), default=-1)
@@ -201,10 +205,8 @@ def _stop_at(cell: Cell, stop: int) -> float:
     return cell.x + cell.width * (cell.stops.index(stop) + 1) / (len(cell.stops) + 1)
 
 
-def _bar(entity: Span, row: int, low: int, high: int, cells: Sequence[Cell], part: range) -> BarPart | None:
+def _bar(entity: Span, row: int, low: int, high: int, cells: Sequence[Cell], part: range) -> BarPart:
     begin, end = max(low, part.start), min(high + 1, part.stop)
-    if begin >= end:
-        return None
     right = cells[end - 1].x + cells[end - 1].width
     return BarPart(entity, cells[begin].x, right, row, begin == low, end == high + 1)
 
@@ -226,16 +228,21 @@ class _Segment:
 
 
 def _segments(
-    arcs: Sequence[Arc], labels: Sequence[str], cells: Sequence[Cell], first: dict[int, int], part: range, width: float
+    arcs: Sequence[Arc],
+    needed: Sequence[float],
+    cells: Sequence[Cell],
+    first: dict[int, int],
+    part: range,
+    width: float,
 ) -> list[_Segment]:
     found = []
-    for arc, label in zip(arcs, labels, strict=True):
+    for arc, room in zip(arcs, needed, strict=True):
         left, right = first[arc.left_word], first[arc.right_word]
         if left < part.stop and right >= part.start:
             left_end, right_end = left >= part.start, right < part.stop
             low = _stop_at(cells[left], arc.left) if left_end else 0.0
             high = _stop_at(cells[right], arc.right) if right_end else width
-            found.append(_Segment(arc, low, high, left_end, right_end, label_width(label) + AROUND))
+            found.append(_Segment(arc, low, high, left_end, right_end, room))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cascade_srn.drawing.labels import Labels, Mark, Marks
@@ -11,8 +11,12 @@ from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.types import Sentence, Span, Triple
 
 LISTINGS = ("hidden", "details")
+Told = Mapping[Span | Triple, str]
+"""What is said of each entity and relation."""
 # The height of a row of bars.
 ROW = "1.1em"
+# How many characters are said of a long text: those it begins with, and those it ends with.
+FIRST, LAST = 60, 20
 
 
 def sentence_view(
@@ -31,14 +35,15 @@ def sentence_view(
     look = labels.marks(sentence) | dict(marks)
     written = {triple: _tagged(triple.label, look[triple]) for triple in sentence.triples}
     layout = lay_out(sentence, between=between, labels=written)
+    told = all_said(sentence, look)
     chunks = [
         {
             "n_levels": chunk.n_levels,
             "words": [_word(cell, look) for cell in chunk.cells],
-            "bars": [_bar(bar, chunk, look, sentence) for bar in chunk.bars],
+            "bars": [_bar(bar, chunk, look, told) for bar in chunk.bars],
             "stops": any(curve.left_end or curve.right_end for curve in chunk.curves),
             "curves": [
-                _curve(curve, chunk, look, sentence, symmetric=labels.symmetric, direction=layout.direction)
+                _curve(curve, chunk, look, told, symmetric=labels.symmetric, direction=layout.direction)
                 for curve in chunk.curves
             ],
         }
@@ -59,19 +64,37 @@ def sentence_view(
 
 
 def said(item: Span | Triple, sentence: Sentence, mark: Mark) -> str:
-    """An entity or a relation in words, with its score and the note of its mark."""
+    """An entity or a relation in words, with its score and the note of its mark; of long words only the ends."""
+    label = shortened(item.label)
     if isinstance(item, Span):
-        told = f"{words_of(item, sentence)}: {item.label}"
+        told = f"{words_of(item, sentence)}: {label}"
     else:
-        told = f"{words_of(item.head, sentence)} — {item.label} → {words_of(item.tail, sentence)}"
+        told = f"{words_of(item.head, sentence)} — {label} → {words_of(item.tail, sentence)}"
     score = "" if item.score is None else f", score {item.score:.2f}"
     note = f" ({mark.note})" if mark.note else ""
     return f"{told}{score}{note}"
 
 
+def all_said(sentence: Sentence, look: Marks) -> dict[Span | Triple, str]:
+    """Every different entity and relation of a sentence in words: said on each piece of it, but made once."""
+    items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
+    return {item: said(item, sentence, look[item]) for item in dict.fromkeys(items)}
+
+
 def words_of(entity: Span, sentence: Sentence) -> str:
-    """The words of an entity, joined by spaces."""
-    return " ".join(sentence.words[entity.start : entity.end])
+    """The words of an entity, joined by spaces, and shortened."""
+    return shortened(" ".join(sentence.words[entity.start : entity.end]))
+
+
+def shortened(text: str) -> str:
+    """A text, or the beginning and the end of a long one.
+
+    What is said of an entity stands on each piece of it: with all of its words a drawing would grow with their square.
+    """
+    between = " … "
+    if len(text) <= FIRST + len(between) + LAST:
+        return text
+    return f"{text[:FIRST].rstrip()}{between}{text[-LAST:].lstrip()}"
 
 
 def _word(cell: Cell, look: Marks) -> dict[str, str]:
@@ -87,19 +110,19 @@ def _text_row(chunk: Chunk) -> int:
     return chunk.n_levels + 2 if chunk.n_levels else 1
 
 
-def _bar(bar: Bar, chunk: Chunk, look: Marks, sentence: Sentence) -> dict[str, str]:
+def _bar(bar: Bar, chunk: Chunk, look: Marks, told: Told) -> dict[str, str]:
     row = _text_row(chunk) + 1 + bar.row
     mark = look[bar.entity]
     return {
         "css": mark.css + " opens" * bar.opens + " closes" * bar.closes + " gap" * bar.gap,
         "area": _area(row, row + 1, bar.columns),
-        "title": said(bar.entity, sentence, mark),
+        "title": told[bar.entity],
         "label": _tagged(bar.entity.label, mark) if bar.opens else "",
     }
 
 
 def _curve(
-    curve: Curve, chunk: Chunk, look: Marks, sentence: Sentence, *, symmetric: frozenset[str], direction: str
+    curve: Curve, chunk: Chunk, look: Marks, told: Told, *, symmetric: frozenset[str], direction: str
 ) -> dict[str, str]:
     arc, mark = curve.arc, look[curve.arc.triple]
     row = chunk.n_levels - arc.level
@@ -117,7 +140,7 @@ def _curve(
     return {
         "css": css,
         "area": _area(row, row_end, curve.columns),
-        "title": said(arc.triple, sentence, mark),
+        "title": told[arc.triple],
         "label": pointed(_tagged(arc.triple.label, mark), to_left, to_right, direction) * curve.labelled,
     }
 

@@ -11,9 +11,11 @@ from typing import Protocol
 from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
 from cascade_srn.data.folders import leaving_no_folders
+from cascade_srn.data.formats.brat_writing import can_hold
 from cascade_srn.data.formats.files import to_json
 from cascade_srn.data.formats.jsonl import to_record
 from cascade_srn.data.members import written_names
+from cascade_srn.data.packing import is_packed
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.extraction.targets import AtomicFile, AtomicFolder, Stream, Target
 from cascade_srn.schema import Schema
@@ -147,6 +149,7 @@ def _plain(part: str) -> str:
 
 def chosen_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
     """The format that is asked for, or what suits the output: its ending, a table on a terminal, JSON lines else."""
+    _check_ending(output)
     if format is not None:
         require_choice("--format", format, FORMATS)
         return format
@@ -160,12 +163,34 @@ def chosen_format(format: str | None, output: Path | None, *, terminal: bool) ->
     return _BY_ENDING[output.suffix.lower()]
 
 
+def _check_ending(output: Path | None) -> None:
+    """Refuse a name that says of a file that it is compressed; a pipe may lead to a program that compresses."""
+    if output is None or not is_packed(output) or (output.exists() and not output.is_file()):
+        return
+    raise ConfigError(
+        f"--output {output} has the ending of a compressed file, but results are written as they are; leave off "
+        f"{output.suffix}, and compress the file afterwards"
+    )
+
+
+def _check_labels(schema: Schema) -> None:
+    """Refuse a label that brat cannot hold before anything is extracted, rather than each document that has it."""
+    for label in (*schema.entity_types, *schema.relation_types):
+        if not can_hold(label):
+            raise ConfigError(
+                f"the model's label {label!r} has a space in it, which brat cannot hold; write another format, such as "
+                "--format jsonl, or train the model with a label without"
+            )
+
+
 def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: bool = False, width: int = 0) -> Writer:
     """The writer of a format, to a path, or to standard output where there is none."""
     require_choice("--format", format, FORMATS)
+    _check_ending(output)
     if format == "brat":
         if output is None:
             raise ConfigError("--format brat writes a folder of files; name it by --output DIR")
+        _check_labels(schema)
         return BratFolder(output)
     if format == "html" and output is None and terminal:
         raise ConfigError("--format html writes a page; name its file by --output page.html")

@@ -16,7 +16,7 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.serving.engine import Engine, NotReady
 from cascade_srn.serving.messages import DrawRequest, ExtractRequest
 from cascade_srn.serving.orders import failed_text, n_given, orders_of, require_lengths, texts_of
-from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unavailable
+from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, stopping, unavailable
 from cascade_srn.serving.waiting import QueueClosed, QueueFull
 from cascade_srn.types import Document
 
@@ -53,8 +53,19 @@ class Answerer:
                 ) from None
             raise unavailable("not_ready", "the model is still being loaded; try again soon", retry_after=2) from None
 
+    def arrived(self, request: Request) -> None:
+        """Note that all of a request is there, and whether that is in time; said again, it changes nothing.
+
+        What was there when the service is told to stop is finished, however much is to be done before the queue.
+        """
+        if not hasattr(request.state, "is_late"):
+            request.state.is_late = self.engine.is_stopping
+
     async def documents(self, request: Request, asked: ExtractRequest | DrawRequest) -> list[Document]:
-        """What the model finds in the texts of a request."""
+        """What the model finds in the texts of a request that was there before the service was told to stop."""
+        self.arrived(request)
+        if request.state.is_late:
+            raise stopping()
         extractor, limits = self.extractor(), self.settings.limits
         texts = texts_of(asked)
         require_lengths(texts, limits)
@@ -67,7 +78,7 @@ class Answerer:
         except QueueFull:
             raise self._full() from None
         except QueueClosed:
-            raise unavailable("shutting_down", "the service is being stopped; ask another one", retry_after=5) from None
+            raise stopping() from None
         try:
             outcomes = await self._within_time(request, ticket.future)
         except BaseException:

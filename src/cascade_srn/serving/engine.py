@@ -47,6 +47,7 @@ class Engine:
         self.on_loaded: Callable[[], None] | None = None
         self._source = source
         self._extractor: Extractor | None = None
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="cascade-srn-model", daemon=True)
 
     @property
@@ -66,6 +67,11 @@ class Engine:
         """Whether the thread lives: loads the model, waits for texts or works on them."""
         return self._thread.is_alive()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether requests that come from now on are to be refused."""
+        return self._is_stopping
+
     def start(self) -> None:
         """Begin to load the model."""
         self._thread.start()
@@ -82,12 +88,13 @@ class Engine:
         self.waiting.drop(ticket.jobs)
 
     def refuse_new(self) -> None:
-        """Take nothing in any more, and go on with what was taken."""
-        self.waiting.close()
+        """Let it be known that the end is near. Requests that were there before may still submit their texts."""
+        self._is_stopping = True
 
     def close(self) -> None:
         """Finish what was taken, and end the thread; it still runs where that took longer than there is time."""
         self.refuse_new()
+        self.waiting.close()
         if self.is_running:
             self._thread.join(self.settings.shutdown_seconds)
 

@@ -188,6 +188,7 @@ class LimitsForm(Message):
     sentence_entities: int
     annotations: int
     drawn: int
+    drawn_characters: int
     sentence_arcs: int
     threshold: Probability
 

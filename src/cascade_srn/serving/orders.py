@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from cascade_srn.config import Thresholds
+from cascade_srn.data.alignment import MisalignedSpan, WordMap
 from cascade_srn.errors import CascadeError, did_you_mean
 from cascade_srn.extractor import Extractor
 from cascade_srn.serving.messages import DocumentForm, DrawRequest, ExtractRequest, GivenEntity, ThresholdsForm, plain
@@ -13,9 +15,13 @@ from cascade_srn.serving.refusals import Refusal, unprocessable
 from cascade_srn.serving.settings import Limits
 from cascade_srn.serving.work import Order, prepare
 from cascade_srn.thresholds import chosen_thresholds
-from cascade_srn.types import Document, Entity
+from cascade_srn.types import Document, Entity, Sentence
 
 Given = Sequence[GivenEntity] | None
+
+# What can be done about an entity that starts or ends within a word: one given with a text, one of a document.
+WHOLE_WORDS = 'mend the offsets, or take whole words by "align": "expand"'
+MEND = "mend the offsets"
 
 
 def orders_of(asked: ExtractRequest | DrawRequest, extractor: Extractor, limits: Limits) -> list[Order]:
@@ -83,7 +89,24 @@ def _require_given(position: int, document: Document, limits: Limits) -> None:
 
 def failed_text(position: int, error: CascadeError) -> Refusal:
     """The refusal of a request for one of its texts."""
-    return unprocessable(f"text {position}: {error}")
+    return unprocessable(f"text {position}: {_for_requests(error, WHOLE_WORDS)}")
+
+
+def _for_requests(error: CascadeError, advice: str) -> str:
+    """What an error says; where it names what commands and programs can do about a span, what a request can do."""
+    message = str(error)
+    usual = _usual_advice()
+    return message.removesuffix(usual) + advice if message.endswith(usual) else message
+
+
+@cache
+def _usual_advice() -> str:
+    """How the message about a span that starts or ends within a word ends."""
+    try:
+        WordMap("ab", [((0, 2),)]).place(0, 1)
+    except MisalignedSpan as error:
+        return str(error).rpartition("; ")[2]
+    raise AssertionError("a span that ends within a word was taken")
 
 
 def document_of(form: DocumentForm, limits: Limits) -> Document:
@@ -100,12 +123,12 @@ def document_of(form: DocumentForm, limits: Limits) -> Document:
     try:
         return Document.from_dict(plain(form))
     except CascadeError as error:
-        raise unprocessable(str(error)) from error
+        raise unprocessable(_for_requests(error, MEND)) from error
 
 
 def require_drawable(document: Document, limits: Limits) -> None:
     """Refuse what would be a drawing of many megabytes, or take very long."""
-    n_words = 0
+    n_words = n_characters = 0
     for sentence in document.sentences:
         n_arcs = len(set(sentence.triples))
         if n_arcs > limits.sentence_arcs:
@@ -113,14 +136,26 @@ def require_drawable(document: Document, limits: Limits) -> None:
                 f"the drawing would have {n_arcs:,} relations over one sentence, and {limits.sentence_arcs:,} are "
                 "drawn at most; draw fewer of them"
             )
-        n_words += sum(entity.end - entity.start for entity in sentence.entities)
-        for triple in sentence.triples:
-            n_words += max(triple.head.end, triple.tail.end) - min(triple.head.start, triple.tail.start)
-    if n_words > limits.drawn:
-        raise unprocessable(
-            f"the drawing would have {n_words:,} words under its bars and arcs, and {limits.drawn:,} are drawn at "
-            "most; draw the text in parts, or less of what was found"
-        )
+        for start, end in _covered(sentence):
+            n_words += end - start
+            n_characters += sentence.offsets[end - 1][1] - sentence.offsets[start][0]
+    for number, most, of_what in (
+        (n_words, limits.drawn, "words"),
+        (n_characters, limits.drawn_characters, "characters"),
+    ):
+        if number > most:
+            raise unprocessable(
+                f"the drawing would have {number:,} {of_what} under its bars and arcs, and {most:,} are drawn at "
+                "most; draw the text in parts, or less of what was found"
+            )
+
+
+def _covered(sentence: Sentence) -> Iterator[tuple[int, int]]:
+    """The words ``[start, end)`` that each bar and each arc of a sentence lies over or under."""
+    for entity in sentence.entities:
+        yield entity.start, entity.end
+    for triple in sentence.triples:
+        yield min(triple.head.start, triple.tail.start), max(triple.head.end, triple.tail.end)
 
 
 def thresholds_of(asked: ThresholdsForm | float | None, extractor: Extractor, limits: Limits) -> Thresholds:

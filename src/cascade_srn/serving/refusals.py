@@ -62,6 +62,11 @@ def unavailable(code: str, message: str, *, retry_after: int) -> Refusal:
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, code, message, {"Retry-After": str(retry_after)})
 
 
+def stopping() -> Refusal:
+    """Not here any more."""
+    return unavailable("shutting_down", "the service is being stopped; ask another one", retry_after=5)
+
+
 def unprocessable(message: str) -> Refusal:
     """The form is right, and something in it is not."""
     return Refusal(422, "unprocessable", message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from cascade_srn.serving.bodies import read_message
 from cascade_srn.serving.description import ERRORS
 from cascade_srn.serving.metrics import CONTENT_TYPE
 from cascade_srn.serving.orders import document_of, require_drawable
-from cascade_srn.serving.refusals import json_answer, unavailable, unprocessable
+from cascade_srn.serving.refusals import json_answer, stopping, unprocessable
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
@@ -43,13 +43,17 @@ def api_routes(answerer: Answerer) -> APIRouter:
     settings, engine = answerer.settings, answerer.engine
 
     async def read(request: Request, form: type[M]) -> M:
+        def aside(work: Callable[[], M]) -> Awaitable[M]:
+            answerer.arrived(request)  # all of the body has been read
+            return answerer.aside(request, ALWAYS, work)
+
         request.state.deadline = asyncio.get_running_loop().time() + settings.request_seconds
         return await read_message(
             request,
             form,
             max_bytes=settings.limits.body_bytes,
             seconds=settings.request_seconds,
-            aside=lambda work: answerer.aside(request, ALWAYS, work),
+            aside=aside,
         )
 
     async def sent(request: Request, form: messages.DocumentForm) -> Document:
@@ -113,8 +117,8 @@ def api_routes(answerer: Answerer) -> APIRouter:
     async def ready() -> Response:
         """Whether the model is loaded and warm, so that texts can be sent."""
         answerer.extractor()
-        if engine.waiting.is_closed:
-            raise unavailable("shutting_down", "the service is being stopped; ask another one", retry_after=5)
+        if engine.is_stopping:
+            raise stopping()
         return json_answer({"status": "ready"})
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}, 401: ERRORS[401]}, response_class=Response)

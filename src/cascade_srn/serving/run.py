@@ -70,7 +70,10 @@ def end_process() -> NoReturn:
 
 
 class Server(uvicorn.Server):
-    """A server that refuses new texts from the moment it is told to stop, and whose process then ends well."""
+    """A server that refuses new texts from the moment it is told to stop, and whose process then ends well.
+
+    The socket is closed then, so that new connections are refused by the system.
+    """
 
     def __init__(self, config: uvicorn.Config, engine: Engine, answerer: Answerer) -> None:
         super().__init__(config)
@@ -82,6 +85,7 @@ class Server(uvicorn.Server):
         self.engine.refuse_new()
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
+            self.engine.waiting.close()  # nobody else will: the application is not told of such an end
         self.should_exit = True
 
     def loaded(self, on_ready: Callable[[str], None] | None, address: str) -> None:

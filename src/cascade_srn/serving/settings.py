@@ -26,9 +26,9 @@ class Limits(Settings):
     ``sentence_entities`` the entities given with one, as each of them is held against all others. ``annotations``
     bounds the entities and relations of a document that is sent to be drawn or converted, and the entities that are
     given with a text. ``drawn`` bounds the words that lie under the bars and arcs of a drawing, each counted as often
-    as it does, and ``sentence_arcs`` the relations that are drawn over one sentence: by these a drawing grows, and the
-    time it takes. ``threshold`` is the lowest threshold: near zero nearly every pair of words would pass, and a short
-    text would take very long.
+    as it does, ``drawn_characters`` the characters there, as a word may be as long as a text, and ``sentence_arcs``
+    the relations that are drawn over one sentence: by these a drawing grows, and the time it takes. ``threshold`` is
+    the lowest threshold: near zero nearly every pair of words would pass, and a short text would take very long.
     """
 
     body_bytes: int = 2 << 20
@@ -38,6 +38,7 @@ class Limits(Settings):
     sentence_entities: int = 300
     annotations: int = 5_000
     drawn: int = 30_000
+    drawn_characters: int = 300_000
     sentence_arcs: int = 300
     threshold: float = 0.05
 
@@ -118,7 +119,10 @@ def find_api_key(path: str | Path | None = None) -> str | None:
     """The API key in a file, else that of the environment variable, else none."""
     if path is None:
         return os.environ.get(KEY_VARIABLE) or None
-    key = Path(path).read_text(encoding="utf-8").strip()
+    try:
+        key = Path(path).read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise ConfigError(f"the file of the API key, {str(path)!r}, is no text; give one with the key alone") from None
     if not key:
         raise ConfigError(f"the file of the API key, {str(path)!r}, is empty; write the key into it")
     return key

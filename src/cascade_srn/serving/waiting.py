@@ -62,11 +62,6 @@ class WaitingRoom:
         """Whether any request would be refused now."""
         return self.n_texts >= self.max_texts or self.n_words >= self.max_words
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether every request is refused from now on."""
-        return self._closed
-
     def put(self, ticket: Ticket) -> None:
         """Let all texts of a request in, or none. An empty queue takes any request."""
         n_words = sum(job.n_words for job in ticket.jobs)

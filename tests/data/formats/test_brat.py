@@ -136,7 +136,7 @@ ENTITY_FAULTS = [
         "T9\tX 2 6;11 15\tdeep tags",
         DataError,
         "discontinuous span",
-        r"one piece .* --skip-malformed .* strict=False",
+        r"one piece .* --skip-malformed of convert, data.skip_malformed=true of train, or strict=False in Python",
     ),
     ("T9\tX 2\tdeep", DataError, "malformed line", r"but 'T1<tab>Label start end<tab>text' was expected"),
     ("T9\tX 2.0 6.0\tdeep", DataError, "malformed line", r"was expected; mend the line"),
@@ -148,7 +148,7 @@ ENTITY_FAULTS = [
     ("T9\tX -2 6\tdeep", DataError, "index out of range", r"offsets from 0 to 39 were expected"),
     ("T9\tX 2 6\tDeep", DataError, "text mismatch", r"says its text is 'Deep', but 'deep' stands there"),
     ("T9\tX 3 6\teep", AnnotationError, "not on word boundaries", r"nearest words: 'deep' \[2, 6\)"),
-    ("T9\tX 16 24\ttext. It", AnnotationError, "crosses a sentence boundary", r"reaches from sentence 0 .* into"),
+    ("T9\tX 16 24\ttext. It", AnnotationError, "crosses a sentence boundary", r"into sentence 1 .* --segmenter of "),
 ]
 
 
@@ -168,7 +168,7 @@ RELATION_FAULTS = [
     ("R9\tX Arg1:T1 Arg2:T7", "missing entity", r"but no line of the file has the id T7"),
     ("R9\tX Arg1:T1", "malformed line", r"but 'R1<tab>Label Arg1:T1 Arg2:T2' was expected"),
     ("R9\tX T1 T2", "malformed line", r"but 'R1<tab>Label Arg1:T1 Arg2:T2' was expected"),
-    ("R9\tX Arg1:T1 Arg2:T4", "crosses a sentence boundary", r"head is in sentence 0 and tail in sentence 1"),
+    ("R9\tX Arg1:T1 Arg2:T4", "crosses a sentence boundary", r"and tail in sentence 1.* --segmenter of convert"),
 ]
 
 

@@ -1,8 +1,11 @@
+import bz2
+import gzip
+import lzma
 import os
 
 import pytest
 
-from cascade_srn.data import read_documents, write_documents
+from cascade_srn.data import read_documents, read_schema, write_documents
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document
@@ -27,6 +30,12 @@ LINE_FAULTS = [
     (b'{"text": ' + b"9" * 5000 + b"}", "not valid JSON", r"line 2: .* is not valid JSON \(Exceeds the limit"),
     (b"[" * 100_000, "not valid JSON", r"line 2: .* is not valid JSON"),
     (b'{"text": "caf\xe9"}', "not UTF-8", r"line 2: the text is not UTF-8 \(byte 0xe9 at position 13\)"),
+    (b'{"text": "a", "text": "b"}', "repeated key", r"line 2: the key 'text' stands more than once in one JSON object"),
+    (
+        b'{"text": "a", "entities": [{"start": 0, "end": 1, "label": "A", "label": "B"}]}',
+        "repeated key",
+        r"line 2: the key 'label' stands more than once .*, but each key was expected once; keep one of them",
+    ),
     (b"[1]", "wrong type", r"line 2: the record is \[1\], but a JSON object was expected"),
     (b'"text"', "wrong type", r"line 2: the record is 'text', but a JSON object was expected"),
 ]
@@ -83,6 +92,71 @@ def test_an_empty_file_is_refused(data, format, content, strict):
 def test_an_array_that_cannot_be_parsed_is_refused_whole(data, content, strict):
     with pytest.raises(DataError, match=r"data.json: the text .*is not (valid JSON|UTF-8)"):
         list(read_documents(data(content, "data.json"), strict=strict))
+
+
+def test_a_repeated_key_of_an_array_is_refused_with_its_line(data):
+    path = data(b'[{"tokens": ["a"]},\n{"tokens": ["[", ","]},\n\n {"tokens": ["b"],\n "tokens": ["c"]}]')
+    message = r"data\.jsonl, line 4: the key 'tokens' stands more than once in one JSON object"
+    with pytest.raises(DataError, match=message):
+        list(read_documents(path, "spert"))
+    with pytest.raises(DataError, match=r"types\.json: the key 'entities' stands more than once"):
+        read_schema(data(b'{"entities": {}, "entities": {}}', "types.json"))
+
+
+PACKED = [(".gz", gzip), (".xz", lzma), (".bz2", bz2), (".GZ", gzip)]
+
+
+@pytest.mark.parametrize(("ending", "packer"), PACKED)
+@pytest.mark.parametrize("format", ["jsonl", "dygie", "spert"])
+def test_compressed_files_are_read_and_written(tmp_path, format, ending, packer):
+    documents = [Document.from_words([["a", "é"]], id=str(number)) for number in range(3)]
+    plain, packed = tmp_path / "plain.json", tmp_path / f"packed.json{ending}"
+    write_documents(documents, plain, format)
+    write_documents(documents, packed, format)
+    assert packer.decompress(packed.read_bytes()) == plain.read_bytes()
+    first = packed.read_bytes()
+    stream = read_documents(packed)
+    assert stream.format == format
+    assert list(stream) == list(stream) == documents
+    write_documents(stream, packed, format)  # from itself, and byte for byte the same
+    assert packed.read_bytes() == first
+
+
+def test_the_ending_before_that_of_the_compression_tells_the_format(tmp_path):
+    write_documents([Document.from_words([["a"]])], tmp_path / "out.jsonl.gz")
+    assert gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).startswith(b'{"id"')
+    for name in ("out.gz", "out.json.xz"):
+        with pytest.raises(DataError, match=r"the format to write .* cannot be told: its ending"):
+            write_documents([], tmp_path / name)
+
+
+def test_brat_is_not_compressed(tmp_path):
+    message = r"out\.gz has the ending of a compressed file, but brat is a folder of plain files; give another name"
+    with pytest.raises(DataError, match=message):
+        write_documents([Document.from_words([["a"]], id="a")], tmp_path / "out.gz", "brat")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lines_of_a_compressed_file_have_their_numbers(data):
+    path = data(gzip.compress(b"\xef\xbb\xbf" + GOOD + b"\n" + b"[1]\n"), "data.jsonl.gz")
+    with pytest.raises(DataError, match=r"data\.jsonl\.gz, line 3: the record is \[1\]"):
+        list(read_documents(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (GOOD, "Not a gzipped file"),
+        (gzip.compress(GOOD)[:-12], "ended before the end-of-stream marker"),
+        (gzip.compress(GOOD, mtime=0)[:10] + b"\xff" * 40, "Error -3"),
+    ],
+    ids=["plain", "cut off", "damaged"],
+)
+@pytest.mark.parametrize("format", [None, "jsonl", "spert"])
+def test_a_compressed_file_that_is_none_or_is_not_whole(data, content, reason, format):
+    message = rf"data\.jsonl\.gz: the file cannot be read.* \(.*{reason}.*; check that it is whole, and compressed as"
+    with pytest.raises(DataError, match=message):
+        list(read_documents(data(content, "data.jsonl.gz"), format))
 
 
 def test_writing_that_fails_leaves_the_old_file(tmp_path):
@@ -167,6 +241,20 @@ def test_documents_go_down_an_open_pipe():
 def test_a_folder_is_not_replaced(tmp_path):
     with pytest.raises(DataError, match="is a folder, but a file to write was expected"), replacing(tmp_path):
         pytest.fail("nothing may be written")
+
+
+@pytest.mark.parametrize("end", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_a_file_that_is_broken_off_leaves_what_was_there_and_nothing_else(tmp_path, end):
+    (tmp_path / "out.jsonl").write_bytes(b"old")
+
+    def break_off():
+        with replacing(tmp_path / "out.jsonl") as handle:
+            handle.write(b"half")
+            raise end
+
+    with pytest.raises(end):
+        break_off()
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.jsonl", b"old")]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")

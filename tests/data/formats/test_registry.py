@@ -138,8 +138,8 @@ def test_a_single_document_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (Document.from_words([["a", ""]], id="d"), "document 'd' has an empty word"),
-        (Document.from_words([["\ud800"]], id="d"), "document 'd' holds half a surrogate pair"),
+        (Document("a", (Sentence(("a", ""), ((0, 1), (1, 1))),), "d"), "document 'd' has an empty word"),
+        (Document("\ud800", (Sentence(("\ud800",), ((0, 1),)),), "d"), "document 'd' holds half a surrogate pair"),
         (Document.from_sentences([Sentence.from_words(["a"], [Span(0, 1, " ")])], id="d"), "has a blank label"),
     ],
 )

@@ -16,6 +16,7 @@ from cascade_srn.data.formats.records import encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
 from cascade_srn.data.formats.spert import SPERT
 from cascade_srn.data.formats.stream import DocumentStream
+from cascade_srn.data.packing import is_packed, plain_name
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.types import Document
 
@@ -45,7 +46,7 @@ def read_documents(
     """The documents of a file or folder, as a stream that can be iterated over any number of times.
 
     Args:
-        path: a file, or for brat a folder or an ``.ann`` file.
+        path: a file, which may be compressed (``.gz``, ``.xz``, ``.bz2``), or for brat a folder or an ``.ann`` file.
         format: ``dygie``, ``spert``, ``brat`` or ``jsonl``; guessed from the content when left out.
         strict: raise at the first thing that is wrong; with False, skip the smallest thing that is wrong and
             count it in the stream's ``report``.
@@ -72,21 +73,34 @@ def read_documents(
 def write_documents(documents: Iterable[Document], path: str | Path, format: str | None = None) -> None:
     """Write documents to a file or folder, which appears, or is replaced, when all of them are written.
 
-    ``format`` may be left out where the path tells it: ``.jsonl`` is jsonl, ``.ann`` and folders are brat.
+    ``format`` may be left out where the path tells it: ``.jsonl`` is jsonl, ``.ann`` and folders are brat. Files that
+    end in ``.gz``, ``.xz`` or ``.bz2`` are compressed.
     What a format does not hold is listed in ``docs/formats.md``; jsonl holds everything.
     """
     path = Path(path)
     if isinstance(documents, Document):
         raise DataError("a single Document was given, but a list or stream was expected; pass [document]")
     if format is None:
-        matches = [f for f in FORMATS.values() if path.suffix in f.suffixes or (f is BRAT and os.path.isdir(path))]
+        matches = [format for format in FORMATS.values() if _told(path, format)]
         clue = f"its ending {path.suffix!r}" if path.suffix else "a path without ending"
         chosen = _only(matches, f"the format to write {path} in cannot be told", clue, "--to on the command line")
     else:
         chosen = _named(format)
     if os.path.isdir(path) and chosen is not BRAT:
         raise DataError(f"{path} is a folder, but format {chosen.name!r} is a file; give the path of a file")
+    if is_packed(path) and chosen is BRAT:
+        raise DataError(
+            f"{path} has the ending of a compressed file, but brat is a folder of plain files; give another name, and "
+            "compress the folder afterwards"
+        )
     chosen.write(_writable(documents), path)
+
+
+def _told(path: Path, format: Format) -> bool:
+    """Whether a path to write says that it is of this format; a pair of brat files is not compressed."""
+    if format is BRAT:
+        return path.suffix in format.suffixes or os.path.isdir(path)
+    return plain_name(path).suffix in format.suffixes
 
 
 def _named(name: str) -> Format:

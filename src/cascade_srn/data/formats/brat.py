@@ -87,8 +87,8 @@ def _document(stem: Path, id: str, context: ReadContext) -> Document:
     text = decoded(data.removeprefix(BYTE_ORDER_MARK), place)
     made = Value(context.segment(text), place, "words made by the segmenter")
     offsets = word_offsets(made, text, context)
-    words = WordMap(text, offsets, document=id)
-    annotations = _Annotations(words, Draft(context, len(offsets)), data.startswith(BYTE_ORDER_MARK))
+    words = WordMap(text, offsets, document=id, made=True)
+    annotations = _Annotations(words, Draft(context, len(offsets), made=True), data.startswith(BYTE_ORDER_MARK))
     for line in _lines(stem, id, context):
         annotations.take(line)
     annotations.take_relations()
@@ -158,8 +158,8 @@ class _Annotations:
         if _DISCONTINUOUS.fullmatch(line.raw):
             raise line.refuse(
                 "discontinuous span",
-                "but a span in one piece was expected; give one span, or skip it by --skip-malformed of convert, or by "
-                "strict=False in Python",
+                "but a span in one piece was expected; give one span, or skip it by --skip-malformed of convert, "
+                "data.skip_malformed=true of train, or strict=False in Python",
             )
         match = _ENTITY.fullmatch(line.raw)
         if match is None:

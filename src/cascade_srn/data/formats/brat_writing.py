@@ -80,8 +80,13 @@ def _lines(document: Document) -> Iterator[str]:
             yield f"R{n_relations}\t{label} Arg1:T{head} Arg2:T{tail}\n"
 
 
+def can_hold(label: str) -> bool:
+    """Whether a label is one word, as the lines of brat need it."""
+    return label.split() == [label]
+
+
 def _label(label: str, document: Document) -> str:
-    if len(label.split()) != 1 or label != label.strip():
+    if not can_hold(label):
         raise DataError(
             f"the label {label!r} in document {document.id!r} has a space in it, which brat cannot hold; "
             "rename it, or write another format"

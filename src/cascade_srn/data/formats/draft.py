@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cascade_srn.data.alignment import MisalignedSpan, WordMap
+from cascade_srn.data.alignment import SPLIT_OTHERWISE, MisalignedSpan, WordMap
 from cascade_srn.data.formats.base import ReadContext, Refused
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import OUTWARD, shown
@@ -25,11 +25,13 @@ class Draft:
     """The entities and relations of some sentences, collected while they are read.
 
     An entity that repeats another is refused; a relation between sentences is refused; a relation that
-    repeats another is kept and noted, because published corpora hold some.
+    repeats another is kept and noted, because published corpora hold some. ``made`` says that the sentences come from a
+    segmenter.
     """
 
-    def __init__(self, context: ReadContext, n_sentences: int = 1) -> None:
+    def __init__(self, context: ReadContext, n_sentences: int = 1, *, made: bool = False) -> None:
         self.context = context
+        self.made = made
         self.entities: list[dict[Span, None]] = [{} for _ in range(n_sentences)]
         self.triples: list[list[Triple]] = [[] for _ in range(n_sentences)]
         self._seen: list[set[Triple]] = [set() for _ in range(n_sentences)]
@@ -69,10 +71,11 @@ class Draft:
                 f"whose {'head' if head is None else 'tail'} is an entity that was skipped; mend that entity",
             )
         if head.sentence != tail.sentence:
+            mend = f"or, where the text is cut wrongly, {SPLIT_OTHERWISE}" if self.made else "or join the sentences"
             raise value.refuse(
                 "crosses a sentence boundary",
                 f"whose head is in sentence {head.sentence} and tail in sentence {tail.sentence}, but both "
-                "were expected in one; remove it, or join the sentences",
+                f"were expected in one; remove it, {mend}",
             )
         triple = Triple(head.span, label, tail.span, score)
         if triple in self._seen[head.sentence]:

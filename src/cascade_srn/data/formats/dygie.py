@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cascade_srn.data.formats.base import Format, ReadContext
 from cascade_srn.data.formats.draft import Draft, Placed
-from cascade_srn.data.formats.files import json_lines, replacing, to_json
+from cascade_srn.data.formats.files import json_lines, to_json, writing
 from cascade_srn.data.formats.records import Value
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Sentence, Span
@@ -147,7 +147,7 @@ def _score(scores: list[Value]) -> float | None:
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one line a document, without text, offsets and scores, which the format does not hold."""
-    with replacing(path) as handle:
+    with writing(path) as handle:
         for document in documents:
             handle.write(f"{to_json(_record(document))}\n".encode())
 

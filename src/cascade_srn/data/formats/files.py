@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import IO, Any, BinaryIO, NoReturn
 
 from cascade_srn.data.atomic import AtomicFile
 from cascade_srn.data.formats.base import ReadContext, Refused, strictly
 from cascade_srn.data.formats.records import Value
+from cascade_srn.data.packing import broken, broken_errors, packing, unpacked
 from cascade_srn.data.reports import Occurrence, Place, shown
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BETWEEN_ITEMS = re.compile(r"\s*[\[,]\s*")
 
 
 @contextmanager
@@ -45,10 +50,40 @@ def decoded(data: bytes, place: Place) -> str:
         raise Refused("not UTF-8", message, Occurrence(place, "", found)) from None
 
 
+class _RepeatedKey(Exception):
+    """A key that stands twice in one object, of which a plain parser keeps the last."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _RepeatedKey(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+# Made once: making a decoder costs more than looking at the keys does.
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+
+
 def parsed(text: str, place: Place) -> Value:
-    """Text as a JSON value."""
+    """Text as a JSON value, in no object of which a key is repeated."""
     try:
-        return Value(json.loads(text, parse_constant=_no_constant), place)
+        return Value(_DECODER.decode(text), place)
+    except _RepeatedKey as repeated:
+        place = place if place.where else replace(place, where=_item_with_repeat(text))
+        message = (
+            f"{place}: the key {shown(repeated.key)} stands more than once in one JSON object, but each key was "
+            "expected once; keep one of them, or give the others other names"
+        )
+        raise Refused("repeated key", message, Occurrence(place, "", shown(repeated.key))) from None
     except (ValueError, RecursionError) as error:
         early = isinstance(error, json.JSONDecodeError) and (
             error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
@@ -61,19 +96,38 @@ def parsed(text: str, place: Place) -> Value:
         raise Refused("not valid JSON", message, Occurrence(place, "", shown(text))) from None
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+def _item_with_repeat(text: str) -> str:
+    """The line on which the item starts that has a repeated key, of a text that is one JSON array; else nothing."""
+    at = _BETWEEN_ITEMS.match(text)
+    while at is not None and at.end() < len(text):
+        try:
+            after = _DECODER.raw_decode(text, at.end())[1]
+        except _RepeatedKey:
+            line = text.count("\n", 0, at.end()) + 1
+            return f"line {line}"
+        at = _BETWEEN_ITEMS.match(text, after)
+    return ""
+
+
+def numbered(path: Path, handle: IO[bytes]) -> Iterator[tuple[bytes, Place]]:
+    """All lines of an open file with their places; what is wrong with the file is said with the line before it."""
+    number = 0
+    try:
+        for number, line in enumerate(handle, 1):
+            bare = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+            yield bare, Place(str(path), f"line {number}")
+    except broken_errors() as error:
+        raise broken(path, error, after=f"line {number}") from error
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[bytes, Place]]:
     """The lines of a file that are not blank, as bytes, with their places; a file without any is refused."""
     empty = True
-    with opened(path) as handle:
-        for number, line in enumerate(handle, 1):
-            line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
+        for line, place in numbered(path, handle):
             if line.strip():
                 empty = False
-                yield line, Place(str(path), f"line {number}")
+                yield line, place
     if empty:
         raise empty_file(path)
 
@@ -99,8 +153,7 @@ def json_record(line: bytes, place: Place) -> Value:
 
 def whole_json(path: Path) -> Value:
     """A file that is one JSON value; being one piece, it cannot be skipped in part."""
-    with opened(path) as handle:
-        data = handle.read().removeprefix(BYTE_ORDER_MARK)
+    data = _beginning(path)
     if not data.strip():
         raise empty_file(path)
     return strictly(json_record, data, Place(str(path)))
@@ -108,8 +161,16 @@ def whole_json(path: Path) -> Value:
 
 def head_text(path: Path, n_bytes: int = 1 << 20) -> str:
     """The beginning of a file as text, for recognising its format; bytes that are not UTF-8 are replaced."""
-    with opened(path) as handle:
-        return handle.read(n_bytes).removeprefix(BYTE_ORDER_MARK).decode("utf-8", errors="replace")
+    return _beginning(path, n_bytes).decode("utf-8", errors="replace")
+
+
+def _beginning(path: Path, n_bytes: int = -1) -> bytes:
+    """The first bytes of a file, or all; uncompressed, and without a byte-order mark."""
+    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
+        try:
+            return handle.read(n_bytes).removeprefix(BYTE_ORDER_MARK)
+        except broken_errors() as error:
+            raise broken(path, error) from error
 
 
 def to_json(value: Any) -> str:
@@ -127,3 +188,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         file.discard()
         raise
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """As :func:`replacing`, and what is written is compressed where the ending of ``path`` says so."""
+    with replacing(path) as on_disk, packing(path, on_disk) as handle:
+        yield handle

@@ -12,7 +12,7 @@ from typing import Any
 from cascade_srn.data.alignment import WordMap
 from cascade_srn.data.formats.base import Format, ReadContext
 from cascade_srn.data.formats.draft import Draft, Placed, check_text, word_offsets
-from cascade_srn.data.formats.files import json_lines, replacing, to_json
+from cascade_srn.data.formats.files import json_lines, to_json, writing
 from cascade_srn.data.formats.records import Value
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Span
@@ -37,8 +37,9 @@ def _document(record: Value, context: ReadContext) -> Document:
     entities, relations = (value.items() if (value := record.get(name)) else [] for name in ("entities", "relations"))
     record.note_unread(FIELDS, context)
     offsets = word_offsets(_words(record, text, context), text, context)
-    words = WordMap(text, offsets, document=record.place.document)
-    draft = Draft(context, len(offsets))
+    made = record.get("words") is None
+    words = WordMap(text, offsets, document=record.place.document, made=made)
+    draft = Draft(context, len(offsets), made=made)
     placed = [context.attempt("entity", _entity, item, words, draft) for item in entities]
     for item in relations:
         context.attempt("relation", _relation, item, placed, draft)
@@ -75,7 +76,7 @@ def _score(item: Value) -> float | None:
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one line a document; nothing is lost."""
-    with replacing(path) as handle:
+    with writing(path) as handle:
         for document in documents:
             handle.write(f"{to_json(to_record(document))}\n".encode())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cascade_srn.data.formats.base import Format, ReadContext
 from cascade_srn.data.formats.draft import Draft, Placed
-from cascade_srn.data.formats.files import replacing, to_json, whole_json
+from cascade_srn.data.formats.files import to_json, whole_json, writing
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Place, shown
 from cascade_srn.errors import DataError
@@ -68,7 +68,7 @@ def write(documents: Iterable[Document], path: Path) -> None:
     Text, offsets, scores, and which sentences make up a document are not held by the format, but that
     sentences of one document share the id. A document without sentences becomes one item without tokens.
     """
-    with replacing(path) as handle:
+    with writing(path) as handle:
         handle.write(b"[")
         separator = b"\n"
         for document in documents:
