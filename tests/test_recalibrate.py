@@ -81,7 +81,7 @@ def test_in_its_own_folder(model, data):
 
 
 def test_with_too_little_to_choose_by_nothing_changes(tmp_path):
-    write_documents(DOCUMENTS[1:2], tmp_path / "one.jsonl")
+    write_documents(DOCUMENTS[2:3], tmp_path / "one.jsonl")
     found = recalibrate(saved_model(), str(tmp_path / "one.jsonl"), tmp_path / "other")
     assert not found.changed
     assert found.thresholds == Model.load(saved_model()).settings.thresholds

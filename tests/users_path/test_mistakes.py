@@ -87,7 +87,7 @@ def _files(folder):
         ),
         pytest.param(
             ["evaluate", TEST, MODEL, "--report", "report"],
-            "the format of runs/news/best cannot be guessed",
+            "the data, 'runs/news/best', are a model; give MODEL DATA",
             id="the data before the model",
         ),
         pytest.param(

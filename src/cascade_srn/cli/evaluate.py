@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from cascade_srn.cli.reading import tell_unread
-from cascade_srn.data.alignment import Align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
 
@@ -71,7 +70,7 @@ def evaluate(
         data=paths[-1],
         against=tuple(against or ()),
         format=format,
-        align=cast(Align, align),
+        align=align,
         symmetric=symmetric,
         gold_entities=gold_entities,
         train=train,

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from cascade_srn.bundled import is_model
 from cascade_srn.data import read_documents
+from cascade_srn.data.alignment import Align
 from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.data.reports import ReadReport
@@ -167,7 +168,7 @@ def evaluate(
     """
 
     def read(path: str, format: str | None = None) -> list[Document]:
-        stream = read_documents(path, format, align=options.align)
+        stream = read_documents(path, format, align=cast(Align, options.align))
         documents = list(stream)
         on_read(stream.report)
         return documents

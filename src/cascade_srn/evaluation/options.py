@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from cascade_srn.config import Settings, require_choice, require_range
-from cascade_srn.data.alignment import Align, check_align
+from cascade_srn.data.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 
@@ -30,7 +30,7 @@ class EvaluateOptions(Settings):
     data: str
     against: tuple[str, ...] = ()
     format: str | None = None
-    align: Align = "exact"
+    align: str = "exact"
     symmetric: str = "directed"
     gold_entities: bool = False
     train: str | None = None
