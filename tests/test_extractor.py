@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from tests.small_models import NO_LIMITS
 from tests.twelve_sentences import SCHEMA, WORDS
 
 from cascade_srn import Document, Entity, Extractor, bundled
@@ -26,7 +27,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     encoder = create_encoder(WORDS, folder / "encoder", width=32, n_layers=1, n_heads=2, vocabulary=200)
     settings = ModelSettings.from_dict({"encoder": {"name": encoder}, "hidden_width": 16, "matcher_width": 16})
-    settings = replace(settings, thresholds=LOW)
+    settings = replace(settings, thresholds=LOW, limits=NO_LIMITS)
     Model.create(settings, SCHEMA).save(folder / "model")
     return folder / "model"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,12 +17,13 @@ from cascade_srn.build import method_of
 from cascade_srn.cascade import Cascade
 from cascade_srn.config import FRESH, ModelSettings, Thresholds
 from cascade_srn.data.collate import Collator
+from cascade_srn.data.examples import Example
 from cascade_srn.data.folders import replacing_folder
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
 from cascade_srn.errors import CascadeError, ModelError
 from cascade_srn.model_card import model_card
-from cascade_srn.prediction import Predictor
+from cascade_srn.prediction import Predictor, never_stop
 from cascade_srn.schema import Schema
 from cascade_srn.version import __version__
 
@@ -70,16 +72,28 @@ class Model:
         pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap)
         return cast(Collator, method_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer))
 
+    def cost(self, example: Example) -> int:
+        """Return what a sentence costs, counted in ordinary words; see ``WordPieces.cost``."""
+        return self.collator.pieces.cost(example.sentence.words, example.left, example.right)
+
     def predictor(
-        self, *, thresholds: Thresholds | None = None, batch_words: int = 4096, precision: str = "auto"
+        self,
+        *,
+        thresholds: Thresholds | None = None,
+        batch_words: int = 4096,
+        precision: str = "auto",
+        check: Callable[[], None] = never_stop,
     ) -> Predictor:
-        """A predictor with this model's thresholds, or others."""
+        """Make a predictor with this model's thresholds, or others. ``check`` may raise to stop it."""
         return Predictor(
             self.cascade,
             self.schema,
             partial(method_of(self.settings).search, self.cascade, self.collator),
             thresholds=self.settings.thresholds if thresholds is None else thresholds,
             temperatures=self.settings.temperatures,
+            limits=self.settings.limits,
+            cost=self.cost,
+            check=check,
             batch_words=batch_words,
             precision=precision,
         )

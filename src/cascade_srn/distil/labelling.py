@@ -213,7 +213,8 @@ class Labelling:
 
 def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[tuple[list[int], Labelled]]:
     """Sentences in batches by the word budget, each batch's rows made beside the one before; with their positions."""
-    groups = list(by_word_budget([len(example.sentence) for example in examples], ensemble.batch_words))
+    costs = [ensemble.cost(example) for example in examples]
+    groups = list(by_word_budget(costs, ensemble.batch_words))
     with ThreadPoolExecutor(1, "preparing") as beside:
 
         def prepared(number: int) -> Future[Prepared]:

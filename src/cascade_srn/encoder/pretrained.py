@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,13 @@ class PretrainedEncoder(nn.Module):
         """The width of a word's vector."""
         return int(self.config.hidden_size)
 
-    def forward(self, rows: RowBatch, *, half: bool = False) -> Tensor:
-        """Encode rows of items; with ``half`` the model computes in bfloat16, whatever its weights are stored in.
+    def forward(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
+        """Encode rows of items.
+
+        Args:
+            rows: The rows, in one or more passes.
+            half: Compute in bfloat16, whatever type the weights are stored in.
+            check: Called between passes. It may raise to stop the work.
 
         Shapes:
             returns: (n_rows, n_items, width), zero at padding
@@ -58,9 +63,7 @@ class PretrainedEncoder(nn.Module):
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
             return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
-        precision = torch.autocast(rows.piece_ids.device.type, dtype=torch.bfloat16) if half else nullcontext()
-        with precision:
-            read = self._read_all(list(_by_pass(rows)))
+        read = self._read_all(list(_by_pass(rows)), half, check)
         hidden = read[0] if len(read) == 1 else torch.cat(read)
         pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
@@ -70,10 +73,20 @@ class PretrainedEncoder(nn.Module):
         self.recordings = Recordings(self.model, self._read)
         return self.recordings
 
-    def _read_all(self, passes: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    def _read_all(
+        self, passes: Sequence[tuple[Tensor, Tensor]], half: bool, check: Callable[[], None] | None
+    ) -> list[Tensor]:
         if self.recordings is not None and self.training and torch.is_grad_enabled():
-            return self.recordings.read(passes)
-        return [self._read(ids, mask) for ids, mask in passes]
+            with _precision(passes[0][0].device, half):
+                return self.recordings.read(passes)
+        found = []
+        for number, (ids, mask) in enumerate(passes):
+            # Not inside autocast: the check may run another prediction, in its own precision.
+            if number and check is not None:
+                check()
+            with _precision(ids.device, half):
+                found.append(self._read(ids, mask))
+        return found
 
     def _read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)."""
@@ -92,6 +105,10 @@ class PretrainedEncoder(nn.Module):
             return pooled.index_add(0, target, pieces * first[:, None])
         counts = pieces.new_zeros(n_targets).index_add(0, target, pieces.new_ones(target.shape[0]))
         return pooled.index_add(0, target, pieces) / counts.clamp(min=1)[:, None]
+
+
+def _precision(device: torch.device, half: bool) -> AbstractContextManager[Any]:
+    return torch.autocast(device.type, dtype=torch.bfloat16) if half else nullcontext()
 
 
 def _by_pass(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
