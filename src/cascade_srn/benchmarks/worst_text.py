@@ -310,7 +310,7 @@ _COLUMNS = (
     _count("entities"),
     _count("relations"),
     text("outcome", "outcome"),
-    Column("start of the text", lambda row: ascii(row["start"][:24])),
+    Column("start of the text", lambda row: repr(row["start"][:20])),
 )
 
 
