@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,6 +26,8 @@ SIZES = (500, 2_000, 10_000, 100_000)
 # The resident set varies by a few MiB without a cause in the text, so ordinary text counts as at least this much.
 MEMORY_FLOOR = 8 << 20
 N_WORST = 10
+# Patterns of the list that may come from the same built-in pattern.
+_PER_FAMILY = 3
 # Share of the budget that the built-in patterns may use; changes of the worst ones use the rest.
 _SEED_SHARE = 0.6
 # Patterns from which changes are made, and the changes of one round before the best are tried at the next length.
@@ -102,10 +105,17 @@ class Search:
             self._mutate(random.Random(self.options.seed))
 
     def worst(self) -> list[Measurement]:
-        """Return the measurements with the largest ratios, worst first, each pattern at its worst length only."""
+        """Return the measurements with the largest ratios, worst first.
+
+        A pattern is listed at its worst length only, and with at most ``_PER_FAMILY`` of its changes: otherwise the
+        changes of a single pattern would fill the list.
+        """
         found: dict[Pattern, Measurement] = {}
+        families: Counter[str] = Counter()
         for one in sorted(self.measurements, key=lambda one: -one.score):
-            found.setdefault(one.pattern, one)
+            if one.pattern not in found and families[one.pattern.family] < _PER_FAMILY:
+                found[one.pattern] = one
+                families[one.pattern.family] += 1
         return list(found.values())[:N_WORST]
 
     def _measure_ordinary(self) -> None:

@@ -49,10 +49,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A recipe for a text of any length: the parts in turn, over and over."""
+    """A recipe for a text of any length: the parts in turn, over and over.
+
+    Attributes:
+        name: Name of a built-in pattern, or how a changed one was made.
+        parts: The parts, at least one, none of them with an empty unit.
+        family: Name of the built-in pattern that this one is, or was made from.
+    """
 
     name: str
     parts: tuple[Part, ...]
+    family: str = ""
 
     def text(self, n_characters: int) -> str:
         """Return the pattern as a text of exactly ``n_characters`` characters.
@@ -79,7 +86,7 @@ def ordinary() -> Pattern:
     paragraphs = []
     for _ in range(20):
         paragraphs.append(" ".join(rng.sample(_PROSE, len(_PROSE))) + "\n\n")
-    return Pattern("ordinary", (Part("".join(paragraphs)),))
+    return Pattern("ordinary", (Part("".join(paragraphs)),), "ordinary")
 
 
 def seed_patterns(names: tuple[str, ...] = ()) -> list[Pattern]:
@@ -88,7 +95,7 @@ def seed_patterns(names: tuple[str, ...] = ()) -> list[Pattern]:
     Raises:
         ConfigError: If there is no pattern with one of the names.
     """
-    known = {name: Pattern(name, (Part(unit),)) for name, unit in _seed_units().items()}
+    known = {name: Pattern(name, (Part(unit),), name) for name, unit in _seed_units().items()}
     for name in names:
         if name not in known:
             raise ConfigError(f"there is no text pattern {name!r}. {did_you_mean(name, known)}")
@@ -165,15 +172,11 @@ def mutated(pattern: Pattern, other: Pattern, rng: random.Random) -> Pattern:
     parts = tuple(part for part in change(pattern, other, rng) if part.unit)[:_MOST_PARTS]
     if not parts:
         parts = pattern.parts
-    name = pattern.name if pattern.name.startswith("mutation of ") else f"mutation of {pattern.name}"
-    if change is _combined:
-        name = f"{name} + {other.name.removeprefix('mutation of ')}"
-    return Pattern(_short(name), tuple(Part(part.unit[:_LONGEST_UNIT], part.repeats) for part in parts))
-
-
-def _short(name: str) -> str:
-    """Keep a name readable after many combinations."""
-    return name if len(name) <= 60 else f"{name[:57]}…"
+    parts = tuple(Part(part.unit[:_LONGEST_UNIT], part.repeats) for part in parts)
+    name = f"mutation of {pattern.family}"
+    if change is _combined and other.family != pattern.family:
+        name += f" and {other.family}"
+    return Pattern(name, parts, pattern.family)
 
 
 def _combined(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:

@@ -161,7 +161,7 @@ class Worker:
                     continue
         self._errors = None
 
-    def _exceeded(self, before: _Usage | None, used: _Usage | None, seconds: float) -> str | None:
+    def _exceeded(self, before: Usage | None, used: Usage | None, seconds: float) -> str | None:
         if used is not None and before is not None:
             if used.resident > self._limit_bytes:
                 return "memory limit"
@@ -170,7 +170,7 @@ class Worker:
         limit = self._limit_seconds * (_WALL_FACTOR if used is not None else 1)
         return "time limit" if seconds > limit else None
 
-    def _given_up(self, reason: str, before: _Usage | None, peak: _Usage | None, started: float) -> Cost:
+    def _given_up(self, reason: str, before: Usage | None, peak: Usage | None, started: float) -> Cost:
         self.stop()
         if before is None or peak is None:
             return Cost(reason, time.monotonic() - started, 0)
@@ -186,28 +186,28 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class _Usage:
+class Usage:
     """CPU time and resident set of a process."""
 
     cpu_seconds: float
     resident: int
 
 
-def _usage(pid: int) -> _Usage | None:
+def _usage(pid: int) -> Usage | None:
     """Return what a process uses, or None where the system does not tell (not Linux, or the process has ended)."""
     try:
         # The name in parentheses may hold anything; the fields after it are numbers.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        return _Usage(cpu, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
+        return Usage(cpu, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
     except (OSError, IndexError):
         return None
 
 
-def _higher(one: _Usage | None, two: _Usage | None) -> _Usage | None:
+def _higher(one: Usage | None, two: Usage | None) -> Usage | None:
     if one is None or two is None:
         return one or two
-    return _Usage(max(one.cpu_seconds, two.cpu_seconds), max(one.resident, two.resident))
+    return Usage(max(one.cpu_seconds, two.cpu_seconds), max(one.resident, two.resident))
 
 
 def _read_lines(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
