@@ -1,6 +1,6 @@
 """Measure whether ordinary clients are still served while a service on this machine is attacked.
 
-    python tools/attack_service.py [--attacks pieces,slow-heads] [--seconds 20] [--output attack.json]
+    python tools/attack_service.py [--attacks pieces,slow-heads] [--seconds 30] [--output attack.json]
 
 For each attack, ``cascade-srn serve`` is started on a free port of 127.0.0.1. Ordinary requests are measured without
 and with the attack, by one client and by several at once. With ``--url`` a running local service is measured instead.
@@ -175,6 +175,7 @@ ATTACKS: dict[str, Attack] = {
         Attack("pieces-uuids", "pieces", "8 texts of 100,000 characters, UUIDs", lambda: _texts(_random_uuids())),
         Attack("keywords-short", "keywords", '"SVM , HMM , " 50 times', lambda: _json(text="SVM , HMM , " * 50)),
         Attack("keywords-long", "keywords", '"SVM , HMM , " 8,000 times', lambda: _json(text="SVM , HMM , " * 8_000)),
+        Attack("keywords-many", "keywords", "128 texts of them", lambda: _json(texts=["SVM , HMM , " * 50] * 128)),
         Attack("slow-bodies", "slow", "200 bodies, one byte at a time", connections=200, opening=_SLOW_BODY, drip=b" "),
         Attack(
             "slow-bodies-401",
@@ -252,8 +253,7 @@ class Attacker:
         else:
             tasks = [asyncio.create_task(self._hold()) for _ in range(self.n_connections)]
         await stop.wait()
-        if self.attack.content is None:
-            self.outcomes["open at the end"] = self._n_open
+        self.outcomes["unanswered at the end" if self.attack.content is not None else "open at the end"] = self._n_open
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -271,15 +271,26 @@ class Attacker:
     async def _keep_sending(self, request: bytes) -> None:
         while True:
             await self._wait_for_turn()
+            self._n_open += 1
             try:
-                async with asyncio.timeout(self.pressure.timeout):
-                    self.outcomes[str(await exchange(self.place, request))] += 1
-            except ConnectionRefusedError:
-                self.outcomes["not connected"] += 1
+                outcome = await self._sent(request)
+            finally:
+                self._n_open -= 1
+            self.outcomes[outcome] += 1
+            if not outcome.isdecimal():
                 await asyncio.sleep(RECONNECT_SECONDS)
-            except CONNECTION_ERRORS as error:
-                self.outcomes["no answer in time" if isinstance(error, TimeoutError) else "closed"] += 1
-                await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _sent(self, request: bytes) -> str:
+        """Send a request and return the status of the answer, or why there is none."""
+        try:
+            async with asyncio.timeout(self.pressure.timeout):
+                return str(await exchange(self.place, request))
+        except ConnectionRefusedError:
+            return "not connected"
+        except TimeoutError:
+            return "no answer in time"
+        except CONNECTION_ERRORS:
+            return "closed"
 
     async def _wait_for_turn(self) -> None:
         if self.pressure.rate is None:
@@ -709,8 +720,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--serve", default="", metavar="OPTIONS", help="more options of cascade-srn serve, in one argument")
     add("--requests", type=int, default=40, help="ordinary requests of each measurement (%(default)s)")
     add("--clients", type=int, default=4, help="ordinary clients of the parallel measurement (%(default)s)")
-    add("--timeout", type=float, default=15.0, help="seconds until an ordinary request is lost (%(default)s)")
-    add("--seconds", type=float, default=20.0, help="longest duration of each measurement (%(default)s)")
+    add("--timeout", type=float, default=10.0, help="seconds until an ordinary request is lost (%(default)s)")
+    add("--seconds", type=float, default=30.0, help="longest duration of each measurement (%(default)s)")
     add("--lead", type=float, default=2.0, help="seconds from the start of an attack to the load (%(default)s)")
     add("--recovery-seconds", type=float, default=30.0, help="longest wait for an answer afterwards (%(default)s)")
     add("--connections", type=int, default=4, help="parallel connections of an attacker (%(default)s)")
