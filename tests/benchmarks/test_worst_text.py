@@ -141,7 +141,22 @@ def test_mutations_find_worse_texts_and_do_not_crowd_others_out(fake):
     assert families == {"hyphens": 3, "one word": 3}
 
 
-def test_no_text_is_measured_twice(fake):
+def test_the_worst_texts_are_confirmed_beside_ordinary_text(fake, without_mutations, monkeypatch):
+    times = Counter()
+
+    def cheaper_the_second_time(text):
+        times[text] += 1
+        return Cost("done", 8.0 if "-" in text and times[text] == 1 else 2.0 if "aaa" in text else 1.0, 1)
+
+    monkeypatch.setattr(FakeWorker, "cost", staticmethod(cheaper_the_second_time))
+    result = measure(WorstTextOptions(patterns=("hyphens", "one word"), characters=40))
+    found = [(row["pattern"], row["cpu_ratio"], row["confirmed"]) for row in result.rows]
+    assert found == [("one word", 2.0, True), ("hyphens", 1.0, True)]
+    assert FakeWorker.last.texts[-4:] == [ordinary().text(40), "a-" * 20, ordinary().text(40), "a" * 40]
+
+
+def test_no_text_is_measured_twice(fake, monkeypatch):
+    monkeypatch.setattr(worst_text.Search, "_confirm", lambda self: None)
     measure(WorstTextOptions(patterns=("one word", "hyphens"), characters=100, seconds=0.2))
     # The first text is the ordinary one.
     assert len(set(FakeWorker.last.texts)) == len(FakeWorker.last.texts) > 3
