@@ -26,6 +26,11 @@ def model(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("CASCADE_SRN_API_KEY", raising=False)
+
+
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as stopped:
         main(["serve", *map(str, arguments)])
@@ -48,7 +53,7 @@ class Process:
             [sys.executable, "-m", "cascade_srn", "serve", *map(str, arguments)],
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "CASCADE_SRN_API_KEY": "", "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         self.lines = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
@@ -121,8 +126,18 @@ def test_a_port_in_use(capsys, model, taken_port):
     )
 
 
-def test_reachable_without_a_key(capsys, model, monkeypatch):
-    monkeypatch.delenv("CASCADE_SRN_API_KEY", raising=False)
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_key_in_the_environment(capsys, model, monkeypatch, value):
+    monkeypatch.setenv("CASCADE_SRN_API_KEY", value)
+    code, told = run(capsys, "--model", model, "--port", 0)
+    assert code == 2
+    assert told == (
+        "Error: the environment variable CASCADE_SRN_API_KEY is set but empty; set it to the key, or unset it to "
+        "serve without one\n"
+    )
+
+
+def test_reachable_without_a_key(capsys, model):
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         taken.listen()
@@ -170,6 +185,18 @@ def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):
             "Error: --cors-origin is 'foo', which no browser sends as an origin; give https://example.org, a scheme "
             "and a host, or * for every origin",
         ),
+        (["--head-timeout", "0"], "Error: --head-timeout is 0.0; give a number from 0.01"),
+        (["--keep-alive", "0"], "Error: --keep-alive is 0.0; give a number from 0.01"),
+        (["--max-connections", "0"], "Error: --max-connections is 0; give a number at least 1"),
+        (
+            ["--max-connections", str(1 << 40), "--port", "0"],
+            f"Error: --max-connections is {1 << 40}, but the limit of open files allows ",
+        ),
+        (
+            ["--bodies-bytes", "1000"],
+            "Error: --bodies-bytes is 1000, but one body may have 2097152 bytes; give at least as many",
+        ),
+        (["--allowed-host", "http://a"], "Error: --allowed-host is 'http://a'; give a name or an address without"),
         (["--api-key-file", "no-such-file"], "no-such-file: No such file or directory"),
         (["--device", "gpu"], "there is no device 'gpu'"),
     ],

@@ -71,7 +71,7 @@ def _middleware(settings: ServeSettings, metrics: Metrics) -> list[Middleware]:
     layers = [
         Middleware(Observer, metrics=metrics),
         Middleware(SecurityHeaders),
-        Middleware(HostCheck, allowed=settings.allowed_hosts),
+        Middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts),
     ]
     if settings.cors_origins:
         # Outside the key: browsers ask for permission without it.

@@ -18,6 +18,10 @@ class QueueFull(Exception):
     """There is no room for a request's texts now."""
 
 
+class RequestTooLarge(Exception):
+    """A request that does not fit into the queue even when it is empty."""
+
+
 class QueueClosed(Exception):
     """Nothing is taken in any more."""
 
