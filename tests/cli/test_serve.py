@@ -48,12 +48,18 @@ def taken_port():
 class Process:
     """The command in a process of its own, once it says where it serves."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, limit=None):
+        def lower():
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cascade_srn", "serve", *map(str, arguments)],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
+            preexec_fn=lower if limit else None,
         )
         self.lines = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
@@ -79,8 +85,8 @@ class Process:
 def started():
     running = []
 
-    def start(*arguments):
-        running.append(Process(*arguments))
+    def start(*arguments, **named):
+        running.append(Process(*arguments, **named))
         return running[-1]
 
     yield start
@@ -115,6 +121,81 @@ def test_what_it_took_is_finished_on_sigterm(started, model, tmp_path):
     assert len(logged) == 1
     assert "taggers" not in "".join(service.lines)
     assert "Traceback" not in "".join(service.lines)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_file_descriptors_do_not_run_out(started, model):
+    """Neither by connections that stay open nor by those that are refused, and the log stays short."""
+    service = started("--model", model, "--port", 0, "--quiet", limit=96)
+    place = "127.0.0.1", int(service.url.rpartition(":")[2])
+    held = []
+    for _ in range(150):
+        held.append(socket.create_connection(place, timeout=PATIENCE))
+    refused = [one for one in held[-20:] if one.recv(65536).startswith(b"HTTP/1.1 503 ")]
+    assert len(refused) == 20
+    for one in held:
+        one.close()
+    until(lambda: httpx.get(f"{service.url}/health").status_code == 200)
+    figures = httpx.get(f"{service.url}/metrics").text
+    assert 'cascade_srn_connections_dropped_total{reason="no_files"} 0\n' in figures
+    assert service.end(signal.SIGTERM) == 0
+    assert len(service.lines) == 1, service.lines
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(model, closed, tmp_path):
+    """No socket takes their descriptors, and nothing fails for want of them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path / "log"
+    command = f'"{sys.executable}" -m cascade_srn serve --model "{model}" --port {port} 2>"{log}" {closed}'
+    process = subprocess.Popen(["sh", "-c", f"exec {command}"], stdout=subprocess.DEVNULL)
+    try:
+        url = f"http://127.0.0.1:{port}"
+
+        def ready():
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            try:
+                return httpx.get(f"{url}/ready").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(ready)
+        assert httpx.post(f"{url}/extract", json={"text": "A tagger."}).status_code == 200
+        for descriptor in range(3) if sys.platform == "linux" else ():
+            assert not os.readlink(f"/proc/{process.pid}/fd/{descriptor}").startswith("socket:")
+    finally:
+        process.terminate()
+    assert process.wait(PATIENCE) == 0
+    assert "Traceback" not in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_nobody_reads_standard_error(model):
+    """The line that says where it serves cannot be written, and the model works on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(model), "--port", str(port)]
+    process = subprocess.Popen(command, stderr=writing)
+    os.close(writing)
+    try:
+
+        def answered():
+            assert process.poll() is None
+            try:
+                return httpx.post(f"http://127.0.0.1:{port}/extract", json={"text": "A tagger."}).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(answered)
+    finally:
+        process.terminate()
+    assert process.wait(PATIENCE) == 0
 
 
 def test_a_port_in_use(capsys, model, taken_port):

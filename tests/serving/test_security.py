@@ -97,7 +97,7 @@ def test_other_hosts(locked, host):
 @pytest.mark.parametrize(
     ("host", "allowed", "accepted", "rejected"),
     [
-        ("127.0.0.1", (), ["127.0.0.1", "LocalHost:80", "localhost.", "[::1]:8000", "[0:0::1]"], ["10.0.0.1", "::1"]),
+        ("127.0.0.1", (), ["127.0.0.1", "LocalHost:80", "localhost.", "[::1]:8000", "[0:0::1]"], ["10.0.0.1", "[::1"]),
         ("localhost", (), ["127.0.0.1", "localhost"], ["10.0.0.1", "other"]),
         ("10.0.0.1", (), ["10.0.0.1", "localhost"], ["10.0.0.2"]),
         ("model.example", ("b.example:80",), ["model.example", "b.example", "b.example:9"], ["c.model.example"]),

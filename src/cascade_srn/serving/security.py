@@ -95,8 +95,8 @@ def _host_name(given: str) -> str:
     if _is_address(given):
         return str(ip_address(given))
     if given.startswith("["):
-        name, _, port = given[1:].partition("]")
-        port = port.removeprefix(":")
+        name, bracket, port = given[1:].partition("]")
+        port = port.removeprefix(":") if bracket else "none"
     else:
         name, _, port = given.partition(":")
     if port and not port.isdecimal():
