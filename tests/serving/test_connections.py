@@ -107,8 +107,8 @@ def test_a_body_in_tiny_pieces(service, framing):
             connection.sendall(b"1\r\n \r\n" * (2 * BODY_PIECES))
         else:
             # Each byte must be read alone, so each waits until the one before it has been.
-            until(lambda: any(one._in_body for one in gate(service).open))
-            (ours,) = [one for one in gate(service).open if one._in_body]
+            until(lambda: any(one._in_body and not one.is_closing for one in gate(service).open))
+            (ours,) = [one for one in gate(service).open if one._in_body and not one.is_closing]
             for number in range(1, BODY_PIECES + 100):
                 if ours._is_deaf:
                     break
@@ -167,7 +167,7 @@ def test_too_long_a_head(service, sent):
 def test_endless_trailers_and_extensions(service, tail):
     with service.connect() as connection:
         connection.sendall(head("/extract", "Content-Type: application/json", "Transfer-Encoding: chunked"))
-        until(lambda: any(one._in_body for one in gate(service).open))
+        until(lambda: any(one._in_body and not one.is_closing for one in gate(service).open))
         connection.sendall(tail)
         message = refusal(until_closed(connection), 400, "bad_request")
     assert message == "the chunks of the body have long extensions or trailers; leave them out"
