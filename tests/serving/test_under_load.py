@@ -22,8 +22,8 @@ def threads():
 def asked(service, text=TEXT):
     """A request as bytes."""
     body = f'{{"text": "{text}"}}'.encode()
-    head = f"POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    head = "POST /extract HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def test_a_full_queue_refuses_and_forgets_nothing(held, threads):

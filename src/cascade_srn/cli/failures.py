@@ -17,7 +17,14 @@ from cascade_srn.errors import CascadeError
 USAGE, INTERRUPTED = 2, 130
 
 # Which extra brings an optional dependency.
-EXTRAS = {"matplotlib": "report", "jinja2": "report", "fastapi": "serve", "uvicorn": "serve", "tensorboard": "train"}
+EXTRAS = {
+    "matplotlib": "report",
+    "jinja2": "report",
+    "fastapi": "serve",
+    "httptools": "serve",
+    "uvicorn": "serve",
+    "tensorboard": "train",
+}
 # What a place that is written to has against more, which the system tells without its name.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

@@ -94,6 +94,9 @@ class Metrics:
             "cascade_srn_request_seconds", "Time from a request's first byte to its answer's last.", SECONDS
         )
         self.refused = Counter("cascade_srn_queue_refused_total", "Requests refused because the queue was full.")
+        self.dropped = Counter(
+            "cascade_srn_connections_dropped_total", "Connections refused or closed by the service, by reason."
+        )
         self.texts = Counter("cascade_srn_texts_total", "Texts that the model has finished.")
         self.words = Counter("cascade_srn_words_total", "Words that went through the model.")
         self.failures = Counter("cascade_srn_text_failures_total", "Texts that the model could not do.")
@@ -110,6 +113,7 @@ class Metrics:
             self.requests,
             self.latency,
             self.refused,
+            self.dropped,
             self.texts,
             self.words,
             self.failures,
@@ -121,8 +125,10 @@ class Metrics:
         ]
         # From the beginning, so that a rate can be taken of the first of them.
         for metric in self._all:
-            if isinstance(metric, Counter) and metric is not self.requests:
+            if isinstance(metric, Counter) and metric not in (self.requests, self.dropped):
                 metric.add(0)
+        for reason in ("refused", "evicted", "silent", "no_files"):
+            self.dropped.add(0, reason=reason)
 
     def gauge(self, name: str, help: str, read: Callable[[], float]) -> None:
         """Add a number that is read whenever the figures are."""
