@@ -12,7 +12,6 @@ from tests.serving.live import TEXT, live, until
 from cascade_srn.serving import Limits, ServeSettings
 from cascade_srn.serving.connections import BODY_PIECES, HEAD_BYTES, HEAD_LINES, PIPELINED, Gate
 from cascade_srn.serving.run import connections_within
-from cascade_srn.serving.waiting import RequestTooLarge
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -325,14 +324,10 @@ def test_memory_is_reserved_until_the_request_is_answered(held):
         assert taken.result().status_code == 200
 
 
-def test_a_request_larger_than_the_queue(service, monkeypatch):
-    def too_large(orders):
-        raise RequestTooLarge("the request has 9 words, and 5 are queued at most; send less text")
-
-    monkeypatch.setattr(service.engine, "submit", too_large)
-    answer = service.post("/extract", {"text": TEXT})
-    assert answer.status_code == 413
-    assert answer.json()["error"] == {
-        "code": "request_too_large",
-        "message": "the request has 9 words, and 5 are queued at most; send less text",
-    }
+def test_a_request_larger_than_the_queue_is_refused_and_a_smaller_one_is_not(extractor):
+    with live(extractor, ServeSettings(queue_words=40)) as service:
+        answer = service.post("/extract", {"text": "tagger-" * 40})  # one word of many pieces
+        assert answer.status_code == 413
+        assert answer.json()["error"]["code"] == "request_too_large"
+        assert "cost more than 40 words" in answer.json()["error"]["message"]
+        assert service.post("/extract", {"text": TEXT}).status_code == 200
