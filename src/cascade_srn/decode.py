@@ -56,10 +56,12 @@ def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | No
         most: (n_rows,)
         returns: (n,), boolean
     """
-    limits = torch.tensor(most, dtype=torch.long, device=row.device)
-    counts = torch.bincount(row, minlength=len(limits))
-    if not bool((counts > limits).any()):
+    if len(row) <= min(most, default=0):
         return None
+    counts = torch.bincount(row, minlength=len(most))
+    if all(count <= limit for count, limit in zip(counts.tolist(), most, strict=True)):
+        return None
+    limits = torch.tensor(most, dtype=torch.long, device=row.device)
     order = score.argsort(descending=True, stable=True)
     order = order[row[order].argsort(stable=True)]
     rank = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]

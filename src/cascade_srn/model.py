@@ -74,7 +74,7 @@ class Model:
 
     def cost(self, example: Example) -> int:
         """Return what a sentence costs, counted in ordinary words; see ``WordPieces.cost``."""
-        return self.collator.pieces.cost(example.sentence.words, example.left, example.right)
+        return self.collator.pieces.cost(self.collator.plain(example))
 
     def predictor(
         self,
@@ -89,10 +89,10 @@ class Model:
             self.cascade,
             self.schema,
             partial(method_of(self.settings).search, self.cascade, self.collator),
+            self.collator,
             thresholds=self.settings.thresholds if thresholds is None else thresholds,
             temperatures=self.settings.temperatures,
             limits=self.settings.limits,
-            cost=self.cost,
             check=check,
             batch_words=batch_words,
             precision=precision,

@@ -19,7 +19,7 @@ from cascade_srn.decode import (
     entity_at,
     spans_of_queries_in_parts,
 )
-from cascade_srn.encoder.pieces import Row, row_cost
+from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
 from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
@@ -49,10 +49,9 @@ class CascadeSearch:
     collator: Collator
     terms: Terms
 
-    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
         """What the three turns find, or, with entities that are given, turns 2 and 3 alone."""
         sentences = [example.sentence for example in examples]
-        rows = [self.collator.plain(example) for example in examples]
         features, lengths = self._features(rows)
         n_words = [len(sentence) for sentence in sentences]
         limited: set[int] = set()
@@ -105,7 +104,7 @@ class CascadeSearch:
 
     def _relations(
         self,
-        rows: list[Row],
+        rows: Sequence[Row],
         features: Tensor,
         n_words: Sequence[int],
         entities: list[list[Span]],
@@ -121,7 +120,9 @@ class CascadeSearch:
         # Turns 2 and 3 only look at the distinct spans of entities, and at the best of them where there are very many.
         spans, which = distinct_spans(found, features.shape[1])
         span_scores = scores.new_zeros(len(spans)).scatter_reduce(0, which, scores, "amax", include_self=False)
-        best = best_of_rows(spans[:, 0], span_scores, [limits.max_spans(n) for n in n_words])
+        most = [limits.max_spans(n) for n in n_words]
+        crowded = any(len(there) > limit for there, limit in zip(entities, most, strict=True))
+        best = best_of_rows(spans[:, 0], span_scores, most) if crowded else None
         if best is not None:
             limited.update(spans[~best, 0].tolist())
             kept_labels = best[which]
@@ -196,7 +197,7 @@ class CascadeSearch:
 
     def _turn3(
         self,
-        rows: list[Row],
+        rows: Sequence[Row],
         features: Tensor,
         entities: list[list[Span]],
         tags: Tensor | None,
@@ -228,7 +229,7 @@ class CascadeSearch:
         )
 
     def _object_features(
-        self, rows: list[Row], features: Tensor, entities: list[list[Span]], subjects: Tensor
+        self, rows: Sequence[Row], features: Tensor, entities: list[list[Span]], subjects: Tensor
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Groups of subjects (their positions) with the features that turn 3 reads for them."""
         if self.collator.fusion.subject != "markers":
@@ -238,7 +239,7 @@ class CascadeSearch:
             self.collator.with_subject(rows[row], entities[row], (first, last + 1))
             for row, first, last in subjects.tolist()
         ]
-        for members in by_word_budget([row_cost(row) for row in marked], self.terms.batch_words):
+        for members in by_word_budget(list(map(self.collator.pieces.cost, marked)), self.terms.batch_words):
             self.terms.check()
             features, _ = self._features([marked[i] for i in members])
             yield torch.tensor(members, device=self.terms.device), features

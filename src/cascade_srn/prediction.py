@@ -12,11 +12,14 @@ from torch import Tensor, nn
 from cascade_srn.config import SearchLimits, Temperatures, Thresholds, require_choice, require_range
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.pieces import PIECES_PER_WORD
+from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.memory import is_out_of_memory
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
+
+# Sentences whose rows are made at once, for batches of similar length. More would only take memory.
+_PREPARED_AT_ONCE = 1 << 14
 
 PRECISIONS = ("auto", "float32", "bf16")
 
@@ -107,16 +110,33 @@ def never_stop() -> None:
 class Search(Protocol):
     """How a method finds things in one batch."""
 
-    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
-        """What is in these sentences, or the triples between the entities that they have; one at least has words."""
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
+        """Find entities and triples, or only triples between the entities that the sentences have.
+
+        Args:
+            examples: Sentences, at least one of which has words.
+            rows: The same sentences as the encoder reads them first.
+            given_entities: Whether the entities of the sentences are given.
+        """
+
+
+class RowMaker(Protocol):
+    """Turns sentences into rows for the encoder."""
+
+    @property
+    def pieces(self) -> WordPieces:
+        """Words to pieces, and the cost of rows."""
+
+    def plain(self, example: Example) -> Row:
+        """Make the row that the encoder reads first."""
 
 
 class Predictor:
     """Finds entities and triples in sentences. ``search`` makes its method's search, anew for every batch.
 
     ``batch_words`` bounds a batch, padding included, wherever the method reads text; it shrinks where the device runs
-    out of memory. ``cost`` says what a sentence counts in a batch: by default its words, for models also its word
-    pieces. ``limits`` bounds the work per sentence, and ``n_limited`` counts the sentences where it did. ``check`` is
+    out of memory. ``collator`` makes rows of sentences and says what each costs in a batch.
+    ``limits`` bounds the work per sentence, and ``n_limited`` counts the sentences where it did. ``check`` is
     called at short intervals and may raise to stop the work. ``precision`` is that of the pretrained encoder:
     "float32", "bf16", or "auto" for bf16 on a GPU and float32 elsewhere (``half`` says which). All that comes after it
     is float32.
@@ -127,11 +147,11 @@ class Predictor:
         network: nn.Module,
         schema: Schema,
         search: Callable[[Terms], Search],
+        collator: RowMaker,
         *,
         thresholds: Thresholds,
         temperatures: Temperatures | None = None,
         limits: SearchLimits | None = None,
-        cost: Callable[[Example], int] | None = None,
         check: Callable[[], None] = never_stop,
         batch_words: int = 4096,
         precision: str = "auto",
@@ -145,7 +165,7 @@ class Predictor:
         self.thresholds = thresholds
         self.temperatures = Temperatures() if temperatures is None else temperatures
         self.limits = SearchLimits() if limits is None else limits
-        self.cost = _n_words if cost is None else cost
+        self.collator = collator
         self.check = check
         self.n_limited = 0
         self._warned_of_limits = False
@@ -171,14 +191,9 @@ class Predictor:
         """What :meth:`predict` finds, with the scores by which each triple was accepted."""
         if self.network.training:
             raise RuntimeError("the model is in training mode; call eval() on it before predicting")
-        results = [Found(example.sentence) for example in examples]
-        for group in self._groups([self.cost(example) for example in examples]):
-            self.check()
-            members = [examples[i] for i in group]
-            for i, found in zip(group, self._within_memory(members, given_entities), strict=True):
-                self.n_limited += found.limited
-                sure = self._sure(found)
-                results[i] = sure if given_entities or self.thresholds.related is None else self._settled(sure)
+        results: list[Found] = []
+        for begin in range(0, len(examples), _PREPARED_AT_ONCE):
+            results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
         if self.n_limited and not self._warned_of_limits:
             self._warned_of_limits = True
             warnings.warn(
@@ -186,6 +201,18 @@ class Predictor:
                 "kept: such text is often a list, a table or code, and model.settings.limits holds the bounds",
                 stacklevel=3,
             )
+        return results
+
+    def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
+        results = [Found(example.sentence) for example in examples]
+        rows = [self.collator.plain(example) for example in examples]
+        for group in self._groups([self.collator.pieces.cost(row) for row in rows]):
+            self.check()
+            members = [examples[i] for i in group], [rows[i] for i in group]
+            for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
+                self.n_limited += found.limited
+                sure = self._sure(found)
+                results[i] = sure if given_entities or self.thresholds.related is None else self._settled(sure)
         return results
 
     def _sure(self, found: Found) -> Found:
@@ -234,18 +261,18 @@ class Predictor:
             device=self.device,
         )
 
-    def _within_memory(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
+    def _within_memory(self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool) -> list[Found]:
         """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
         sentences = [example.sentence for example in examples]
         if not any(len(sentence) for sentence in sentences):
             return [Found(sentence.annotated((), ())) for sentence in sentences]
         try:
-            return self.search(self._terms()).find(examples, given_entities=given_entities)
+            return self.search(self._terms()).find(examples, rows, given_entities=given_entities)
         except (RuntimeError, MemoryError) as error:
             # A single sentence is retried in smaller encoder passes, until a pass is one of its words.
             if not is_out_of_memory(error) or (len(examples) == 1 and self.batch_words <= len(sentences[0])):
                 raise
-        n_words = len(examples) * max(map(self.cost, examples))
+        n_words = len(examples) * max(map(self.collator.pieces.cost, rows))
         self.batch_words = max(1, min(self.batch_words, n_words) // 2)
         torch.cuda.empty_cache()
         if not self._warned:
@@ -256,12 +283,8 @@ class Predictor:
                 stacklevel=4,
             )
         middle = (len(examples) + 1) // 2
-        parts = [part for part in (examples[:middle], examples[middle:]) if part]
-        return [found for part in parts for found in self._within_memory(part, given_entities)]
-
-
-def _n_words(example: Example) -> int:
-    return len(example.sentence)
+        parts = [part for part in (slice(None, middle), slice(middle, None)) if examples[part]]
+        return [found for part in parts for found in self._within_memory(examples[part], rows[part], given_entities)]
 
 
 def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:

@@ -13,7 +13,7 @@ from cascade_srn.baselines.pipeline_batch import N_MARKERS, PipelineCollator, or
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
 from cascade_srn.data.moving import moved
-from cascade_srn.encoder.pieces import Row, row_cost
+from cascade_srn.encoder.pieces import Row
 from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole, within_limits
 from cascade_srn.types import Span, Triple
 
@@ -32,10 +32,9 @@ class PipelineSearch:
     collator: PipelineCollator
     terms: Terms
 
-    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
         """What the two models find, or, with entities that are given, the relation model alone."""
         sentences = [example.sentence for example in examples]
-        rows = [self.collator.plain(example) for example in examples]
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
@@ -70,7 +69,8 @@ class PipelineSearch:
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
         threshold, temperature = self.terms.object, self.terms.temperatures.object
         names = self.collator.schema.relation_types
-        for group in by_word_budget([row_cost(rows[i]) + N_MARKERS for i, _, _ in pairs], self.terms.batch_words):
+        costs = [self.collator.pieces.cost(row) for row in rows]
+        for group in by_word_budget([costs[i] + N_MARKERS for i, _, _ in pairs], self.terms.batch_words):
             self.terms.check()
             members = [pairs[k] for k in group]
             marked = [self.collator.with_pair(rows[i], subject, object_) for i, subject, object_ in members]

@@ -90,11 +90,6 @@ class RowBatch:
 _LONG_WORD = 100
 
 
-def row_cost(row: Row) -> int:
-    """Return what encoding a row costs, in the units of :meth:`WordPieces.cost`: its items or its pieces."""
-    return max(len(row), -(-len(row.pieces) // PIECES_PER_WORD))
-
-
 class WordPieces:
     """Turns words and markers into rows of pieces, and rows into batches, for one tokenizer.
 
@@ -134,7 +129,10 @@ class WordPieces:
     def _pieces_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """A mapping that holds the pieces of these words (and of others), tokenizing the new ones in one call."""
         known = self._known
-        new = list(dict.fromkeys(word for word in words if word not in known))
+        new = [word for word in words if word not in known]
+        if not new:
+            return known
+        new = list(dict.fromkeys(new))
         if new and len(known) + len(new) > self.remember:
             # Forget all, but in a new mapping: another thread may be reading the old one.
             known, new = {}, list(dict.fromkeys(words))
@@ -164,18 +162,16 @@ class WordPieces:
             right=_flat([known[word] for word in right]),
         )
 
-    def cost(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> int:
-        """Return what a sentence costs in batches and queues, counted in ordinary words.
+    def cost(self, row: Row) -> int:
+        """Return what a row costs in batches and queues, counted in ordinary words.
 
-        A word counts as one. Text that falls into more than ``PIECES_PER_WORD`` pieces per word (URLs, base64, long
-        compounds) counts by its pieces, because the encoder's time and memory follow them.
+        A word or marker counts as one. Text that falls into more than ``PIECES_PER_WORD`` pieces per word (URLs,
+        base64, long compounds) counts by its pieces, because the encoder's time and memory follow them.
         """
-        known = self._pieces_of([*words, *left, *right] if left or right else words)
-        n_pieces = sum(len(known[word]) for word in words)
-        if left or right:
-            around = sum(len(known[word]) for word in (*left, *right))
-            n_pieces = max(n_pieces, min(n_pieces + around, self.room))
-        return max(len(words), -(-n_pieces // PIECES_PER_WORD))
+        n_pieces = len(row.pieces)
+        if len(row.left) or len(row.right):
+            n_pieces = max(n_pieces, min(n_pieces + len(row.left) + len(row.right), self.room))
+        return max(len(row), -(-n_pieces // PIECES_PER_WORD))
 
     def masked(self, row: Row, share: float, chance: random.Random) -> Row:
         """The row of a sentence with about a ``share`` of its words hidden, each behind as many pieces as it has."""
