@@ -26,6 +26,7 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 _LARGEST_FILE = 16 << 20
 # Encoders that share their layers may have more of them than tensors.
 _MOST_SHARED_LAYERS = 512
+_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 _COUNTS_OF_MODULES = ("layer", "expert", "depth", "stage")
 
 
@@ -87,7 +88,7 @@ def check_encoder(name: str, *, local_files_only: bool = False) -> None:
 
 
 def check_sizes(config: Mapping[str, Any], source: str, *, n_tensors: int | None = None) -> None:
-    """Refuse counts of modules that would take forever to build, even without allocating their weights.
+    """Refuse sizes below 1, and counts of modules that would take forever to build even without their weights.
 
     Args:
         config: the configuration of the encoder.
@@ -97,6 +98,8 @@ def check_sizes(config: Mapping[str, Any], source: str, *, n_tensors: int | None
     for key, value in _items(config):
         if isinstance(value, bool) or not isinstance(value, int):
             continue
+        if key in _SIZES and value < 1:
+            raise ModelError(f"{source} has {key}={_short(value)}, but a positive number is expected. Copy it again.")
         if key == "num_labels":
             most = _MOST_LABELS
         elif any(part in key for part in _COUNTS_OF_MODULES):

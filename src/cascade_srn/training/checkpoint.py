@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,8 @@ def _like(found: Tensor, expected: Tensor) -> Tensor:
 
 def _standing(values: Mapping[str, Any], loop: Loop) -> Standing:
     """Build the loop state from its stored values, and refuse values that no run can have."""
+    if missing := [field.name for field in fields(Standing) if field.name not in values]:
+        raise InvalidState(f"{missing[0]} is missing")
     standing = Standing(**values)
     require_step(standing.step, loop.n_steps)
     for name in ("epoch", "seen", "stale"):
