@@ -1,12 +1,13 @@
 """Files and folders that appear whole or not at all."""
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from cascade_srn.data.atomic import AtomicFile, AtomicFolder
+from cascade_srn.data.atomic import AtomicFile, AtomicFolder, open_without_links, replacing_path
 from cascade_srn.errors import DataError
 
 
@@ -209,3 +210,77 @@ def test_what_is_discarded_is_gone(tmp_path):
     file.discard()
     folder.discard()
     assert names(tmp_path) == []
+
+
+@pytest.fixture
+def order(monkeypatch):
+    """What is flushed and renamed, in order: the kind of thing that is flushed, and the new name."""
+    found = []
+    fsync, replace = os.fsync, os.replace
+
+    def flushing(descriptor):
+        found.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def renaming(source, target):
+        found.append(Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flushing)
+    monkeypatch.setattr(os, "replace", renaming)
+    return found
+
+
+def test_a_file_is_on_disk_before_it_has_its_name(tmp_path, order):
+    target = AtomicFile(tmp_path / "found")
+    target.write(b"all")
+    target.commit()
+    assert order == ["file", "found", "folder"]
+
+
+def test_so_is_one_that_a_library_wrote(tmp_path, order):
+    with replacing_path(tmp_path / "found") as beside:
+        beside.write_bytes(b"all")
+    assert order == ["file", "found", "folder"]
+    assert names(tmp_path) == ["found"]
+
+
+def test_what_a_library_did_not_finish_is_removed(tmp_path):
+    with pytest.raises(FileNotFoundError), replacing_path(tmp_path / "found"):
+        (tmp_path / "nowhere").read_bytes()
+    assert names(tmp_path) == []
+
+
+def test_a_folder_is_flushed_once_with_all_that_is_in_it(tmp_path, order):
+    target = filled(AtomicFolder(tmp_path / "folder"))
+    inside = AtomicFile(target.folder / "c")
+    inside.write(b"all")
+    inside.commit()
+    assert order == ["c"]
+    target.commit()
+    # Its three files, itself and the folder in it, and after the renaming the folder that it is in.
+    assert order[1:] == ["file"] * 3 + ["folder"] * 2 + ["folder", "folder"]
+    assert names(tmp_path) == ["folder"]
+
+
+def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def refusing(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    target = AtomicFile(tmp_path / "found")
+    target.write(b"all")
+    target.commit()
+    assert names(tmp_path) == ["found"]
+
+
+def test_links_are_not_written_through(tmp_path):
+    (tmp_path / "precious").write_text("years of work", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    with pytest.raises(DataError, match="link is a symbolic link, which is not written through. Remove the link."):
+        open_without_links(tmp_path / "link", "wb")
+    assert (tmp_path / "precious").read_text(encoding="utf-8") == "years of work"

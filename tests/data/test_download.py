@@ -118,3 +118,15 @@ def test_a_server_that_never_answers(tmp_path):
 def test_only_addresses_of_the_web(url, tmp_path):
     with pytest.raises(DataError, match="is not one of the web; give one that begins with http:// or https://"):
         fetch(url, tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["a.part", "b.part"])
+def test_a_part_that_is_a_link_is_not_written_through(site, tmp_path, name):
+    (tmp_path / "precious").write_bytes(b"years of work")
+    (tmp_path / "a.part").symlink_to(tmp_path / "precious")
+    (tmp_path / "b.part").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=f"{name} is a symbolic link, which is not written through. Remove the link."):
+        fetch(f"{site.url}/a.bin", tmp_path / name.removesuffix(".part"))
+    assert (tmp_path / "precious").read_bytes() == b"years of work"
+    assert not (tmp_path / "nowhere").exists()
+    assert site.asked == []

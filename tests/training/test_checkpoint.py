@@ -62,6 +62,7 @@ def test_a_process_that_was_not_there_before_begins_from_its_seed(tmp_path):
     save_state(loop, tmp_path)
     state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
     # As if none had been: the one there is now is the first of those that are new.
+    del state["sha256"]
     (tmp_path / "state.json").write_text(json.dumps({**state, "random": []}), encoding="utf-8")
     again = _loop()
     _disturb()

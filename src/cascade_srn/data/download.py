@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from cascade_srn.data.atomic import open_without_links, replace_durably
 from cascade_srn.errors import DataError
 from cascade_srn.version import __version__
 
@@ -31,6 +31,8 @@ def fetch(url: str, target: Path, *, progress: Progress = lambda done, total: No
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"the address {url!r} is not one of the web; give one that begins with http:// or https://")
     part = target.with_name(target.name + ".part")
+    if part.is_symlink():
+        raise DataError(f"{part} is a symbolic link, which is not written through. Remove the link.")
     start = part.stat().st_size if part.exists() else 0
     try:
         response = _opened(url, start, timeout)
@@ -51,7 +53,7 @@ def fetch(url: str, target: Path, *, progress: Progress = lambda done, total: No
         ) from error
     with response:
         _received(response, part, _first_byte(response, start), url, progress)
-    os.replace(part, target)
+    replace_durably(part, target)
 
 
 def _opened(url: str, start: int, timeout: float) -> Any:
@@ -79,7 +81,7 @@ def _received(response: Any, part: Path, start: int, url: str, progress: Progres
     length = response.headers.get("Content-Length")
     total = start + int(length) if length is not None and length.isdigit() else None
     done, problem = start, ""
-    with part.open("ab" if start else "wb") as handle:
+    with open_without_links(part, "ab" if start else "wb") as handle:
         try:
             while chunk := response.read(_CHUNK):
                 handle.write(chunk)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tarfile
 import tempfile
 import warnings
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from cascade_srn.data.atomic import replace_durably
 from cascade_srn.data.checksums import checksum
 from cascade_srn.data.download import Progress, fetch
 from cascade_srn.data.folders import leaving_no_folders
@@ -147,7 +147,7 @@ def _install(corpus: PublishedCorpus, archive: Path, folder: Path) -> None:
         for name, path in unpacked.items():
             check(path, corpus.files[name], corpus.format)
         for name, path in unpacked.items():
-            os.replace(path, folder / name)
+            replace_durably(path, folder / name)
 
 
 def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST) -> None:

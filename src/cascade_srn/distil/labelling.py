@@ -178,7 +178,7 @@ class Labelling:
         started, done, here = time.perf_counter(), 0, 0
         for number in own:
             shard, files = self.shards[number], ShardFiles.of(self.folder.path, number)
-            if files.is_whole:
+            if files.is_whole():
                 done += sum(document.n_chosen for document in shard)
                 continue
             for count in self._label(shard, files):
