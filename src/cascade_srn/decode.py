@@ -70,16 +70,11 @@ def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | No
     return chosen
 
 
-def distinct_spans(found: SpanLabels, n_words: int) -> tuple[Tensor, Tensor]:
-    """List spans without their labels, each once and in order.
-
-    Shapes:
-        returns: spans (n_spans, 3), row, first word and last word; for each of ``found`` its position in them
-    """
-    numbers = (found.row * n_words + found.start) * n_words + found.last
-    distinct, which = torch.unique(numbers, return_inverse=True)
+def distinct_spans(found: SpanLabels, n_words: int) -> Tensor:
+    """List spans without their labels, each once, in order. Shape: (n_spans, 3), row, first word and last word."""
+    distinct = torch.unique((found.row * n_words + found.start) * n_words + found.last)
     of_row = distinct % n_words**2
-    return torch.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), dim=1), which
+    return torch.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), dim=1)
 
 
 def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:

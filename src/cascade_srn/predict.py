@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 import torch
 from torch import Tensor
@@ -22,7 +24,7 @@ from cascade_srn.decode import (
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
-from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
+from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole, within_limits
 from cascade_srn.types import Span, Triple
 
 
@@ -53,19 +55,19 @@ class CascadeSearch:
         """What the three turns find, or, with entities that are given, turns 2 and 3 alone."""
         sentences = [example.sentence for example in examples]
         features, lengths = self._features(rows)
-        n_words = [len(sentence) for sentence in sentences]
         limited: set[int] = set()
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
             found = self.collator.entity_labels(entities).to(self.terms.device)
-            given = [1.0 if entity.score is None else entity.score for there in entities for entity in there]
-            scores = torch.tensor(given, device=self.terms.device)
         else:
-            found, scores = self._turn1(features, lengths, n_words, limited)
-            entities = self._entities(found, scores, len(sentences))
+            entities, found = self._turn1(features, lengths, [len(sentence) for sentence in sentences], limited)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.cascade.relations is not None and found.row.shape[0]:
-            triples = self._relations(rows, features, n_words, entities, found, scores, limited)
+            shown, crowded = within_limits(entities, sentences, self.terms.limits)
+            if crowded:
+                limited |= crowded
+                found = self.collator.entity_labels(shown).to(self.terms.device)
+            triples = self._relations(rows, features, shown, found, limited)
         return [
             Found(sentence.annotated(spans, [scored.triple for scored in there]), there, number in limited)
             for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
@@ -78,8 +80,8 @@ class CascadeSearch:
 
     def _turn1(
         self, features: Tensor, lengths: Tensor, n_words: Sequence[int], limited: set[int]
-    ) -> tuple[SpanLabels, Tensor]:
-        """Find the entities of a batch and their scores. Rows with too many are added to ``limited``."""
+    ) -> tuple[list[list[Span]], SpanLabels]:
+        """Find the entities of a batch, as Python objects and as tensors. Rows with too many are ``limited``."""
         head, temperature, limits = self.cascade.entity_head, self.terms.temperatures.entity, self.terms.limits
         words = self.cascade.entity_inputs(features)
         start, end = ((logits / temperature).sigmoid() for logits in head.boundaries(words))
@@ -88,55 +90,41 @@ class CascadeSearch:
         match = head.match(words, Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
         score = least((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
         kept = (score >= threshold[label]).nonzero()[:, 0]
-        best = best_of_rows(row[kept], score[kept], [limits.max_entities(n) for n in n_words])
-        if best is not None:
-            limited.update(row[kept[~best]].tolist())
-            kept = kept[best]
-        return SpanLabels(row[kept], first[kept], last[kept], label[kept]), score[kept]
-
-    def _entities(self, found: SpanLabels, scores: Tensor, n_sentences: int) -> list[list[Span]]:
-        names = self.collator.schema.entity_types
-        entities: list[list[Span]] = [[] for _ in range(n_sentences)]
+        found, scores = SpanLabels(row[kept], first[kept], last[kept], label[kept]), score[kept]
         columns = torch.stack((found.row, found.start, found.last, found.label), dim=1).tolist()
-        for (row, first, last, label), score in zip(columns, scores.tolist(), strict=True):
-            entities[row].append(Span(first, last + 1, names[label], score))
-        return [sorted(spans) for spans in entities]
+        most = [limits.max_entities(n) for n in n_words]
+        # Counted on the host, where the entities go anyway: asking a GPU would make it wait.
+        if any(count > most[i] for i, count in Counter(column[0] for column in columns).items()):
+            best = best_of_rows(found.row, scores, most)
+            assert best is not None
+            limited.update(found.row[~best].tolist())
+            found = SpanLabels(*(part[best] for part in (found.row, found.start, found.last, found.label)))
+            scores = scores[best]
+            columns = torch.stack((found.row, found.start, found.last, found.label), dim=1).tolist()
+        names = self.collator.schema.entity_types
+        entities: list[list[Span]] = [[] for _ in n_words]
+        for (number, begin, stop, kind), sure in zip(columns, scores.tolist(), strict=True):
+            entities[number].append(Span(begin, stop + 1, names[kind], sure))
+        return [sorted(spans) for spans in entities], found
 
     def _relations(
         self,
         rows: Sequence[Row],
         features: Tensor,
-        n_words: Sequence[int],
         entities: list[list[Span]],
         found: SpanLabels,
-        scores: Tensor,
         limited: set[int],
     ) -> list[list[ScoredTriple]]:
-        """Run turns 2 and 3, given the entities as Python objects (for markers) and as tensors with their scores.
+        """Turns 2 and 3, given the entities: as Python objects where markers are made of them, and as tensors.
 
-        Rows in which a limit applies are added to ``limited``.
+        Sentences in which a limit applies are added to ``limited``.
         """
-        limits = self.terms.limits
-        # Turns 2 and 3 only look at the distinct spans of entities, and at the best of them where there are very many.
-        spans, which = distinct_spans(found, features.shape[1])
-        span_scores = scores.new_zeros(len(spans)).scatter_reduce(0, which, scores, "amax", include_self=False)
-        most = [limits.max_spans(n) for n in n_words]
-        crowded = any(len(there) > limit for there, limit in zip(entities, most, strict=True))
-        best = best_of_rows(spans[:, 0], span_scores, most) if crowded else None
-        if best is not None:
-            limited.update(spans[~best, 0].tolist())
-            kept_labels = best[which]
-            found = SpanLabels(*(part[kept_labels] for part in (found.row, found.start, found.last, found.label)))
-            spans, span_scores = spans[best], span_scores[best]
-            kept = {tuple(place) for place in spans.tolist()}
-            entities = [
-                [entity for entity in there if (row, entity.start, entity.end - 1) in kept]
-                for row, there in enumerate(entities)
-            ]
         if self.collator.fusion.entities == "markers":
             marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
             features, _ = self._features(marked)
         tags = self.cascade.tags(found, (features.shape[0], features.shape[1]))
+        # The distinct words of the entities, by sentence: the only spans that turns 2 and 3 need to look at.
+        spans = distinct_spans(found, features.shape[1])
         head = self.cascade.relation_turns.subject_head
         row, *edges = spans.unbind(1)
         shown = [None if tags is None else words_at(tags, row, edge) for edge in edges]
@@ -147,40 +135,14 @@ class CascadeSearch:
         threshold = torch.full((1,), self.terms.subject, device=self.terms.device)
         position, _, certainty = self._passing(head, first, last, threshold, self.terms.temperatures.subject)
         if self.collator.fusion.subject == "markers":
-            best = best_of_rows(spans[position, 0], certainty, [limits.marked_subjects] * len(rows))
+            best = best_of_rows(row[position], certainty, [self.terms.limits.marked_subjects] * len(rows))
             if best is not None:
-                limited.update(spans[position[~best], 0].tolist())
+                limited.update(row[position[~best]].tolist())
                 position, certainty = position[best], certainty[best]
         subjects = spans[position]
         objects = self._turn3(rows, features, entities, tags, spans, subjects)
-        objects = self._best_objects(objects, n_words, spans, span_scores, position, limited)
-        return self._triples(entities, spans, subjects, certainty, objects)
-
-    def _best_objects(
-        self,
-        objects: _Objects,
-        n_words: Sequence[int],
-        spans: Tensor,
-        span_scores: Tensor,
-        subjects: Tensor,
-        limited: set[int],
-    ) -> _Objects:
-        """Keep the best relations of each row by their whole score, within ``limits.relations_per_word``.
-
-        Shapes:
-            spans: (n_spans, 3); span_scores: (n_spans,)
-            subjects: (n_subjects,), positions of their spans
-        """
-        row = spans[objects.span, 0]
-        score = objects.score * span_scores[objects.span] * span_scores[subjects[objects.query]]
-        order = row.argsort(stable=True)
-        most = [self.terms.limits.max_relations(n) for n in n_words]
-        best = best_of_rows(row[order], score[order], most)
-        if best is None:
-            return objects
-        limited.update(row[order[~best]].tolist())
-        kept = order[best]
-        return _Objects(objects.query[kept], objects.span[kept], objects.label[kept], objects.score[kept])
+        most = [self.terms.limits.max_relations(len(row.word_items)) for row in rows]
+        return self._triples(entities, spans, subjects, certainty, objects, most, limited)
 
     def _passing(
         self, head: SpanExtractor, first: Tensor, last: Tensor, threshold: Tensor, temperature: float
@@ -251,23 +213,29 @@ class CascadeSearch:
         subjects: Tensor,
         certainty: Tensor,
         objects: _Objects,
+        most: Sequence[int],
+        limited: set[int],
     ) -> list[list[ScoredTriple]]:
-        """Triples between entities."""
+        """Make triples of what turn 3 found, at most ``most`` for each sentence, the best by their whole score."""
         names = self.collator.schema.relation_types
-        triples: list[list[ScoredTriple]] = [[] for _ in entities]
         heads, tails = subjects[objects.query], spans[objects.span]
         columns = torch.cat((heads, tails[:, 1:], objects.label[:, None]), dim=1).tolist()
         scores = torch.stack((certainty[objects.query], objects.score), dim=1).tolist()
-        # By their words, so that a sentence in which very much passes is not searched anew for every triple.
+        # By their words, so that a sentence with very many entities is not searched again for every triple.
         sharing: dict[tuple[int, int, int], list[Span]] = {}
         for row, spans_there in enumerate(entities):
             for span in spans_there:
                 sharing.setdefault((row, span.start, span.end), []).append(span)
+        triples: list[list[ScoredTriple]] = [[] for _ in entities]
         for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
             head = entity_at(sharing[row, first, last + 1], first, last + 1)
             tail = entity_at(sharing[row, start, end + 1], start, end + 1, not_this=head)
             triple = Triple(head, names[label], tail, as_a_whole(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
+        for row, there in enumerate(triples):
+            if len(there) > most[row]:
+                limited.add(row)
+                triples[row] = nlargest(most[row], there, key=lambda scored: scored.triple.score or 0.0)
         return [sorted(found) for found in triples]
 
 

@@ -41,7 +41,7 @@ def as_a_whole(head: Span, tail: Span, object_: float) -> float:
     Entities that were given without a score are taken to be right. The subject's own score is left out: what is asked
     for a subject's objects also says whether there are any.
     """
-    return object_ * _sureness(head) * _sureness(tail)
+    return object_ * sureness(head) * sureness(tail)
 
 
 class Found(NamedTuple):
@@ -85,21 +85,31 @@ class Terms(NamedTuple):
 
 def within_limits(
     entities: Sequence[list[Span]], sentences: Sequence[Sentence], limits: SearchLimits
-) -> tuple[list[list[Span]], list[bool]]:
-    """Choose the entities that relations are looked for between: the best by score where there are very many.
+) -> tuple[list[list[Span]], set[int]]:
+    """Choose the entities that relations are looked for between: those of the best spans where there are very many.
 
     Returns:
-        The chosen entities of each sentence in their order, and whether some of the sentence were left out.
+        The chosen entities of each sentence, and the positions of the sentences where some were left out.
     """
-    chosen = []
-    for there, sentence in zip(entities, sentences, strict=True):
+    chosen, crowded = list(entities), set()
+    for number, (there, sentence) in enumerate(zip(entities, sentences, strict=True)):
         most = limits.max_spans(len(sentence))
-        order = sorted(range(len(there)), key=lambda i: (-_sureness(there[i]), i))
-        chosen.append([there[i] for i in sorted(order[:most])])
-    return chosen, [len(kept) < len(there) for kept, there in zip(chosen, entities, strict=True)]
+        if len(there) <= most:
+            continue
+        best: dict[tuple[int, int], float] = {}
+        for entity in there:
+            place = entity.start, entity.end
+            best[place] = max(best.get(place, 0.0), sureness(entity))
+        if len(best) > most:
+            ranked = sorted((-score, place) for place, score in best.items())
+            kept = {place for _, place in ranked[:most]}
+            chosen[number] = [entity for entity in there if (entity.start, entity.end) in kept]
+            crowded.add(number)
+    return chosen, crowded
 
 
-def _sureness(entity: Span) -> float:
+def sureness(entity: Span) -> float:
+    """Return the score of an entity. One that was given without a score is taken to be right."""
     return 1.0 if entity.score is None else entity.score
 
 

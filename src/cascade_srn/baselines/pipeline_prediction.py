@@ -46,8 +46,10 @@ class PipelineSearch:
             for sentence, scored in self._relations(rows, shown):
                 triples[sentence].append(scored)
         return [
-            Found(sentence.annotated(spans, [scored.triple for scored in sorted(there)]), sorted(there), bound)
-            for sentence, spans, there, bound in zip(sentences, entities, triples, limited, strict=True)
+            Found(
+                sentence.annotated(spans, [scored.triple for scored in sorted(there)]), sorted(there), number in limited
+            )
+            for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
     def _entities(self, rows: Sequence[Row]) -> list[list[Span]]:

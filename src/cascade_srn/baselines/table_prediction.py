@@ -56,8 +56,8 @@ class TableSearch:
             found = _passing(logits, cells, self.terms.object, self.terms.temperatures.object)
             triples = triples_of_cells(found, self.collator.schema.relation_types, shown)
         return [
-            Found(sentence.annotated(spans, [scored.triple for scored in there]), there, bound)
-            for sentence, spans, there, bound in zip(sentences, entities, triples, limited, strict=True)
+            Found(sentence.annotated(spans, [scored.triple for scored in there]), there, number in limited)
+            for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
 

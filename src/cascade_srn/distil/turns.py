@@ -93,7 +93,7 @@ class ThreeTurns:
         triples: list[list[Triple]] = [[] for _ in range(self.n)]
         n_queries = np.zeros(self.n, dtype=np.int32)
         if self.joint:
-            spans, _ = distinct_spans(told.labels, self.n_words)
+            spans = distinct_spans(told.labels, self.n_words)
             features = self._told_features(features, told)
             tags = [teacher.tags(told, part) for teacher, part in zip(self.teachers, features, strict=True)]
             subjects = self._subjects(features, tags, spans)
