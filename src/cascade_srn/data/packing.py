@@ -76,7 +76,7 @@ def packing(path: Path, on_disk: BinaryIO) -> Iterator[BinaryIO]:
 class _RatioGuard(io.RawIOBase):
     """Decompressed data that ends in an error once it is too many times larger than what was read from the disk."""
 
-    def __init__(self, path: Path, handle: IO[bytes], on_disk: BinaryIO, ratio: int) -> None:
+    def __init__(self, path: Path, handle: Any, on_disk: BinaryIO, ratio: int) -> None:
         self._path = path
         self._handle = handle
         self._on_disk = on_disk
@@ -89,7 +89,8 @@ class _RatioGuard(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         with memoryview(buffer) as view:
-            data = self._handle.read(len(view))
+            # Not read(), which loses what precedes a damaged part.
+            data = self._handle.read1(len(view))
             view[: len(data)] = data
         self._n_bytes += len(data)
         # A pipe does not tell how much was read from it; the limits of a line and of a whole file hold there.

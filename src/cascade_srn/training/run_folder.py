@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from cascade_srn.data.folder_lock import LOCK, FolderLock
 from cascade_srn.data.folders import try_writing
-from cascade_srn.data.formats.files import replacing
+from cascade_srn.data.formats.files import replacing, stored_json
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.training.recipe import Recipe, load_recipe
 
@@ -30,6 +30,9 @@ TEACHER = "teacher.json"
 _OWN = (RECIPE, ENVIRONMENT, DATA, PREFLIGHT, LOG, CURVES, SUMMARY, TEACHER, BEST, LAST, TRACKERS)
 # Predictions on test documents that were kept with the run.
 _PREDICTIONS = "test-*.jsonl"
+
+# What to do with a file of a run that cannot be read.
+DAMAGED = "start the run again with --overwrite, or in another folder"
 
 # Log, curves and trackers' files, in bytes: little beside the weights.
 _SMALL_FILES = 64 << 20
@@ -174,9 +177,9 @@ class RunFolder:
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> Any:
-        """Read what :meth:`write_json` wrote; None where it did not."""
+        """Return what :meth:`write_json` wrote; None if it wrote nothing."""
         path = self.path / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        return stored_json(path, DAMAGED) if path.is_file() else None
 
     def read_summary(self) -> dict[str, Any]:
         """How the run that is finished here ended."""
@@ -189,9 +192,14 @@ class RunFolder:
             return handle.tell()
 
     def read_log(self) -> list[dict[str, Any]]:
-        """All lines of the log."""
+        """Return all lines of the log."""
         path = self.path / LOG
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+        if not path.is_file():
+            return []
+        try:
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path} is damaged ({error}); {DAMAGED}") from error
 
     def cut_log(self, n_bytes: int) -> None:
         """Forget what was logged after a state was saved: it is about to happen again."""

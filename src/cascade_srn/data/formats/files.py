@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -208,6 +209,20 @@ def whole_bytes(path: Path) -> bytes:
         return read_whole(path, handle)
 
 
+def stored_json(path: Path, hint: str) -> Any:
+    """Return the JSON value of a small file that the package wrote itself; ``hint`` says what to do if it is damaged.
+
+    Raises:
+        DataError: the file cannot be read, or is not valid JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); {hint}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}); {hint}") from error
+
+
 def to_json(value: Any) -> str:
     """JSON on one line, readable in any script."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -215,11 +230,16 @@ def to_json(value: Any) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write bytes to, which replaces ``path`` when the block ends well, and else is removed."""
+    """Yield a file to write to, which replaces ``path`` if the block ends without an error, and else is removed."""
     file = AtomicFile(path)
     try:
         yield file.handle
         file.commit()
+    except OSError as error:
+        file.discard()
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            error.filename = str(path)  # a full disk is reported without a path
+        raise
     except BaseException:
         file.discard()
         raise
