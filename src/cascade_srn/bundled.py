@@ -56,7 +56,7 @@ def is_model(name: str | Path) -> bool:
         return str(name) in bundled_models()
     try:
         config = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and "cascade_srn_version" in config
 
