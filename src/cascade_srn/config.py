@@ -31,7 +31,7 @@ class Settings:
     def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:
         """Build from plain values; ``where`` names the source in error messages."""
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{where} is {values!r}; give a mapping of settings to values")
+            raise ConfigError(f"{where} is {brief(values)}; give a mapping of settings to values")
         hints = get_type_hints(cls)
         known = {f.name for f in dataclasses.fields(cls)}
         given = {}
@@ -53,6 +53,12 @@ class Settings:
         return dataclasses.asdict(self)
 
 
+def brief(value: Any) -> str:
+    """Return a value as it is written in Python, cut off where it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= 200 else f"{shown[:200]}…"
+
+
 def _checked(value: Any, hint: Any, where: str) -> Any:
     """``value`` as the type a field wants, or a refusal."""
     options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
@@ -62,7 +68,10 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
                 return value
             return option.from_dict(value, where)
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError as error:
+                raise ConfigError(f"{where} is {brief(value)}; give a smaller number") from error
         if option is NoneType and value is None:
             return None
         if get_origin(option) is dict:
@@ -80,14 +89,14 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
     plain = {NoneType: "null", dict: "mapping", tuple: "list"}
     kinds = [get_origin(option) or option for option in options]
     expected = " or ".join(plain.get(kind, kind.__name__) for kind in kinds)
-    raise ConfigError(f"{where} is {value!r} ({type(value).__name__}); give a value of type {expected}")
+    raise ConfigError(f"{where} is {brief(value)} ({type(value).__name__}); give a value of type {expected}")
 
 
 def _checked_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
     """The values of a list, each of its type: the same one of any number, or one of each."""
     wanted = hints[:1] * len(values) if hints[-1] is Ellipsis else hints
     if len(values) != len(wanted):
-        raise ConfigError(f"{where} is {values!r}; give a list of {len(wanted)} values")
+        raise ConfigError(f"{where} is {brief(values)}; give a list of {len(wanted)} values")
     pairs = enumerate(zip(values, wanted, strict=True))
     return tuple(_checked(value, hint, f"{where}[{at}]") for at, (value, hint) in pairs)
 
