@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
@@ -141,5 +141,6 @@ def one_line(sentence: str) -> str:
 
 
 def _failed(sentence: str) -> typer.Exit:
-    typer.echo(f"Error: {one_line(sentence)}", err=True)
+    with suppress(OSError):  # a full standard error leaves nowhere to report to but the exit code
+        typer.echo(f"Error: {one_line(sentence)}", err=True)
     return typer.Exit(USAGE)
