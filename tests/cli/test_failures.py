@@ -144,3 +144,10 @@ def test_a_name_that_is_not_utf8_can_be_told(tmp_path):
     assert code == 2
     assert err.startswith("Error: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_a_full_standard_error_keeps_the_exit_code(tmp_path):
+    command = [sys.executable, "-m", "cascade_srn.cli", "convert", str(tmp_path / "nowhere"), str(tmp_path / "b.jsonl")]
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run(command, stderr=full, check=False).returncode == 2
