@@ -23,6 +23,7 @@ EXTRAS = {"matplotlib": "report", "jinja2": "report", "fastapi": "serve", "uvico
 # Errors of a place that cannot take more data, which the system reports without a file name.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+_REPORTED = "reported"
 _closed: set[str] = set()
 
 
@@ -81,6 +82,11 @@ def give_up_stdout() -> None:
     os.close(nowhere)
 
 
+def mark_reported(error: BaseException) -> None:
+    """Mark an interruption that a command has reported in its own words, so that it is not reported again."""
+    error.add_note(_REPORTED)
+
+
 @contextmanager
 def _reported() -> Iterator[None]:
     """Turn an exception into a sentence and an exit code."""
@@ -104,7 +110,8 @@ def _reported() -> Iterator[None]:
     except RecursionError as error:
         raise _failed(f"the input is nested too deeply ({error}); check the files that were given") from error
     except KeyboardInterrupt as error:
-        typer.echo("Stopped by Ctrl-C.", err=True)
+        if _REPORTED not in getattr(error, "__notes__", ()):
+            typer.echo("Stopped by Ctrl-C.", err=True)
         raise typer.Exit(INTERRUPTED) from error
 
 
