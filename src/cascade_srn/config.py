@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
@@ -14,6 +15,8 @@ from cascade_srn.errors import ConfigError, close_to, did_you_mean
 # What a recipe calls the encoder that starts at random, with a vocabulary of the training words.
 FRESH = "fresh"
 METHODS = ("cascade", "pfn", "table-srn", "pipeline")
+# The largest seed that numpy takes.
+MAX_SEED = 2**32 - 1
 POOLINGS = ("first", "mean", "max")
 SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
 # auto: triton on a GPU where it is installed and covers the shape, else fused.
@@ -85,11 +88,19 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
                 return _checked_items(value, get_args(option), where)
             continue
         if isinstance(value, option) and isinstance(value, bool) == (option is bool):
+            if isinstance(value, str):
+                _check_text(value, where)
             return value
     plain = {NoneType: "null", dict: "mapping", tuple: "list"}
     kinds = [get_origin(option) or option for option in options]
     expected = " or ".join(plain.get(kind, kind.__name__) for kind in kinds)
     raise ConfigError(f"{where} is {brief(value)} ({type(value).__name__}); give a value of type {expected}")
+
+
+def _check_text(value: str, where: str) -> None:
+    """Refuse characters that can be in no path and no UTF-8 file: NUL, and half a surrogate pair."""
+    if "\0" in value or any("\ud800" <= char <= "\udbff" or "\udc00" <= char < "\udc80" for char in value):
+        raise ConfigError(f"{where} is {brief(value)}, which holds a character that no text has; leave it out")
 
 
 def _checked_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
@@ -107,11 +118,15 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}{close_to(value, choices)}")
 
 
-def require_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
-    """Refuse a number outside ``[low, high]``."""
-    if not low <= value <= high:
-        bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+def require_range(name: str, value: float, low: float, high: float = math.inf) -> None:
+    """Refuse a number outside ``[low, high]``, and one that is not finite."""
+    if not low <= value <= high or value == math.inf:
+        bound = f"at least {_number(low)}" if high == math.inf else f"from {_number(low)} to {_number(high)}"
         raise ConfigError(f"{name} is {value!r}; give a number {bound}")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 @dataclass(frozen=True)

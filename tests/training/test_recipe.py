@@ -235,3 +235,17 @@ class TestHostileFiles:
     def test_aliases_that_are_used_as_meant(self, path):
         path.write_text(f"{RECIPE}\n".replace("train.json", "&t train.json").replace("dev.json", "*t "), "utf-8")
         assert load_recipe(path).data.splits == {"train": "train.json", "dev": "train.json"}
+
+    @pytest.mark.parametrize("seed", [-1, 2**32, 10**30])
+    def test_seeds_that_no_generator_takes(self, path, seed):
+        with pytest.raises(ConfigError, match=rf"seed is {seed}; give a number from 0 to 4294967295"):
+            load_recipe(path, [f"training.seed={seed}"])
+
+    def test_numbers_without_end(self, path):
+        with pytest.raises(ConfigError, match="learning_rate is inf; give a number at least 0"):
+            load_recipe(path, ["training.learning_rate=.inf"])
+
+    @pytest.mark.parametrize("text", ['"a\\0b"', '"\\ud800"'])
+    def test_characters_that_no_text_has(self, path, text):
+        with pytest.raises(ConfigError, match="output is .*, which holds a character that no text has; leave it out"):
+            load_recipe(path, [f"output={text}"])
