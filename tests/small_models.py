@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, Thresholds
+from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, SearchLimits, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.heads.span_extraction import LinearMatcher, SpanExtractor
@@ -72,6 +72,11 @@ def small_encoder(folder: str | None = None) -> str:
     return create_encoder(words, target, width=32, n_layers=1, n_heads=2, vocabulary=70, dropout=0.0)
 
 
+# Random models find far more than trained ones. Tests of the limits set their own.
+_MANY = 1_000_000
+NO_LIMITS = SearchLimits(_MANY, _MANY, _MANY, _MANY, _MANY)
+
+
 def small_model(
     fusion: str | tuple[str, str] = "swift",
     sequence_encoder: str = "srn",
@@ -91,7 +96,7 @@ def small_model(
         encoder=EncoderSettings(small_encoder(folder), **encoder),
         fusion=FusionSettings.from_dict({**axes, "tag_width": 4, "max_distance": 3}),
         sequence_encoder=sequence_encoder,
-        **{"hidden_width": 6, "matcher_width": 10, "dropout": 0.0, **settings},
+        **{"hidden_width": 6, "matcher_width": 10, "dropout": 0.0, "limits": NO_LIMITS, **settings},
     )
     model = Model.create(chosen, schema, seed=seed)
     model.cascade.eval()

@@ -1,5 +1,7 @@
 import os
 import shutil
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -7,6 +9,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from tests.small_models import NO_LIMITS
 from tests.twelve_sentences import SCHEMA, WORDS
 
 from cascade_srn import Document, Entity, Extractor, bundled
@@ -26,7 +29,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     encoder = create_encoder(WORDS, folder / "encoder", width=32, n_layers=1, n_heads=2, vocabulary=200)
     settings = ModelSettings.from_dict({"encoder": {"name": encoder}, "hidden_width": 16, "matcher_width": 16})
-    settings = replace(settings, thresholds=LOW)
+    settings = replace(settings, thresholds=LOW, limits=NO_LIMITS)
     Model.create(settings, SCHEMA).save(folder / "model")
     return folder / "model"
 
@@ -411,3 +414,40 @@ def test_threads_do_not_disturb_each_other(folder):
             assert found[i] == expected[i]
         else:  # batches of other shapes: the same results, but for the last digits of scores
             assert [Document.from_dict(d) for d in found[i]] == [Document.from_dict(d) for d in expected[i]]
+
+
+FORKED = """
+import os, sys
+import torch
+from tests.small_models import small_model
+from cascade_srn import Extractor
+from cascade_srn.errors import CascadeError
+
+torch.set_num_threads(int(sys.argv[1]))
+extractor = Extractor(small_model())
+if sys.argv[2] == "used":
+    extractor.extract("A tagger.")
+pid = os.fork()
+if pid == 0:
+    try:
+        extractor.extract("A tagger.")
+        print("done", flush=True)
+    except CascadeError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are never forked there")
+@pytest.mark.parametrize(("n_threads", "before"), [(2, "used"), (1, "used"), (1, "unused")])
+def test_after_a_fork_it_does_not_hang(n_threads, before):
+    command = [sys.executable, "-c", FORKED, str(n_threads), before]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300, check=True
+    )
+    refused = (
+        "this process was forked after a model was used, and torch's threads do not survive that; start processes by "
+        "'spawn', or call torch.set_num_threads(1) in them first\n"
+    )
+    assert done.stdout == (refused if n_threads > 1 else "done\n")

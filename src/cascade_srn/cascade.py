@@ -76,15 +76,19 @@ class Cascade(nn.Module):
         self.relations = relations
         self.dropout = nn.Dropout(dropout)
 
-    def features(self, rows: RowBatch, *, half: bool = False) -> Tensor:
-        """Features of the words of each row; markers have done their work by then and are left out.
+    def features(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
+        """Compute the features of the words of each row. Markers are encoded with them, then left out.
 
-        With ``half`` the pretrained encoder, and the sequence encoder's projection of it, compute in bfloat16.
+        Args:
+            rows: The rows of a batch.
+            half: Compute the pretrained encoder, and the projection of its output, in bfloat16.
+            check: Called between encoder passes. It may raise to stop the work.
 
         Shapes:
             returns: (n_rows, n_words, *feature*)
         """
-        items = self.sequence(self.dropout(self.encoder(rows, half=half)), rows.item_lengths, half=half)
+        encoded = self.encoder(rows, half=half, check=check)
+        items = self.sequence(self.dropout(encoded), rows.item_lengths, half=half)
         n_rows, n_items = items.shape[:2]
         first = torch.arange(n_rows, device=items.device)[:, None] * n_items
         picked = items.flatten(0, 1).index_select(0, (rows.word_items + first).flatten())

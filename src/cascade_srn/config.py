@@ -278,6 +278,49 @@ class Temperatures(Settings):
 
 
 @dataclass(frozen=True)
+class SearchLimits(Settings):
+    """Bounds on what prediction looks at in one sentence, so that its cost grows with the text and no faster.
+
+    Where a bound applies, the best candidates by score are kept and a warning is given. Ordinary text stays far below
+    all of them: on SciERC no sentence reaches half of any bound, even with all thresholds at 0.05.
+
+    Attributes:
+        entity_words: Length of the longest entity that is considered, in words.
+        entities_per_word: Entities that are kept, per word of the sentence.
+        pairs_per_word: Pairs of a subject and an object that turn 3 scores, per word of the sentence. Turns 2 and 3
+            look at the best ``sqrt(pairs_per_word * n_words)`` spans, so that all their pairs stay within this bound.
+        relations_per_word: Relations that are kept, per word of the sentence.
+        marked_subjects: Subjects per sentence where each one needs an encoding of its own (``markers``).
+    """
+
+    entity_words: int = 128
+    entities_per_word: int = 2
+    pairs_per_word: int = 32
+    relations_per_word: int = 8
+    marked_subjects: int = 32
+
+    def __post_init__(self) -> None:
+        for limit in dataclasses.fields(self):
+            require_range(f"limits.{limit.name}", getattr(self, limit.name), 1)
+
+    def max_entities(self, n_words: int) -> int:
+        """Return how many entities of a sentence are kept."""
+        return max(_SHORT_SENTENCE_SPANS, self.entities_per_word * n_words)
+
+    def max_spans(self, n_words: int) -> int:
+        """Return how many spans of a sentence turns 2 and 3 look at."""
+        return max(_SHORT_SENTENCE_SPANS, math.isqrt(self.pairs_per_word * n_words))
+
+    def max_relations(self, n_words: int) -> int:
+        """Return how many relations of a sentence are kept."""
+        return max(_SHORT_SENTENCE_SPANS, self.relations_per_word * n_words)
+
+
+# A short sentence is never limited to less than this: it cannot have many spans anyway.
+_SHORT_SENTENCE_SPANS = 16
+
+
+@dataclass(frozen=True)
 class BaselineSettings(Settings):
     """What only the baselines have.
 
@@ -320,6 +363,7 @@ class ModelSettings(Settings):
     loss_weights: TurnWeights = field(default_factory=TurnWeights)
     thresholds: Thresholds = field(default_factory=Thresholds)
     temperatures: Temperatures = field(default_factory=Temperatures)
+    limits: SearchLimits = field(default_factory=SearchLimits)
     method: str = "cascade"
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -12,8 +12,17 @@ from cascade_srn.heads import SpanLabels
 from cascade_srn.types import Span
 
 
-def boundary_candidates(start: Tensor, end: Tensor, lengths: Tensor, threshold: float | Tensor) -> tuple[Tensor, ...]:
-    """All spans whose first word passes as a start and whose last word passes as an end of the same label.
+def boundary_candidates(
+    start: Tensor, end: Tensor, lengths: Tensor, threshold: float | Tensor, max_words: int | None = None
+) -> tuple[Tensor, ...]:
+    """Find all spans whose first word passes as a start and whose last word passes as an end of the same label.
+
+    Args:
+        start: Probabilities of starts.
+        end: Probabilities of ends.
+        lengths: Words of each row.
+        threshold: What both must reach.
+        max_words: Longest span. Without it, a row in which everything passes has a candidate for each pair of words.
 
     Shapes:
         start, end: (n_rows, n_words, n_labels), probabilities
@@ -21,24 +30,56 @@ def boundary_candidates(start: Tensor, end: Tensor, lengths: Tensor, threshold: 
         threshold: of all labels, or (n_labels,)
         returns: row, first word, last word, label: (n_candidates,) each
     """
-    n_rows, n_words, n_labels = start.shape
+    n_words, n_labels = start.shape[1:]
     threshold = threshold[:, None] if isinstance(threshold, Tensor) else threshold
     real = padding_mask(lengths, n_words)[:, None]
-    # Starts and ends that pass, by row and label; only those are brought together, never a table of all words.
+    # Only starts and ends that pass are paired, never a table of all words.
     start_row, start_label, first = ((start.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
     end_row, end_label, last = ((end.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
-    groups = end_row * n_labels + end_label, start_row * n_labels + start_label
-    which_start, which_end = spans_of_queries(*groups, n_rows * n_labels)
-    forward = first[which_start] <= last[which_end]
-    which_start, which_end = which_start[forward], which_end[forward]
+    # Ends are sorted by row, label and word, so the ends that belong to a start are a range of them.
+    group = (start_row * n_labels + start_label) * n_words
+    ends = (end_row * n_labels + end_label) * n_words + last
+    beyond = n_words if max_words is None else (first + max_words).clamp(max=n_words)
+    begin, stop = torch.searchsorted(ends, group + first), torch.searchsorted(ends, group + beyond)
+    counts = stop - begin
+    which_start = torch.repeat_interleave(counts)
+    place = torch.arange(len(which_start), device=start.device) - (counts.cumsum(0) - counts)[which_start]
+    which_end = begin[which_start] + place
     return start_row[which_start], first[which_start], last[which_end], start_label[which_start]
 
 
-def distinct_spans(found: SpanLabels, n_words: int) -> Tensor:
-    """Spans without their labels, each once, in order. Shape: (n_spans, 3), row, first word and last word."""
-    numbers = torch.unique((found.row * n_words + found.start) * n_words + found.last)
-    of_row = numbers % n_words**2
-    return torch.stack((numbers // n_words**2, of_row // n_words, of_row % n_words), dim=1)
+def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | None:
+    """Choose the best items of each row, at most ``most`` of them. None if no row has more than that.
+
+    Shapes:
+        row, score: (n,), row rising
+        most: (n_rows,)
+        returns: (n,), boolean
+    """
+    if len(row) <= min(most, default=0):
+        return None
+    counts = torch.bincount(row, minlength=len(most))
+    if all(count <= limit for count, limit in zip(counts.tolist(), most, strict=True)):
+        return None
+    limits = torch.tensor(most, dtype=torch.long, device=row.device)
+    order = score.argsort(descending=True, stable=True)
+    order = order[row[order].argsort(stable=True)]
+    rank = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
+    chosen = torch.zeros_like(row, dtype=torch.bool)
+    chosen[order] = rank < limits[row]
+    return chosen
+
+
+def distinct_spans(found: SpanLabels, n_words: int) -> tuple[Tensor, Tensor]:
+    """List spans without their labels, each once and in order.
+
+    Shapes:
+        returns: spans (n_spans, 3), row, first word and last word; for each of ``found`` its position in them
+    """
+    numbers = (found.row * n_words + found.start) * n_words + found.last
+    distinct, which = torch.unique(numbers, return_inverse=True)
+    of_row = distinct % n_words**2
+    return torch.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), dim=1), which
 
 
 def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -210,6 +211,7 @@ class Extractor:
     def _predicted(
         self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
     ) -> list[Document]:
+        _refuse_forked()
         examples = examples_of(documents, self.model.settings.encoder.context_words)
         found = iter(predictor.predict(examples, given_entities=given_entities))
         return [Document(d.text, tuple(islice(found, len(d.sentences))), d.id) for d in documents]
@@ -222,6 +224,21 @@ class Extractor:
             return text
         _refuse_half_characters(text)
         return Document.from_text(text, segmenter=self.segmenter)
+
+
+# The process in which a model first ran; a forked process inherits it.
+_first_used_in: int | None = None
+
+
+def _refuse_forked() -> None:
+    """Refuse to run in a process that was forked after a model ran: torch's thread pool hangs there."""
+    global _first_used_in
+    _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
+    if _first_used_in != os.getpid() and torch.get_num_threads() > 1:
+        raise CascadeError(
+            "this process was forked after a model was used, and torch's threads do not survive that; start processes "
+            "by 'spawn', or call torch.set_num_threads(1) in them first"
+        )
 
 
 def _all_documents(documents: Iterable[Document]) -> list[Document]:

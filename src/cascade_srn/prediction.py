@@ -9,13 +9,17 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.config import Temperatures, Thresholds, require_choice, require_range
+from cascade_srn.config import SearchLimits, Temperatures, Thresholds, require_choice, require_range
 from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
+from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.memory import is_out_of_memory
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
+
+# Sentences whose rows are made at once, for batches of similar length. More would only take memory.
+_PREPARED_AT_ONCE = 1 << 14
 
 PRECISIONS = ("auto", "float32", "bf16")
 
@@ -37,14 +41,15 @@ def as_a_whole(head: Span, tail: Span, object_: float) -> float:
     Entities that were given without a score are taken to be right. The subject's own score is left out: what is asked
     for a subject's objects also says whether there are any.
     """
-    return object_ * (1.0 if head.score is None else head.score) * (1.0 if tail.score is None else tail.score)
+    return object_ * _sureness(head) * _sureness(tail)
 
 
 class Found(NamedTuple):
-    """A sentence with what was found in it."""
+    """A sentence with what was found in it; ``limited`` tells whether one of the ``SearchLimits`` applied."""
 
     sentence: Sentence
     triples: Sequence[ScoredTriple] = ()
+    limited: bool = False
 
 
 class Terms(NamedTuple):
@@ -56,6 +61,8 @@ class Terms(NamedTuple):
         object: what an object has to reach, by the type of the relation. Shape: (n_relation_types,)
         temperatures: what logits are divided by, by turn
         batch_words: how many words may go through at once, padding included
+        limits: bounds on what is looked at in one sentence
+        check: called at short intervals during the work; it may raise to stop it
         half: whether the pretrained encoder computes in bf16; all that comes after it is float32
         device: where the network is
     """
@@ -65,23 +72,74 @@ class Terms(NamedTuple):
     object: Tensor
     temperatures: Temperatures
     batch_words: int
+    limits: SearchLimits
+    check: Callable[[], None]
     half: bool
     device: torch.device
+
+    @property
+    def pass_pieces(self) -> int:
+        """Pieces that may go through the encoder at once, padding included."""
+        return PIECES_PER_WORD * self.batch_words
+
+
+def within_limits(
+    entities: Sequence[list[Span]], sentences: Sequence[Sentence], limits: SearchLimits
+) -> tuple[list[list[Span]], list[bool]]:
+    """Choose the entities that relations are looked for between: the best by score where there are very many.
+
+    Returns:
+        The chosen entities of each sentence in their order, and whether some of the sentence were left out.
+    """
+    chosen = []
+    for there, sentence in zip(entities, sentences, strict=True):
+        most = limits.max_spans(len(sentence))
+        order = sorted(range(len(there)), key=lambda i: (-_sureness(there[i]), i))
+        chosen.append([there[i] for i in sorted(order[:most])])
+    return chosen, [len(kept) < len(there) for kept, there in zip(chosen, entities, strict=True)]
+
+
+def _sureness(entity: Span) -> float:
+    return 1.0 if entity.score is None else entity.score
+
+
+def never_stop() -> None:
+    """Let the work go on: the default ``check``."""
 
 
 class Search(Protocol):
     """How a method finds things in one batch."""
 
-    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
-        """What is in these sentences, or the triples between the entities that they have; one at least has words."""
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
+        """Find entities and triples, or only triples between the entities that the sentences have.
+
+        Args:
+            examples: Sentences, at least one of which has words.
+            rows: The same sentences as the encoder reads them first.
+            given_entities: Whether the entities of the sentences are given.
+        """
+
+
+class RowMaker(Protocol):
+    """Turns sentences into rows for the encoder."""
+
+    @property
+    def pieces(self) -> WordPieces:
+        """Words to pieces, and the cost of rows."""
+
+    def plain(self, example: Example) -> Row:
+        """Make the row that the encoder reads first."""
 
 
 class Predictor:
     """Finds entities and triples in sentences. ``search`` makes its method's search, anew for every batch.
 
     ``batch_words`` bounds a batch, padding included, wherever the method reads text; it shrinks where the device runs
-    out of memory. ``precision`` is that of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and
-    float32 elsewhere (``half`` says which). All that comes after it is float32.
+    out of memory. ``collator`` makes rows of sentences and says what each costs in a batch.
+    ``limits`` bounds the work per sentence, and ``n_limited`` counts the sentences where it did. ``check`` is
+    called at short intervals and may raise to stop the work. ``precision`` is that of the pretrained encoder:
+    "float32", "bf16", or "auto" for bf16 on a GPU and float32 elsewhere (``half`` says which). All that comes after it
+    is float32.
     """
 
     def __init__(
@@ -89,9 +147,12 @@ class Predictor:
         network: nn.Module,
         schema: Schema,
         search: Callable[[Terms], Search],
+        collator: RowMaker,
         *,
         thresholds: Thresholds,
         temperatures: Temperatures | None = None,
+        limits: SearchLimits | None = None,
+        check: Callable[[], None] = never_stop,
         batch_words: int = 4096,
         precision: str = "auto",
     ) -> None:
@@ -103,6 +164,11 @@ class Predictor:
         self.search = search
         self.thresholds = thresholds
         self.temperatures = Temperatures() if temperatures is None else temperatures
+        self.limits = SearchLimits() if limits is None else limits
+        self.collator = collator
+        self.check = check
+        self.n_limited = 0
+        self._warned_of_limits = False
         self.batch_words = batch_words
         self.half = precision == "bf16" or (precision == "auto" and self.device.type == "cuda")
         self._warned = False
@@ -125,10 +191,26 @@ class Predictor:
         """What :meth:`predict` finds, with the scores by which each triple was accepted."""
         if self.network.training:
             raise RuntimeError("the model is in training mode; call eval() on it before predicting")
+        results: list[Found] = []
+        for begin in range(0, len(examples), _PREPARED_AT_ONCE):
+            results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
+        if self.n_limited and not self._warned_of_limits:
+            self._warned_of_limits = True
+            warnings.warn(
+                "some sentences have more possible entities or relations than are considered; the best by score are "
+                "kept: such text is often a list, a table or code, and model.settings.limits holds the bounds",
+                stacklevel=3,
+            )
+        return results
+
+    def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
         results = [Found(example.sentence) for example in examples]
-        for group in self._groups([len(found.sentence) for found in results]):
-            members = [examples[i] for i in group]
-            for i, found in zip(group, self._within_memory(members, given_entities), strict=True):
+        rows = [self.collator.plain(example) for example in examples]
+        for group in self._groups([self.collator.pieces.cost(row) for row in rows]):
+            self.check()
+            members = [examples[i] for i in group], [rows[i] for i in group]
+            for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
+                self.n_limited += found.limited
                 sure = self._sure(found)
                 results[i] = sure if given_entities or self.thresholds.related is None else self._settled(sure)
         return results
@@ -140,7 +222,7 @@ class Predictor:
             return found
         kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= least]
         sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
-        return Found(sentence, kept)
+        return found._replace(sentence=sentence, triples=kept)
 
     def _settled(self, found: Found) -> Found:
         """Without the entities that had to have a relation, and have none."""
@@ -173,21 +255,24 @@ class Predictor:
             object=object_.to(self.device),
             temperatures=self.temperatures,
             batch_words=self.batch_words,
+            limits=self.limits,
+            check=self.check,
             half=self.half,
             device=self.device,
         )
 
-    def _within_memory(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
+    def _within_memory(self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool) -> list[Found]:
         """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
         sentences = [example.sentence for example in examples]
         if not any(len(sentence) for sentence in sentences):
             return [Found(sentence.annotated((), ())) for sentence in sentences]
         try:
-            return self.search(self._terms()).find(examples, given_entities=given_entities)
+            return self.search(self._terms()).find(examples, rows, given_entities=given_entities)
         except (RuntimeError, MemoryError) as error:
+            # A single sentence is retried in smaller encoder passes, until a pass is one of its words.
             if not is_out_of_memory(error) or (len(examples) == 1 and self.batch_words <= len(sentences[0])):
                 raise
-        n_words = len(examples) * max(len(sentence) for sentence in sentences)
+        n_words = len(examples) * max(map(self.collator.pieces.cost, rows))
         self.batch_words = max(1, min(self.batch_words, n_words) // 2)
         torch.cuda.empty_cache()
         if not self._warned:
@@ -198,8 +283,8 @@ class Predictor:
                 stacklevel=4,
             )
         middle = (len(examples) + 1) // 2
-        parts = [part for part in (examples[:middle], examples[middle:]) if part]
-        return [found for part in parts for found in self._within_memory(part, given_entities)]
+        parts = [part for part in (slice(None, middle), slice(middle, None)) if examples[part]]
+        return [found for part in parts for found in self._within_memory(examples[part], rows[part], given_entities)]
 
 
 def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:

@@ -10,6 +10,9 @@ from typing import Any
 from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
 from cascade_srn.types import Document
 
+# A text with longer words than this on average counts by its characters: a word can be as long as a text.
+CHARACTERS_PER_WORD = 16
+
 # How many batches' worth of texts are taken at a time, so that sentences of similar length go together: few at
 # first, for the first results to come soon.
 _FIRST_BATCHES, _MOST_BATCHES = 1, 16
@@ -87,7 +90,8 @@ def _words_worth(outcomes: Iterator[Outcome], n_words: int) -> tuple[list[Outcom
             taken.append(outcome)
             count += 1
             if isinstance(outcome, Document):
-                count += sum(len(sentence) for sentence in outcome.sentences)
+                words = sum(len(sentence) for sentence in outcome.sentences)
+                count += max(words, len(outcome.text) // CHARACTERS_PER_WORD)
             if count >= n_words:
                 break
     except Exception as error:

@@ -6,13 +6,13 @@ import signal
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tests.adapt.fields import small_settings, write_text
 from tests.tiny_encoders import tiny_encoder
 from tests.training.runs import in_process
 
 from cascade_srn.adapt.run import Adaptation
-from cascade_srn.errors import ModelError
+from cascade_srn.errors import DataError, ModelError
 from cascade_srn.training.start import seed_everything
 
 N_KILLS = 8
@@ -101,6 +101,7 @@ def test_a_process_that_was_not_there_before_begins_from_its_seed(begun):
     path = begun[2] / "last" / "state.json"
     state = json.loads(path.read_text(encoding="utf-8"))
     # As if none had been: the one there is now is the first of those that are new.
+    del state["sha256"]
     path.write_text(json.dumps({**state, "python": []}), encoding="utf-8")
     random.seed(99)
     torch.manual_seed(99)
@@ -139,3 +140,54 @@ def test_states_that_cannot_be_read(begun):
     (last / state["tensors"]).write_bytes(b"half")
     with pytest.raises(ModelError, match="the state in '.*last' cannot be read .* start over with --overwrite"):
         Adaptation(*begun, device="cpu", resume=True)
+
+
+def _changed_state(begun, change):
+    """A state of an older release, which has no checksums."""
+    path = begun[2] / "last" / "state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("sha256", "tensors_sha256"):
+        state.pop(key, None)
+    change(state)
+    path.write_text(json.dumps(state), encoding="utf-8")
+    return path.parent / state["tensors"]
+
+
+@pytest.mark.parametrize("step", [-1, 10**6, None, "4"])
+def test_a_step_that_there_is_not(begun, step):
+    _changed_state(begun, lambda state: state.update(step=step))
+    with pytest.raises(ModelError, match=r"is damaged: its step is .*, but the run has 6 steps"):
+        Adaptation(*begun, device="cpu", resume=True)
+
+
+@pytest.mark.parametrize("kind", ["missing", "of one number", "not finite"])
+def test_weights_that_are(begun, kind):
+    path = _changed_state(begun, lambda state: None)
+    tensors = load_file(path)
+    name = next(key for key in tensors if key.startswith("weights.") and tensors[key].ndim == 1)
+    value = tensors.pop(name)
+    if kind != "missing":
+        # A single number would be copied to all places of the weight.
+        tensors[name] = value[:1].clone() if kind == "of one number" else value * float("nan")
+    save_file(tensors, path)
+    with pytest.raises(ModelError, match=f"is damaged: the weight {name.removeprefix('weights.')} (is|holds)"):
+        Adaptation(*begun, device="cpu", resume=True)
+
+
+@pytest.mark.parametrize("part", ["state.json", "tensors"])
+def test_a_flipped_byte(begun, part):
+    last = begun[2] / "last"
+    path = next(last.glob("*.safetensors")) if part == "tensors" else last / part
+    data = bytearray(path.read_bytes())
+    data[-9 if part == "tensors" else len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(ModelError, match="the state in .* (does not match its checksum|cannot be read).* --overwrite"):
+        Adaptation(*begun, device="cpu", resume=True)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"settings": 3, "sha256": null}', "[" * 100_000])
+def test_a_damaged_record(begun, text):
+    (begun[2] / "adapt.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"adapt.json' (is damaged|does not describe an adaptation).* --overwrite"):
+        Adaptation(*begun, device="cpu", resume=True)
+    Adaptation(*begun, device="cpu", overwrite=True)

@@ -26,6 +26,11 @@ def model(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("CASCADE_SRN_API_KEY", raising=False)
+
+
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as stopped:
         main(["serve", *map(str, arguments)])
@@ -43,12 +48,18 @@ def taken_port():
 class Process:
     """The command in a process of its own, once it says where it serves."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, limit=None):
+        def lower():
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cascade_srn", "serve", *map(str, arguments)],
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "CASCADE_SRN_API_KEY": "", "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            preexec_fn=lower if limit else None,
         )
         self.lines = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
@@ -74,8 +85,8 @@ class Process:
 def started():
     running = []
 
-    def start(*arguments):
-        running.append(Process(*arguments))
+    def start(*arguments, **named):
+        running.append(Process(*arguments, **named))
         return running[-1]
 
     yield start
@@ -112,6 +123,81 @@ def test_what_it_took_is_finished_on_sigterm(started, model, tmp_path):
     assert "Traceback" not in "".join(service.lines)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_file_descriptors_do_not_run_out(started, model):
+    """Neither by connections that stay open nor by those that are refused, and the log stays short."""
+    service = started("--model", model, "--port", 0, "--quiet", limit=96)
+    place = "127.0.0.1", int(service.url.rpartition(":")[2])
+    held = []
+    for _ in range(150):
+        held.append(socket.create_connection(place, timeout=PATIENCE))
+    refused = [one for one in held[-20:] if one.recv(65536).startswith(b"HTTP/1.1 503 ")]
+    assert len(refused) == 20
+    for one in held:
+        one.close()
+    until(lambda: httpx.get(f"{service.url}/health").status_code == 200)
+    figures = httpx.get(f"{service.url}/metrics").text
+    assert 'cascade_srn_connections_dropped_total{reason="no_files"} 0\n' in figures
+    assert service.end(signal.SIGTERM) == 0
+    assert len(service.lines) == 1, service.lines
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(model, closed, tmp_path):
+    """No socket takes their descriptors, and nothing fails for want of them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path / "log"
+    command = f'"{sys.executable}" -m cascade_srn serve --model "{model}" --port {port} 2>"{log}" {closed}'
+    process = subprocess.Popen(["sh", "-c", f"exec {command}"], stdout=subprocess.DEVNULL)
+    try:
+        url = f"http://127.0.0.1:{port}"
+
+        def ready():
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            try:
+                return httpx.get(f"{url}/ready").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(ready)
+        assert httpx.post(f"{url}/extract", json={"text": "A tagger."}).status_code == 200
+        for descriptor in range(3) if sys.platform == "linux" else ():
+            assert not os.readlink(f"/proc/{process.pid}/fd/{descriptor}").startswith("socket:")
+    finally:
+        process.terminate()
+    assert process.wait(PATIENCE) == 0
+    assert "Traceback" not in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_nobody_reads_standard_error(model):
+    """The line that says where it serves cannot be written, and the model works on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(model), "--port", str(port)]
+    process = subprocess.Popen(command, stderr=writing)
+    os.close(writing)
+    try:
+
+        def answered():
+            assert process.poll() is None
+            try:
+                return httpx.post(f"http://127.0.0.1:{port}/extract", json={"text": "A tagger."}).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(answered)
+    finally:
+        process.terminate()
+    assert process.wait(PATIENCE) == 0
+
+
 def test_a_port_in_use(capsys, model, taken_port):
     code, told = run(capsys, "--model", model, "--port", taken_port)
     assert code == 2
@@ -121,8 +207,18 @@ def test_a_port_in_use(capsys, model, taken_port):
     )
 
 
-def test_reachable_without_a_key(capsys, model, monkeypatch):
-    monkeypatch.delenv("CASCADE_SRN_API_KEY", raising=False)
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_key_in_the_environment(capsys, model, monkeypatch, value):
+    monkeypatch.setenv("CASCADE_SRN_API_KEY", value)
+    code, told = run(capsys, "--model", model, "--port", 0)
+    assert code == 2
+    assert told == (
+        "Error: the environment variable CASCADE_SRN_API_KEY is set but empty; set it to the key, or unset it to "
+        "serve without one\n"
+    )
+
+
+def test_reachable_without_a_key(capsys, model):
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         taken.listen()
@@ -170,6 +266,18 @@ def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):
             "Error: --cors-origin is 'foo', which no browser sends as an origin; give https://example.org, a scheme "
             "and a host, or * for every origin",
         ),
+        (["--head-timeout", "0"], "Error: --head-timeout is 0.0; give a number from 0.01"),
+        (["--keep-alive", "0"], "Error: --keep-alive is 0.0; give a number from 0.01"),
+        (["--max-connections", "0"], "Error: --max-connections is 0; give a number at least 1"),
+        (
+            ["--max-connections", str(1 << 40), "--port", "0"],
+            f"Error: --max-connections is {1 << 40}, but the limit of open files allows ",
+        ),
+        (
+            ["--bodies-bytes", "1000"],
+            "Error: --bodies-bytes is 1000, but one body may have 2097152 bytes; give at least as many",
+        ),
+        (["--allowed-host", "http://a"], "Error: --allowed-host is 'http://a'; give a name or an address without"),
         (["--api-key-file", "no-such-file"], "no-such-file: No such file or directory"),
         (["--device", "gpu"], "there is no device 'gpu'"),
     ],

@@ -1,5 +1,6 @@
 """Files and folders that appear whole or not at all."""
 
+import errno
 import os
 import signal
 import stat
@@ -7,10 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from cascade_srn.data import atomic
-from cascade_srn.data.atomic import AtomicFile, AtomicFolder, clean_leftovers, clean_leftovers_once
+from cascade_srn.data.atomic import (
+    AtomicFile,
+    AtomicFolder,
+    clean_leftovers,
+    clean_leftovers_once,
+    open_without_links,
+    replacing_path,
+)
 from cascade_srn.errors import DataError
 
 
@@ -339,6 +349,70 @@ def test_a_file_that_is_cleaned_before_it_is_locked_is_made_again(tmp_path, monk
     assert names(tmp_path) == ["found"]
 
 
+def commit_file(folder):
+    target = AtomicFile(folder / "found")
+    target.write(b"x")
+    target.commit()
+
+
+def abandon_file(folder):
+    target = AtomicFile(folder / "found")
+    target.write(b"x")
+    assert target.abandon() == folder / "found.partial"
+
+
+def replace_path(folder):
+    with replacing_path(folder / "found") as beside:
+        beside.write_bytes(b"x")
+
+
+@needs_locks
+@pytest.mark.parametrize("write", [commit_file, abandon_file, replace_path])
+def test_a_file_is_locked_until_it_has_its_name(tmp_path, monkeypatch, write):
+    replace, cleaned = os.replace, []
+
+    def late(source, target):
+        cleaned.append(clean_leftovers(tmp_path))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    write(tmp_path)
+    assert cleaned == [[]]
+    (written,) = tmp_path.iterdir()
+    assert written.read_bytes() == b"x"
+
+
+@needs_locks
+def test_a_file_that_a_library_writes_is_named_and_locked(tmp_path):
+    left = tmp_path / f".cascade-srn.found.{atomic._host()}-1-{'0' * 16}.tmp"
+    left.touch()
+    with replacing_path(tmp_path / "found") as beside:
+        assert names(tmp_path) == [beside.parent.name]
+        assert beside.parent.name.startswith(f".cascade-srn.found.{atomic._host()}-{os.getpid()}-")
+        save_file({"a": np.zeros(1000)}, beside)
+        assert clean_leftovers(tmp_path) == []
+    assert names(tmp_path) == ["found"]
+    assert load_file(tmp_path / "found")["a"].shape == (1000,)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")
+def test_a_part_of_a_file_that_cannot_be_read_is_kept(tmp_path, monkeypatch):
+    (tmp_path / "found").touch(0o200)
+    (tmp_path / "found").chmod(0o200)
+    target = AtomicFile(tmp_path / "found")
+    target.write(b"x")
+
+    def refusing(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refusing)
+    kept = target.abandon()
+    monkeypatch.undo()
+    assert kept == tmp_path / "found.partial"
+    kept.chmod(0o600)
+    assert kept.read_bytes() == b"x"
+
+
 def test_a_name_that_is_too_long_is_refused_at_once(tmp_path):
     for kind in (AtomicFile, AtomicFolder):
         with pytest.raises(DataError, match=r"cannot be written \(File name too long\); give a shorter name"):
@@ -368,3 +442,77 @@ def test_a_read_only_file_is_not_replaced(tmp_path):
         AtomicFile(path)
     assert path.read_bytes() == b"before"
     assert names(tmp_path) == ["found"]
+
+
+@pytest.fixture
+def order(monkeypatch):
+    """What is flushed and renamed, in order: the kind of thing that is flushed, and the new name."""
+    found = []
+    fsync, replace = os.fsync, os.replace
+
+    def flushing(descriptor):
+        found.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def renaming(source, target):
+        found.append(Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flushing)
+    monkeypatch.setattr(os, "replace", renaming)
+    return found
+
+
+def test_a_file_is_on_disk_before_it_has_its_name(tmp_path, order):
+    target = AtomicFile(tmp_path / "found")
+    target.write(b"all")
+    target.commit()
+    assert order == ["file", "found", "folder"]
+
+
+def test_so_is_one_that_a_library_wrote(tmp_path, order):
+    with replacing_path(tmp_path / "found") as beside:
+        beside.write_bytes(b"all")
+    assert order == ["file", "found", "folder"]
+    assert names(tmp_path) == ["found"]
+
+
+def test_what_a_library_did_not_finish_is_removed(tmp_path):
+    with pytest.raises(FileNotFoundError), replacing_path(tmp_path / "found"):
+        (tmp_path / "nowhere").read_bytes()
+    assert names(tmp_path) == []
+
+
+def test_a_folder_is_flushed_once_with_all_that_is_in_it(tmp_path, order):
+    target = filled(AtomicFolder(tmp_path / "folder"))
+    inside = AtomicFile(target.folder / "c")
+    inside.write(b"all")
+    inside.commit()
+    assert order == ["c"]
+    target.commit()
+    # Its three files, itself and the folder in it, and after the renaming the folder that it is in.
+    assert order[1:] == ["file"] * 3 + ["folder"] * 2 + ["folder", "folder"]
+    assert names(tmp_path) == ["folder"]
+
+
+def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def refusing(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    target = AtomicFile(tmp_path / "found")
+    target.write(b"all")
+    target.commit()
+    assert names(tmp_path) == ["found"]
+
+
+def test_links_are_not_written_through(tmp_path):
+    (tmp_path / "precious").write_text("years of work", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    with pytest.raises(DataError, match="link is a symbolic link, which is not written through. Remove the link."):
+        open_without_links(tmp_path / "link", "wb")
+    assert (tmp_path / "precious").read_text(encoding="utf-8") == "years of work"

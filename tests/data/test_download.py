@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 from tests.data.web import Site, serving
 
+from cascade_srn.data import download
 from cascade_srn.data.download import _SafeRedirects, fetch
 from cascade_srn.errors import DataError
 
@@ -171,10 +172,30 @@ def test_more_than_was_announced_is_not_read(site, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
-def test_a_part_that_is_a_pipe_or_a_link(site, tmp_path):
-    os.mkfifo(tmp_path / "a.part")
-    (tmp_path / "b.part").symlink_to(tmp_path / "elsewhere")
-    for name in ("a", "b"):
-        with pytest.raises(DataError, match=r"\.part is not a regular file"):
-            fetch(f"{site.url}/a.bin", tmp_path / name)
-    assert _names(tmp_path) == ["a.part", "b.part"]
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+def test_a_part_that_is_a_pipe_or_a_link_is_not_written_to(site, tmp_path, kind):
+    part, precious = tmp_path / "a.part", tmp_path / "precious"
+    precious.write_bytes(b"years of work")
+    if kind == "pipe":
+        os.mkfifo(part)
+    else:
+        part.symlink_to(precious if kind == "link" else tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"a\.part is not a regular file, .*; remove it"):
+        fetch(f"{site.url}/a.bin", tmp_path / "a")
+    assert precious.read_bytes() == b"years of work"
+    assert _names(tmp_path) == ["a.part", "precious"]
+    assert site.asked == []
+
+
+def test_a_part_that_becomes_a_link_meanwhile_is_not_written_through(site, tmp_path, monkeypatch):
+    precious, opened = tmp_path / "precious", download._opened
+    precious.write_bytes(b"years of work")
+
+    def planting(*arguments):
+        (tmp_path / "a.part").symlink_to(precious)
+        return opened(*arguments)
+
+    monkeypatch.setattr(download, "_opened", planting)
+    with pytest.raises(DataError, match="is a symbolic link, which is not written through"):
+        fetch(f"{site.url}/a.bin", tmp_path / "a")
+    assert precious.read_bytes() == b"years of work"

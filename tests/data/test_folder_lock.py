@@ -195,3 +195,25 @@ def test_a_file_that_somebody_else_left_behind(tmp_path):
     with FolderLock(tmp_path):
         assert not can_hold(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "dangling", "hard", "pipe", "folder"])
+def test_a_lock_file_that_is_none_is_neither_followed_nor_changed(tmp_path, kind):
+    (tmp_path / "run").mkdir()
+    lock, precious = tmp_path / "run" / LOCK, tmp_path / "precious"
+    precious.write_text("years of work", encoding="utf-8")
+    if kind == "symbolic":
+        lock.symlink_to(precious)
+    elif kind == "dangling":
+        lock.symlink_to(tmp_path / "new")
+    elif kind == "hard":
+        os.link(precious, lock)
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+    with pytest.raises(ConfigError, match=r"the lock file '.*' is a link or no regular file. Remove it"):
+        FolderLock(tmp_path / "run")
+    assert precious.read_text(encoding="utf-8") == "years of work"
+    assert not (tmp_path / "new").exists()
+    assert os.path.lexists(lock)

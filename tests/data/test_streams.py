@@ -77,7 +77,7 @@ def test_damaged_files_of_a_run(tmp_path):
     folder = RunFolder(tmp_path)
     for name, read in ((SUMMARY, folder.read_summary), (LOG, folder.read_log)):
         (tmp_path / name).write_text(DEEP)
-        with pytest.raises(DataError, match=rf"{name} is damaged .*; start the run again with --overwrite"):
+        with pytest.raises(DataError, match=rf"{name}' is damaged \(.*\)\. Restore it from a copy, or start over"):
             read()
 
 

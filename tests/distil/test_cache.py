@@ -2,6 +2,7 @@ import errno
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cascade_srn.distil.cache import LabelFolder
@@ -82,3 +83,32 @@ def test_whole_is_what_was_written(finished):
     record = json.loads((finished.path / "labels.json").read_text(encoding="utf-8"))
     (finished.path / "labels.json").write_text(json.dumps({**record, "finished": False}), encoding="utf-8")
     assert not finished.is_whole()
+
+
+class TestShards:
+    @pytest.fixture
+    def files(self, tmp_path):
+        files = ShardFiles.of(tmp_path, 0)
+        files.write([], [], {"queries": np.zeros(2, dtype=np.int32)})
+        return files
+
+    def test_a_shard_is_whole_when_its_checksums_are_written(self, files):
+        assert files.is_whole()
+        files.sums.unlink()
+        assert not files.is_whole()
+
+    @pytest.mark.parametrize("kind", ["sentences", "arrays", "sums"])
+    def test_a_shard_that_was_damaged_is_labelled_again(self, files, kind):
+        path = getattr(files, kind)
+        path.write_bytes(path.read_bytes() + b"x")
+        assert not files.is_whole()
+
+    def test_the_record_has_the_checksums_of_what_was_written(self, tmp_path):
+        folder = LabelFolder(tmp_path / "labels")
+        folder.begin(MADE_WITH, {}, overwrite=True)
+        files = ShardFiles.of(folder.path, 0)
+        files.write([], [], {"queries": np.zeros(2, dtype=np.int32)})
+        files.arrays.write_bytes(files.arrays.read_bytes() + b"x")
+        folder.finish(1, {})
+        assert not folder.is_whole()
+        assert names(folder) == {"labels.json", "shard-00000.jsonl", "shard-00000.safetensors"}

@@ -16,7 +16,7 @@ from cascade_srn.training.recipe import load_recipe
 from cascade_srn.training.run import Run
 
 # How many operations on files a process lives for: the first ones while labelling, the others while training.
-LIVES = (8, 13, 19, 16, 24, 45, 29, 40)
+LIVES = (8, 25, 45, 40, 60, 120, 80, 110)
 # The recipe has dropout, averages and mistakes in it already.
 CHANGES = ("training.epochs=2", "distillation.teacher_share=0.6", "distillation.teacher_weight=0.7")
 

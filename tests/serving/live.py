@@ -97,15 +97,33 @@ class Held:
         self._open = threading.Event()
         self._open.set()
         self.n_waiting = 0
-        self.extractor.model.cascade.encoder.register_forward_pre_hook(self._wait)
+        self.n_passes = 0
+        self._passes = False
+        encoder = self.extractor.model.cascade.encoder
+        encoder.register_forward_pre_hook(self._wait_for_batch)
+        encoder.model.register_forward_pre_hook(self._wait_for_pass)
 
-    def _wait(self, *_: object) -> None:
+    def _wait_for_batch(self, *_: object) -> None:
+        if not self._passes:
+            self._wait()
+
+    def _wait_for_pass(self, *_: object) -> None:
+        self.n_passes += 1
+        if self._passes:
+            self._wait()
+
+    def _wait(self) -> None:
         self.n_waiting += 1
         assert self._open.wait(PATIENCE)
         self.n_waiting -= 1
 
     def hold(self) -> None:
         self._open.clear()
+
+    def hold_passes(self) -> None:
+        """Hold every pass of the encoder, of which a long sentence has many."""
+        self._passes = True
+        self.hold()
 
     def let_go(self) -> None:
         self._open.set()

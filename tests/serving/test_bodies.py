@@ -48,6 +48,31 @@ def test_very_many_errors_are_counted_and_not_looked_at():
     )
 
 
+@pytest.mark.parametrize("items", [b"[],", b"[[]],", b"{},", b"0,", b'"",'])
+def test_too_many_values_are_refused_before_they_are_built(service, monkeypatch, items):
+    monkeypatch.setattr(bodies, "parsed", lambda body, form: pytest.fail("the body was parsed"))
+    most = service.engine.settings.limits.values
+    content = b'{"text": "a", "entities": [' + items * (most // items.count(b",")) + b"0]}"
+    content = content[: service.engine.settings.limits.body_bytes]
+    answer = service.client.post("/extract", content=content, headers=JSON)
+    message = refusal(answer, 422, "unprocessable")
+    assert message.endswith(f" JSON values, and {most:,} are taken at most; send fewer or shorter lists")
+
+
+@pytest.mark.parametrize("text", ["," * 90_000, "[{" * 45_000, '\\",' * 30_000, '"[' * 45_000])
+def test_brackets_and_commas_of_a_text_are_no_values(text):
+    body = json.dumps({"text": text}).encode()
+    bodies.require_values(body, 10)
+    with pytest.raises(Refusal):
+        bodies.require_values(json.dumps({"texts": [text] * 11}).encode(), 10)
+
+
+def test_strings_without_an_end_are_looked_at_once():
+    """Nothing is tried again and again."""
+    bodies.require_values(b'"' + b"a," * 500_000, 10)
+    bodies.require_values(b'"' + b"\\," * 500_000, 10)
+
+
 def test_long_bodies_are_read_beside_the_event_loop(service, monkeypatch):
     read, places = bodies.parsed, []
 

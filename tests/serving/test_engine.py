@@ -149,3 +149,44 @@ def test_reports_name_places_and_never_messages(caplog):
         report(error)
     assert "KeyError at test_engine.py:" in caplog.text
     assert "secret" not in caplog.text
+
+
+LONG = "tagger-" * 2000  # one word of very many pieces: a large request in many encoder passes
+
+
+def test_small_requests_are_answered_between_the_passes_of_a_large_one(held, started):
+    extractor, engine = held.extractor, started(held.extractor, ServeSettings(batch_words=64))
+    until(lambda: engine.is_ready)
+    order = []
+    held.hold_passes()
+    large = engine.submit([prepare(extractor, LONG)])
+    large.future.add_done_callback(lambda _: order.append("large"))
+    until(lambda: held.n_waiting == 1)
+    small = engine.submit([prepare(extractor, "a tagger")])
+    small.future.add_done_callback(lambda _: order.append("small"))
+    held.let_go()
+    (document,) = large.future.result(PATIENCE)
+    assert order == ["small", "large"]
+    assert document.text == LONG
+    found, expected = small.future.result(0)[0].entities, extractor.extract("a tagger").entities
+    assert [(e.start, e.end, e.label) for e in found] == [(e.start, e.end, e.label) for e in expected]
+
+
+def test_work_for_a_request_that_was_given_up_is_stopped_between_passes(held, started):
+    extractor, engine = held.extractor, started(held.extractor, ServeSettings(batch_words=64))
+    until(lambda: engine.is_ready)
+    held.hold_passes()
+    before = held.n_passes
+    large = engine.submit([prepare(extractor, LONG)])
+    until(lambda: held.n_waiting == 1)
+    engine.drop(large)
+    held.let_go()
+    assert engine.submit([prepare(extractor, "a tagger")]).future.result(PATIENCE)
+    # The pass that was under way, and the one of the next request.
+    assert held.n_passes - before == 2
+
+
+def test_requests_cost_what_their_word_pieces_cost(held):
+    words, pieces = (prepare(held.extractor, text) for text in ("data " * 50, LONG))
+    assert sum(words.costs) < 200
+    assert sum(pieces.costs) > 1000

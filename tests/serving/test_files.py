@@ -124,5 +124,5 @@ def test_every_file_of_the_page(service):
 def test_no_other_file(service, path):
     assert files("cascade_srn.serving").joinpath("settings.py").is_file()
     with service.connect() as connection:  # client libraries tidy such paths up
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")

@@ -144,7 +144,8 @@ def test_paths_and_methods(service):
     answer = service.client.get("/extract")
     assert "the method GET is not allowed at this path; use POST" in refusal(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == "POST"
-    refusal(service.client.request("BREW", "/extract"), 405, "method_not_allowed")
+    refusal(service.client.request("PUT", "/extract"), 405, "method_not_allowed")
+    refusal(service.client.request("BREW", "/extract"), 400, "bad_request")
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +299,8 @@ def test_too_large_a_body_is_refused_while_it_comes(strict):
     """In chunks, without a length: the answer comes before the body has ended."""
     with strict.connect() as connection:
         head = (
-            b"POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"POST /extract HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
         )
         connection.sendall(head + b"7d0\r\n" + b" " * 2000 + b"\r\n")
         connection.sendall(b"1\r\n \r\n")
@@ -319,11 +321,11 @@ def test_a_body_that_does_not_come(extractor):
     settings = ServeSettings(request_seconds=0.05)
     with live(extractor, settings) as service, service.connect() as connection:
         connection.sendall(
-            b"POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+            b"POST /extract HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
         )
         answer = received(connection)
     assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b"the body did not arrive within 0.05 s; send it anew" in answer
+    assert b"the body did not arrive within 0.05 s; send it again" in answer
 
 
 @pytest.mark.parametrize(

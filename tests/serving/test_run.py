@@ -44,13 +44,13 @@ def test_signals(extractor):
     assert not server.engine.is_stopping
     server.handle_exit(signal.SIGTERM, None)
     assert server.engine.is_stopping
-    server.engine.waiting.put(Ticket([], 0))  # of a request that was there before
+    server.engine.waiting.put(Ticket([]))  # of a request that was there before
     server.handle_exit(signal.SIGTERM, None)
     assert (server.should_exit, server.force_exit) == (True, False)
     server.handle_exit(signal.SIGINT, None)
     assert server.force_exit
     with pytest.raises(QueueClosed):
-        server.engine.waiting.put(Ticket([], 0))
+        server.engine.waiting.put(Ticket([]))
 
 
 STOPPED_AT_WORK = """

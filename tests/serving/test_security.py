@@ -1,8 +1,10 @@
 """Who may ask, by which name, and what browsers are told."""
 
+import socket
+
 import pytest
 from fastapi.testclient import TestClient
-from tests.serving.live import TEXT, live
+from tests.serving.live import TEXT, live, received
 from tests.serving.test_refusals import refusal
 
 from cascade_srn.errors import ConfigError
@@ -63,7 +65,7 @@ def test_what_is_behind_the_key(locked):
 def test_no_prefix_goes_past_the_key(extractor, prefix):
     """As a proxy's prefix is told to the application, whether it ends where a part of the path does or not."""
     app = create_app(extractor, ServeSettings(api_key=KEY))
-    with TestClient(app, root_path=prefix) as client:
+    with TestClient(app, base_url="http://localhost", root_path=prefix) as client:
         for path in sorted(PROTECTED):
             for method in ("GET", "POST"):
                 for asked in (path, prefix + path, prefix.rstrip("/") + path):
@@ -92,8 +94,42 @@ def test_other_hosts(locked, host):
     assert told.endswith("--allowed-host NAME for this one as well")
 
 
-def test_any_host_unless_told(service):
-    assert service.client.get("/health", headers={"Host": "any.example"}).status_code == 200
+@pytest.mark.parametrize(
+    ("host", "allowed", "accepted", "rejected"),
+    [
+        ("127.0.0.1", (), ["127.0.0.1", "LocalHost:80", "localhost.", "[::1]:8000", "[0:0::1]"], ["10.0.0.1", "[::1"]),
+        ("localhost", (), ["127.0.0.1", "localhost"], ["10.0.0.1", "other"]),
+        ("10.0.0.1", (), ["10.0.0.1", "localhost"], ["10.0.0.2"]),
+        ("model.example", ("b.example:80",), ["model.example", "b.example", "b.example:9"], ["c.model.example"]),
+        ("0.0.0.0", (), ["10.0.0.1:80", "[fe80::1]", "localhost", socket.gethostname()], ["10.0.0.1.evil.example"]),
+        ("::", (), ["10.0.0.1:80", "[fe80::1]", "localhost", socket.gethostname()], ["localhost:x", "[::1", "a b"]),
+        ("127.0.0.1", ("*",), ["evil.example", ""], []),
+    ],
+)
+def test_names_that_a_service_answers_to(extractor, host, allowed, accepted, rejected):
+    """By default a page elsewhere cannot ask by pointing a name of its own here."""
+    app = create_app(extractor, ServeSettings(host=host, allowed_hosts=allowed))
+    client = TestClient(app)
+    for name in accepted:
+        assert client.get("/health", headers={"Host": name}).status_code == 200, name
+    for name in [*rejected, *(["evil.example", "localhost.evil.example", ""] if "*" not in allowed else [])]:
+        assert client.get("/health", headers={"Host": name}).status_code == 421, name
+
+
+@pytest.mark.parametrize("name", ["", " ", "http://a.example", "a.example/path", "me@a.example", "a b"])
+def test_allowed_hosts_that_are_no_names(name):
+    with pytest.raises(ConfigError, match="allowed_hosts is .*; give a name or an address without a scheme or path"):
+        ServeSettings(allowed_hosts=(name,))
+
+
+def test_a_foreign_name_is_refused_unless_allowed(service):
+    assert service.client.get("/health", headers={"Host": "any.example"}).status_code == 421
+
+
+def test_several_host_headers_are_none(service):
+    with service.connect() as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+        assert received(connection).startswith(b"HTTP/1.1 421 ")
 
 
 def test_pages_of_a_known_origin_may_ask(locked):
@@ -149,9 +185,16 @@ def test_where_the_key_comes_from(tmp_path, monkeypatch):
         find_api_key(path)
 
 
-@pytest.mark.parametrize("key", ["", "schlüssel", "two\nlines"])
+@pytest.mark.parametrize("value", ["", " ", "\n"])
+def test_an_empty_variable_is_a_mistake(monkeypatch, value):
+    monkeypatch.setenv("CASCADE_SRN_API_KEY", value)
+    with pytest.raises(ConfigError, match="the environment variable CASCADE_SRN_API_KEY is set but empty; set it"):
+        find_api_key()
+
+
+@pytest.mark.parametrize("key", ["", " ", " a", "schlüssel", "two\nlines"])
 def test_keys_that_no_header_holds(key):
-    with pytest.raises(ConfigError, match="the API key is empty or holds more than printable ASCII"):
+    with pytest.raises(ConfigError, match="the API key is empty, starts or ends with a space, or holds more than"):
         ServeSettings(api_key=key)
 
 

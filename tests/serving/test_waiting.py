@@ -1,4 +1,4 @@
-"""The queue before the model: bounds, fairness, batches, dropping."""
+"""The request queue: bounds, fairness between small and large requests, batches, dropping."""
 
 import threading
 import time
@@ -7,24 +7,34 @@ import pytest
 from tests.serving.live import until
 
 from cascade_srn.config import Thresholds
-from cascade_srn.serving.waiting import SMALLEST_SHARE, QueueClosed, QueueFull, WaitingRoom
+from cascade_srn.data.examples import examples_of
+from cascade_srn.serving.waiting import QueueClosed, QueueFull, RequestTooLarge, WaitingRoom
 from cascade_srn.serving.work import Order, Ticket
-from cascade_srn.types import Document, Sentence, Span
+from cascade_srn.types import Document
+
+
+def order(costs, words=1):
+    """A text whose sentences have ``words`` words each and these costs."""
+    document = Document.from_words([["w"] * words for _ in costs])
+    return Order(document, Thresholds(), examples_of([document]), costs)
 
 
 def ticket(*texts):
-    """A request; each text is the lengths of its sentences."""
-    documents = [Document.from_words([["w"] * length for length in lengths]) for lengths in texts]
-    return Ticket([Order(document, Thresholds()) for document in documents], 0)
+    """A request; each text is the costs of its sentences."""
+    return Ticket([order(costs) for costs in texts])
 
 
-def room(max_texts=10, max_words=100):
-    return WaitingRoom(max_texts=max_texts, max_words=max_words)
+def room(max_texts=10, max_words=100, batch_words=10):
+    return WaitingRoom(max_texts=max_texts, max_words=max_words, batch_words=batch_words)
 
 
-def lengths(parts):
-    """The batch as the lengths of sentences by text."""
-    return [[len(example.sentence) for example in part.examples] for part in parts]
+def costs(batch):
+    """The batch as the costs of sentences by text."""
+    return [list(part.job.order.costs[_begin(part) : _begin(part) + len(part.examples)]) for part in batch.parts]
+
+
+def _begin(part):
+    return next(i for i, example in enumerate(part.job.order.examples) if example is part.examples[0])
 
 
 def test_whole_texts_while_they_fit():
@@ -32,92 +42,88 @@ def test_whole_texts_while_they_fit():
     waiting.put(ticket([3, 2], [4]))
     waiting.put(ticket([6]))
     assert (waiting.n_texts, waiting.n_words) == (3, 15)
-    assert lengths(waiting.take(10, wait=0)) == [[3, 2], [4]]
+    assert costs(waiting.take(wait=0)) == [[3, 2], [4]]
     assert (waiting.n_texts, waiting.n_words) == (1, 6)
-    assert lengths(waiting.take(10, wait=0)) == [[6]]
+    assert costs(waiting.take(wait=0)) == [[6]]
     assert (waiting.n_texts, waiting.n_words) == (0, 0)
 
 
-def test_a_sentence_longer_than_a_batch_goes_alone():
+def test_requests_count_by_cost_and_not_by_words():
+    waiting = room()
+    waiting.put(Ticket([order([7, 3], words=2)]))
+    assert waiting.n_words == 10
+    batch = waiting.take(wait=0)
+    assert (sum(part.cost for part in batch.parts), sum(part.n_words for part in batch.parts)) == (10, 4)
+
+
+def test_a_sentence_larger_than_a_batch_goes_alone_and_is_large():
     waiting = room()
     waiting.put(ticket([50]))
     waiting.put(ticket([2]))
-    assert lengths(waiting.take(10, wait=0)) == [[50]]
-    assert lengths(waiting.take(10, wait=0)) == [[2]]
+    batches = [waiting.take(wait=0) for _ in range(2)]
+    assert [costs(batch) for batch in batches] == [[[50]], [[2]]]
+    assert [batch.is_large for batch in batches] == [True, False]
 
 
-def test_sentences_count_by_the_entities_given_with_them_where_these_are_more():
-    """As the model has work for each; the queue is still counted in words."""
-    words = Sentence.from_words(list("abc"))
-    many = words.annotated([Span(0, 1, f"label {number}") for number in range(6)], ())
-    order = Order(Document.from_sentences([words, many, many, words]), Thresholds(), given_entities=True)
+def test_large_requests_go_in_slices():
     waiting = room()
-    waiting.put(Ticket([order], 0))
-    assert waiting.n_words == 12
-    batches = [waiting.take(10, wait=0) for _ in range(2)]
-    assert [lengths(parts) for parts in batches] == [[[3, 3]], [[3, 3]]]
-    assert [parts[0].weight for parts in batches] == [9, 9]
-    assert waiting.n_words == 0
-    waiting.put(Ticket([order, order], 0))
-    assert lengths(waiting.take(19, wait=0)) == [[3, 3, 3, 3]]
+    waiting.slice_words = 4
+    waiting.put(ticket([2] * 8))
+    assert [costs(waiting.take(wait=0)) for _ in range(4)] == [[[2, 2]]] * 4
+    assert waiting.n_texts == 0
 
 
-def test_one_long_text_alone_fills_batches():
-    waiting = room(max_words=5000)
-    waiting.put(ticket([100] * 12))
-    assert lengths(waiting.take(1000, wait=0)) == [[100] * 10]
-    assert lengths(waiting.take(1000, wait=0)) == [[100] * 2]
+def test_small_and_large_requests_take_turns():
+    waiting = room()
+    waiting.slice_words = 4
+    waiting.put(ticket([4] * 4))
+    for _ in range(3):
+        waiting.put(ticket([6]))
+    kinds = [waiting.take(wait=0).is_large for _ in range(7)]
+    assert kinds == [True, False, True, False, True, False, True]
 
 
-def test_a_short_text_does_not_wait_for_a_long_one():
-    waiting = room(max_words=5000)
-    waiting.put(ticket([100] * 30))
-    waiting.put(ticket([5]))
-    first = waiting.take(1000, wait=0)
-    assert lengths(first) == [[100] * 5, [5]]
-    assert waiting.n_texts == 1
-    waiting.put(ticket([7]))
-    # The rest of the long one stands behind whoever came meanwhile.
-    assert lengths(waiting.take(1000, wait=0)) == [[100] * 5, [7]]
+def test_large_requests_take_turns_with_each_other():
+    waiting = room()
+    waiting.slice_words = 4
+    first, second = ticket([4] * 3), ticket([4] * 3)
+    waiting.put(first)
+    waiting.put(second)
+    owners = [waiting.take(wait=0).parts[0].job.ticket for _ in range(4)]
+    assert owners == [first, second, first, second]
 
 
-def test_nobody_waits_for_those_who_had_their_turn():
-    waiting = room(max_words=5000)
-    for _ in range(2):
-        waiting.put(ticket([SMALLEST_SHARE // 2] * 10))
-    waiting.put(ticket([5]))
-    assert lengths(waiting.take(2 * SMALLEST_SHARE, wait=0)) == [[SMALLEST_SHARE // 2] * 2] * 2
-    assert lengths(waiting.take(2 * SMALLEST_SHARE, wait=0))[0] == [5]
+def test_small_requests_are_taken_in_between_without_waiting():
+    waiting = room()
+    waiting.put(ticket([50]))
+    assert not waiting.take_small()
+    waiting.put(ticket([2]))
+    assert costs(waiting.take_small()) == [[2]]
+    assert costs(waiting.take(wait=0)) == [[50]]
 
 
-def test_shares_do_not_get_smaller_than_some_words():
-    waiting = room(max_words=5000)
-    for _ in range(8):
-        waiting.put(ticket([20] * 10))
-    assert lengths(waiting.take(2 * SMALLEST_SHARE, wait=0)) == [[20] * (SMALLEST_SHARE // 20)] * 2
-
-
-def test_a_short_request_does_not_wait_for_one_of_many_texts():
-    waiting = room(max_texts=100, max_words=5000)
-    waiting.put(ticket(*[[50]] * 40))
-    waiting.put(ticket([5]))
-    assert lengths(waiting.take(1000, wait=0)) == [[50]] * 10 + [[5]]
-    assert waiting.n_texts == 30
-    assert lengths(waiting.take(1000, wait=0)) == [[50]] * 20
+def test_a_small_request_that_does_not_fit_any_more_is_first_in_the_next_batch():
+    waiting = room()
+    waiting.put(ticket([6]))
+    waiting.put(ticket([6]))
+    waiting.put(ticket([1]))
+    assert costs(waiting.take(wait=0)) == [[6]]
+    assert costs(waiting.take(wait=0)) == [[6], [1]]
 
 
 def test_every_sentence_is_taken_once_and_in_order():
-    waiting = room(max_words=50_000, max_texts=100)
+    waiting = room(max_words=50_000, max_texts=100, batch_words=100)
+    waiting.slice_words = 30
     tickets = [ticket([n % 7 + 1] * (n + 1), [9]) for n in range(40)]
     for one in tickets:
         waiting.put(one)
     taken = {}
     while waiting.n_texts:
-        for part in waiting.take(300, wait=0):
+        for part in waiting.take(wait=0).parts:
             taken.setdefault(part.job, []).extend(part.examples)
     for one in tickets:
         for job in one.jobs:
-            assert all(ours is theirs for ours, theirs in zip(taken[job], job.examples, strict=True))
+            assert all(ours is theirs for ours, theirs in zip(taken[job], job.order.examples, strict=True))
     assert waiting.n_words == 0
 
 
@@ -129,7 +135,7 @@ def test_full_of_texts():
     assert (waiting.n_texts, waiting.n_words) == (2, 2)
     waiting.put(ticket([1]))
     assert waiting.is_full
-    waiting.take(1, wait=0)
+    waiting.take(wait=0)
     assert not waiting.is_full
 
 
@@ -142,9 +148,12 @@ def test_full_of_words():
     assert waiting.is_full
 
 
-def test_an_empty_queue_takes_any_request():
+@pytest.mark.parametrize("texts", [([9], [9]), ([6],)])
+def test_a_request_larger_than_the_queue_is_refused(texts):
     waiting = room(max_texts=1, max_words=5)
-    waiting.put(ticket([9], [9], [9]))
+    with pytest.raises(RequestTooLarge):
+        waiting.put(ticket(*texts))
+    waiting.put(ticket([5]))
     assert waiting.is_full
 
 
@@ -155,14 +164,14 @@ def test_dropped_texts_are_never_taken():
     waiting.put(second)
     waiting.drop(first.jobs)
     assert (waiting.n_texts, waiting.n_words) == (1, 5)
-    assert lengths(waiting.take(100, wait=0)) == [[5]]
+    assert costs(waiting.take(wait=0)) == [[5]]
 
 
 def test_the_rest_of_a_text_is_dropped():
     waiting = room()
     one = ticket([5, 5, 5])
     waiting.put(one)
-    waiting.take(5, wait=0)
+    waiting.take(wait=0)
     waiting.drop(one.jobs)
     assert (waiting.n_texts, waiting.n_words) == (0, 0)
 
@@ -173,55 +182,55 @@ def test_closed_it_hands_out_what_it_has():
     waiting.close()
     with pytest.raises(QueueClosed):
         waiting.put(ticket([1]))
-    assert lengths(waiting.take(10, wait=0)) == [[3]]
-    assert waiting.take(10, wait=0) == []
+    assert costs(waiting.take(wait=0)) == [[3]]
+    assert not waiting.take(wait=0)
 
 
 @pytest.mark.parametrize("end", ["put", "close"])
 def test_taking_waits_for_something(end):
     waiting, taken = room(), []
-    thread = threading.Thread(target=lambda: taken.append(waiting.take(10, wait=0)))
+    thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=0)))
     thread.start()
     waiting.put(ticket([3])) if end == "put" else waiting.close()
     thread.join()
-    assert lengths(taken[0]) == ([[3]] if end == "put" else [])
+    assert costs(taken[0]) == ([[3]] if end == "put" else [])
 
 
 def test_where_many_ask_a_batch_waits_to_fill():
     waiting, taken = room(), []
     waiting.put(ticket([1], [1]))
-    waiting.take(10, wait=0)
+    waiting.take(wait=0)
     waiting.put(ticket([4]))
     # As long as need be: until ten words are there.
-    thread = threading.Thread(target=lambda: taken.append(waiting.take(10, wait=600)))
+    thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=600)))
     thread.start()
     waiting.put(ticket([3]))
     waiting.put(ticket([3]))
     thread.join()
-    assert lengths(taken[0]) == [[4], [3], [3]]
+    assert costs(taken[0]) == [[4], [3], [3]]
 
 
 def test_a_single_client_never_waits():
     waiting, taken = room(), []
     for _ in range(3):
         waiting.put(ticket([3]))
-        thread = threading.Thread(target=lambda: taken.append(waiting.take(10, wait=600)), daemon=True)
+        thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=600)), daemon=True)
         thread.start()
         thread.join(20)
-    assert [lengths(batch) for batch in taken] == [[[3]]] * 3
+    assert [costs(batch) for batch in taken] == [[[3]]] * 3
 
 
 def test_dropping_while_a_batch_waits_to_fill():
     waiting, taken = room(), []
     waiting.put(ticket([1], [1]))
-    waiting.take(10, wait=0)
+    waiting.take(wait=0)
     gone = ticket([4])
     waiting.put(gone)
-    thread = threading.Thread(target=lambda: taken.append(waiting.take(10, wait=0.01)))
+    thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=0.01)))
     thread.start()
     waiting.drop(gone.jobs)
     time.sleep(0.1)  # so that it has waited in vain when something comes
     waiting.put(ticket([12]))
     thread.join()
-    assert lengths(taken[0]) == [[12]]
+    assert costs(taken[0]) == [[12]]
     until(lambda: waiting.n_texts == 0)

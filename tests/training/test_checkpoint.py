@@ -62,6 +62,7 @@ def test_a_process_that_was_not_there_before_begins_from_its_seed(tmp_path):
     save_state(loop, tmp_path)
     state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
     # As if none had been: the one there is now is the first of those that are new.
+    del state["sha256"]
     (tmp_path / "state.json").write_text(json.dumps({**state, "random": []}), encoding="utf-8")
     again = _loop()
     _disturb()
@@ -77,6 +78,14 @@ def test_only_the_last_state_stays(tmp_path):
         save_state(loop, tmp_path)
         assert sorted(path.name for path in tmp_path.iterdir()) == [f"state-{step}.safetensors", "state.json"]
         next(progress)
+
+
+def test_a_temporary_folder_of_another_host_is_removed_with_old_states(tmp_path):
+    left = tmp_path / f".cascade-srn.state-1.safetensors.00000000-1-{'0' * 16}.tmp"
+    left.mkdir()
+    (left / "state-1.safetensors").write_bytes(b"half")
+    save_state(_after(_loop(), 1)[0], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state-1.safetensors", "state.json"]
 
 
 def test_the_state_before_stays_until_the_new_one_is_whole(tmp_path, monkeypatch):

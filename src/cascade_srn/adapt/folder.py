@@ -10,6 +10,7 @@ from typing import Any
 
 from cascade_srn.adapt.network import MaskedNetwork
 from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.data.atomic import replace_durably
 from cascade_srn.data.folder_lock import LOCK, FolderLock
 from cascade_srn.data.folders import try_writing
 from cascade_srn.errors import ConfigError, DataError
@@ -98,7 +99,7 @@ class AdaptFolder:
 
     def _refuse_other(self, settings: AdaptSettings) -> None:
         """Resuming is going on with the same settings."""
-        for key, old, new in differences(self.files.read_json(RECORD)["settings"], settings.to_dict()):
+        for key, old, new in differences(self._record()["settings"], settings.to_dict()):
             raise ConfigError(
                 f"the adaptation in {str(self.path)!r} was started with {key}={old!r}, and is to be resumed with "
                 f"{key}={new!r}; resume it with the settings it was started with, or give another --output"
@@ -106,8 +107,7 @@ class AdaptFolder:
 
     def refuse_other_text(self, sha256: str) -> None:
         """Refuse text, known by a checksum, that is not what the adaptation was started with."""
-        before = self.files.read_json(RECORD)
-        if before is not None and before["sha256"] != sha256:
+        if self.is_begun and self._record()["sha256"] != sha256:
             raise DataError(
                 f"the text is not the one that the adaptation in {str(self.path)!r} was started with; resume with "
                 "the same files, --field and --holdout, or start over with --overwrite"
@@ -138,14 +138,34 @@ class AdaptFolder:
                 _remove(made)
             made.mkdir()
             network.save(made, encoder=encoder)
-            self.files.write_json(RECORD, {**self.files.read_json(RECORD), "files": sorted(os.listdir(made))})
+            self.files.write_json(RECORD, {**self._record(), "files": sorted(os.listdir(made))})
             for member in sorted(made.iterdir(), key=lambda path: path.name == CONFIG):
-                os.replace(member, self.path / member.name)
+                replace_durably(member, self.path / member.name)
             made.rmdir()
 
     def _published(self) -> list[str]:
-        """The files of the encoder that was written here before: what others put beside them stays."""
-        return list((self.files.read_json(RECORD) or {}).get("files", ()))
+        """Return the names of the files of an encoder that was written here before; other files stay."""
+        try:
+            return list(self._record().get("files", ())) if self.is_begun else []
+        except DataError:
+            # Only --overwrite comes here with a damaged record, and begins a new one.
+            return []
+
+    def _record(self) -> dict[str, Any]:
+        """Read ``adapt.json``.
+
+        Raises:
+            DataError: if it is damaged.
+        """
+        record = self.files.read_json(RECORD) or {}
+        files = record.get("files", [])
+        whole = isinstance(record.get("settings"), dict) and isinstance(record.get("sha256"), str)
+        if not whole or not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+            raise DataError(
+                f"{str(self.path / RECORD)!r} does not describe an adaptation. Restore it from a copy, or start over "
+                "with --overwrite."
+            )
+        return record
 
     def finish(self, summary: dict[str, Any] | None = None) -> None:
         """Write how it went, if it is not yet written, and remove the state, which nothing will resume from."""

@@ -59,6 +59,9 @@ class MaskedNetwork(nn.Module):
         The head is written too: readers that want an encoder pass over it, and adapting can go on with it.
         """
         with quiet_transformers():
+            if hasattr(self.model.config, "auto_map"):
+                # The folder has none of the code that it names.
+                del self.model.config.auto_map
             self.model.save_pretrained(folder)
             load_tokenizer(encoder).save_pretrained(folder)
 
@@ -83,13 +86,13 @@ def load_network(encoder: str, *, seed: int) -> MaskedNetwork:
 
 
 def _loaded(encoder: str, **changes: Any) -> tuple[Any, set[str]]:
-    """The model, and the names of the weights that the checkpoint lacks."""
+    """Load the model without running code of its repository; return it with the names of the weights it lacks."""
     try:
         with quiet_transformers():
             model, info = AutoModelForMaskedLM.from_pretrained(
-                encoder, dtype=torch.float32, output_loading_info=True, **changes
+                encoder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False, **changes
             )
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except Exception as error:
         raise _unsupported(
             encoder, str(error).strip().splitlines()[0] if str(error).strip() else "no reason"
         ) from error

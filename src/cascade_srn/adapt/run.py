@@ -72,6 +72,8 @@ class Adaptation:
             state = load_state(self.loop, self.folder.last)
             self.resumed_at = None if state is None else self.loop.step
             if self.is_main:
+                if state is not None:
+                    self.folder.files.check_log(state.get("log_bytes"))
                 self.folder.files.cut_log(0 if state is None else state["log_bytes"])
             self._held = held.pop_all()
 
@@ -91,8 +93,9 @@ class Adaptation:
 
     def __iter__(self) -> Iterator[AdaptProgress]:
         for progress in self.loop:
-            log_bytes = self.folder.files.log(progress.to_dict()) if self.is_main else 0
-            if progress.save and not progress.finished:
+            saving = progress.save and not progress.finished
+            log_bytes = self.folder.files.log(progress.to_dict(), durable=saving) if self.is_main else 0
+            if saving:
                 with self.folder.files.writing():
                     save_state(self.loop, self.folder.last, log_bytes=log_bytes)
             yield progress

@@ -17,6 +17,8 @@ from cascade_srn.training.state_files import (
     optimiser_tensors,
     random_tensors,
     read_state,
+    require_like,
+    require_step,
     restore_optimiser,
     restore_random,
     write_state,
@@ -41,16 +43,19 @@ def save_state(loop: AdaptLoop, folder: Path, **more: Any) -> None:
 
 
 def load_state(loop: AdaptLoop, folder: Path) -> dict[str, Any] | None:
-    """Put a loop, made anew from the same settings, where it stood; what the state holds, None where there is none."""
+    """Restore a loop built from the same settings; return the values of the state, or None if there is none."""
     return read_state(folder, lambda state, tensors: _restore(loop, state, tensors))
 
 
 def _restore(loop: AdaptLoop, state: dict[str, Any], tensors: Tensors) -> None:
+    weights = below(tensors, "weights")
+    require_like(weights, dict(loop.network.named_parameters()), "weight")
     with torch.no_grad():
         for name, parameter in loop.network.named_parameters():
-            parameter.copy_(tensors[f"weights.{name}"])
+            parameter.copy_(weights[name])
     restore_optimiser(loop.network, loop.optimiser, tensors)
-    loop.go_to(state["step"], seconds=state["seconds"])
+    require_step(state["step"], loop.n_steps)
+    loop.go_to(state["step"], seconds=float(state["seconds"]))
     process = loop.accelerator.process_index
     if process < len(state["python"]):
         version, numbers, gauss = state["python"][process]

@@ -8,6 +8,7 @@ markers around the two that tell which is the subject, which the object, and the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -124,9 +125,11 @@ class Pipeline(nn.Module):
         self.spans = spans
         self.relations = relations
 
-    def span_logits(self, rows: RowBatch, spans: Pairs, *, half: bool = False) -> Tensor:
-        """The classes of spans. Shape: (n_spans, 1 + n_entity_types)."""
-        logits: Tensor = self.spans(self.encoder.entities(rows, half=half), spans)
+    def span_logits(
+        self, rows: RowBatch, spans: Pairs, *, half: bool = False, check: Callable[[], None] | None = None
+    ) -> Tensor:
+        """Compute the logits of the spans' classes. Shape: (n_spans, 1 + n_entity_types)."""
+        logits: Tensor = self.spans(self.encoder.entities(rows, half=half, check=check), spans)
         return logits
 
     def pair_logits(self, rows: RowBatch, openings: Tensor, *, half: bool = False) -> Tensor:

@@ -14,7 +14,7 @@ from cascade_srn.data.batching import by_word_budget
 from cascade_srn.data.examples import Example
 from cascade_srn.data.moving import moved
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
+from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole, within_limits
 from cascade_srn.types import Span, Triple
 
 
@@ -32,28 +32,30 @@ class PipelineSearch:
     collator: PipelineCollator
     terms: Terms
 
-    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
         """What the two models find, or, with entities that are given, the relation model alone."""
         sentences = [example.sentence for example in examples]
-        rows = [self.collator.plain(example) for example in examples]
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
             entities = self._entities(rows)
+        shown, limited = within_limits(entities, sentences, self.terms.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         # Where no label can be accepted, there is no need to read the pairs.
         if self.network.relations is not None and bool((self.terms.object < 1).any()):
-            for sentence, scored in self._relations(rows, entities):
+            for sentence, scored in self._relations(rows, shown):
                 triples[sentence].append(scored)
         return [
-            Found(sentence.annotated(spans, [scored.triple for scored in sorted(there)]), sorted(there))
-            for sentence, spans, there in zip(sentences, entities, triples, strict=True)
+            Found(sentence.annotated(spans, [scored.triple for scored in sorted(there)]), sorted(there), bound)
+            for sentence, spans, there, bound in zip(sentences, entities, triples, limited, strict=True)
         ]
 
     def _entities(self, rows: Sequence[Row]) -> list[list[Span]]:
-        batch = self.collator.pieces.batch(rows)
+        batch = self.collator.pieces.batch(rows, max_pieces=self.terms.pass_pieces)
         spans = moved(spans_within(batch.word_lengths, self.collator.max_words), self.terms.device)
-        logits = self.network.span_logits(batch.to(self.terms.device), spans, half=self.terms.half)
+        logits = self.network.span_logits(
+            batch.to(self.terms.device), spans, half=self.terms.half, check=self.terms.check
+        )
         at, label, score = accepted(logits, self.terms.entity, self.terms.temperatures.entity)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
@@ -67,7 +69,9 @@ class PipelineSearch:
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
         threshold, temperature = self.terms.object, self.terms.temperatures.object
         names = self.collator.schema.relation_types
-        for group in by_word_budget([len(rows[i]) + N_MARKERS for i, _, _ in pairs], self.terms.batch_words):
+        costs = [self.collator.pieces.cost(row) for row in rows]
+        for group in by_word_budget([costs[i] + N_MARKERS for i, _, _ in pairs], self.terms.batch_words):
+            self.terms.check()
             members = [pairs[k] for k in group]
             marked = [self.collator.with_pair(rows[i], subject, object_) for i, subject, object_ in members]
             batch = self.collator.pieces.batch([row for row, _ in marked]).to(self.terms.device)

@@ -8,6 +8,7 @@ of Encoder").
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -114,9 +115,9 @@ class TableFilling(nn.Module):
         self.relations = relations
         self.dropout = nn.Dropout(dropout)
 
-    def features(self, rows: RowBatch, *, half: bool = False) -> Tensor:
-        """Features of all words, by task and shared. Shape: (n_rows, n_words, 3, hidden_width)."""
-        words = self.dropout(self.encoder(rows, half=half))
+    def features(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
+        """Compute the features of all words, by task and shared. Shape: (n_rows, n_words, 3, hidden_width)."""
+        words = self.dropout(self.encoder(rows, half=half, check=check))
         features: Tensor = self.sequence(words, rows.word_lengths, half=half)
         return features
 

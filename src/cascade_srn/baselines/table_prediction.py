@@ -12,8 +12,9 @@ from cascade_srn.baselines.table_batch import TableCollator
 from cascade_srn.baselines.table_filling import TableFilling
 from cascade_srn.data.examples import Example
 from cascade_srn.data.moving import moved
+from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole
+from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole, within_limits
 from cascade_srn.types import Span, Triple
 
 
@@ -30,29 +31,33 @@ class TableSearch:
     collator: TableCollator
     terms: Terms
 
-    def find(self, examples: Sequence[Example], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
         """What is in the two tables, or, with entities that are given, in the relation table alone."""
         sentences = [example.sentence for example in examples]
-        rows = self.collator.pieces.batch([self.collator.plain(example) for example in examples])
-        cells = pairs_within(rows.word_lengths)
-        rows = rows.to(self.terms.device)
-        features = self.network.features(rows, half=self.terms.half)
+        batch = self.collator.pieces.batch(rows, max_pieces=self.terms.pass_pieces)
+        cells = pairs_within(batch.word_lengths)
+        short = cells.last - cells.start < self.terms.limits.entity_words
+        if not bool(short.all()):
+            cells = Pairs(cells.row[short], cells.start[short], cells.last[short])
+        batch = batch.to(self.terms.device)
+        features = self.network.features(batch, half=self.terms.half, check=self.terms.check)
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
             cells = moved(cells, self.terms.device)
-            logits = self.network.entity_logits(features, rows.word_lengths, cells)
+            logits = self.network.entity_logits(features, batch.word_lengths, cells)
             found = _passing(logits, cells, self.terms.entity, self.terms.temperatures.entity)
             entities = entities_of_cells(found, self.collator.schema.entity_types, len(sentences))
+        shown, limited = within_limits(entities, sentences, self.terms.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
-            cells = moved(first_words_of(entities), self.terms.device)
-            logits = self.network.relation_logits(features, rows.word_lengths, cells)
+            cells = moved(first_words_of(shown), self.terms.device)
+            logits = self.network.relation_logits(features, batch.word_lengths, cells)
             found = _passing(logits, cells, self.terms.object, self.terms.temperatures.object)
-            triples = triples_of_cells(found, self.collator.schema.relation_types, entities)
+            triples = triples_of_cells(found, self.collator.schema.relation_types, shown)
         return [
-            Found(sentence.annotated(spans, [scored.triple for scored in there]), there)
-            for sentence, spans, there in zip(sentences, entities, triples, strict=True)
+            Found(sentence.annotated(spans, [scored.triple for scored in there]), there, bound)
+            for sentence, spans, there, bound in zip(sentences, entities, triples, limited, strict=True)
         ]
 
 

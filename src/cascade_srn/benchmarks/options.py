@@ -132,6 +132,40 @@ class GrowthOptions(Settings):
             raise ConfigError("a saved model was given and 'encoder' as well; give one of the two")
 
 
+@dataclass(frozen=True)
+class WorstTextOptions(Settings):
+    """Options of the search for the most expensive text.
+
+    Attributes:
+        model: Folder or hub id of a saved model; the bundled one if None.
+        characters: Length of the longest texts.
+        patterns: Names of the built-in patterns to start from; all of them if empty.
+        seconds: Wall-clock budget of the whole search.
+        limit_seconds: CPU seconds after which a text is given up.
+        limit_megabytes: Resident set, in MiB, at which a text is given up.
+        threads: Threads of torch in the measured process.
+        seed: Seed of the random changes.
+        max_ratio: Largest acceptable ratio to ordinary text; None accepts any.
+    """
+
+    model: str | None = None
+    characters: int = 100_000
+    patterns: tuple[str, ...] = ()
+    seconds: float = 900.0
+    limit_seconds: float = 60.0
+    limit_megabytes: int = 4096
+    threads: int = 2
+    seed: int = 0
+    max_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "characters", "limit_megabytes", "threads")
+        for name in ("seconds", "limit_seconds"):
+            require_range(name, getattr(self, name), 0.1)
+        if self.max_ratio is not None:
+            require_range("max_ratio", self.max_ratio, 1)
+
+
 def _require_positive(options: Settings, *names: str) -> None:
     for name in names:
         require_range(name, getattr(options, name), 1)

@@ -17,6 +17,7 @@ import torch
 from rich.table import Table
 
 from cascade_srn.config import Settings
+from cascade_srn.data.formats.files import replacing
 from cascade_srn.version import __version__
 
 RESULTS = Path("benchmarks") / "results"
@@ -66,7 +67,8 @@ class Result:
         """Write the JSON file, to the default path where none is given, and return the path."""
         target = self.default_path if path is None else Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        with replacing(target) as handle:
+            handle.write(json.dumps(self.to_dict(), indent=2).encode() + b"\n")
         return target
 
     def table(self) -> Table:

@@ -19,7 +19,14 @@ USAGE, INTERRUPTED = 2, 130
 CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
 
 # Which extra brings an optional dependency.
-EXTRAS = {"matplotlib": "report", "jinja2": "report", "fastapi": "serve", "uvicorn": "serve", "tensorboard": "train"}
+EXTRAS = {
+    "matplotlib": "report",
+    "jinja2": "report",
+    "fastapi": "serve",
+    "httptools": "serve",
+    "uvicorn": "serve",
+    "tensorboard": "train",
+}
 # Errors of a place that cannot take more data, which the system reports without a file name.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
@@ -53,8 +60,8 @@ class OneSentence(TyperGroup):
 def prepare_streams() -> None:
     """Open standard streams that were closed, and let names that are not UTF-8 be printed.
 
-    A closed stream is None in Python, and its number would go to the next file that is opened, into which messages
-    would then be written.
+    A closed stream is None in Python, and its number would go to the next file or socket that is opened, into which
+    messages would then be written.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:

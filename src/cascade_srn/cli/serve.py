@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
@@ -29,6 +29,11 @@ OPTIONS = {
     "limits.texts": "--max-texts",
     "limits.characters": "--max-characters",
     "limits.threshold": "--min-threshold",
+    "head_seconds": "--head-timeout",
+    "keep_alive_seconds": "--keep-alive",
+    "max_connections": "--max-connections",
+    "bodies_bytes": "--bodies-bytes",
+    "allowed_hosts": "--allowed-host",
     "cors_origins": "--cors-origin",
 }
 
@@ -67,12 +72,27 @@ def serve(
     shutdown_timeout: Annotated[
         float, typer.Option(help="Seconds to finish what was taken when the service is stopped.")
     ] = ServeSettings.shutdown_seconds,
+    head_timeout: Annotated[
+        float, typer.Option(help="Seconds for the head of a request to arrive.")
+    ] = ServeSettings.head_seconds,
+    keep_alive: Annotated[
+        float, typer.Option(help="Seconds after which an idle connection is closed.")
+    ] = ServeSettings.keep_alive_seconds,
+    max_connections: Annotated[
+        int | None, typer.Option(help="Open connections at most; as many as the limit of open files allows by default.")
+    ] = ServeSettings.max_connections,
+    bodies_bytes: Annotated[
+        int, typer.Option(help="Memory for the bodies of all requests in progress; more are answered by 503.")
+    ] = ServeSettings.bodies_bytes,
     api_key_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help=f"A file with a key that requests must carry; else ${KEY_VARIABLE}."),
     ] = None,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name that the service is asked by; again for more.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A further name that the Host header may have; again for more, '*' is every one."
+        ),
     ] = None,
     cors_origin: Annotated[
         list[str] | None,
@@ -84,8 +104,7 @@ def serve(
 ) -> None:
     """Answer over HTTP: texts in, entities and relations out, and a page to try it at /.
 
-    Requests of many clients go through the model together. Stopped by Ctrl-C or SIGTERM, it finishes what it took.
-    docs/serve.md describes every operation.
+    Requests of many clients share batches. On Ctrl-C or SIGTERM, complete requests are finished. See docs/serve.md.
     """
     with _options_named():
         settings = ServeSettings(
@@ -97,6 +116,10 @@ def serve(
             queue_words=queue_words,
             request_seconds=timeout,
             shutdown_seconds=shutdown_timeout,
+            head_seconds=head_timeout,
+            keep_alive_seconds=keep_alive,
+            max_connections=max_connections,
+            bodies_bytes=bodies_bytes,
             limits=Limits(max_bytes, max_texts, max_characters, threshold=min_threshold),
             api_key=find_api_key(api_key_file),
             allowed_hosts=tuple(allowed_host or ()),
@@ -113,18 +136,24 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
     if settings.api_key is None and not _is_loopback(host):
-        typer.echo(f"Warning: {host} can be reached from elsewhere, and there is no API key.", err=True)
+        _say(f"Warning: {host} can be reached from elsewhere, and there is no API key.")
     with _options_named():
         run_service(
             lambda: Extractor.from_pretrained(folder, device=where, precision=precision),
             settings,
-            on_ready=lambda address: typer.echo(f"Serving {folder.name} at {address} (Ctrl-C stops it)", err=True),
+            on_ready=lambda address: _say(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
         )
+
+
+def _say(message: str) -> None:
+    """Write a line to standard error; a service goes on when nobody reads it any more."""
+    with suppress(OSError):
+        typer.echo(message, err=True)
 
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """What is said of a setting in here is said of the option that sets it."""
+    """Name the option in errors about a setting."""
     try:
         yield
     except ConfigError as error:

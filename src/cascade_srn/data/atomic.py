@@ -1,8 +1,11 @@
-"""Files and folders that appear at their path only when they are complete.
+"""Write files and folders atomically and durably: they appear at their path complete, or not at all.
 
 Until then they have a hidden name beside it, which tells the product, the target, the host and the process. A writer
 holds a lock on what it writes; what a killed process left behind is recognised by its free lock, and removed by the
 next writer in the same folder.
+
+:func:`replace_durably` is the one place of the package that renames a result. It flushes the contents to disk before
+the rename and the directory entry after it, so that a power failure leaves the old result or the new one.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ import shutil
 import socket
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from cascade_srn.errors import DataError
 
@@ -31,6 +35,11 @@ _LEFTOVER = re.compile(r"\.cascade-srn\..*\.([0-9a-f]{8})-[0-9]+-[0-9a-f]{16}\.t
 # Bytes of a target's name in that of its temporary file; most file systems allow 255 for all of it.
 _SHOWN_BYTES = 120
 _NAME_BYTES = 255
+# Folders that are being filled: their members are flushed when the folder is committed.
+_PENDING: set[Path] = set()
+# Errors of file systems that cannot flush a directory, or of a directory that may be written but not read.
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.EISDIR)
+_MANY_FILES = 64
 
 
 class AtomicFile:
@@ -75,23 +84,32 @@ class AtomicFile:
         self._empty = False
 
     def commit(self) -> None:
-        """Put the file in its place."""
-        try:
-            self.handle.close()
-        except OSError as error:
-            error.filename = str(self.path)
-            raise
-        if not self._direct:
-            _rename(self._beside, self.path)
+        """Flush the file to disk and rename it to its path."""
+        with _lock_kept(self.handle):
+            try:
+                if not (self._direct or self.handle.closed or _is_pending(self.path)):
+                    # Through the handle: the permissions that the file has taken over may not let it be opened again.
+                    self.handle.flush()
+                    os.fsync(self.handle.fileno())
+                self.handle.close()
+            except OSError as error:
+                error.filename = str(self.path)
+                raise
+            if not self._direct:
+                _rename(self._beside, self.path, flushed=True)
 
     def abandon(self) -> Path | None:
         """Keep what was written under another name, or nothing where nothing was."""
         if self._direct or self._empty:
             self.discard()
             return None
-        self._close()
         kept = partial_path(self.path)
-        _rename(self._beside, kept)
+        with _lock_kept(self.handle):
+            if not self.handle.closed:
+                with suppress(OSError):  # a full disk must not keep what was written from its name
+                    os.fsync(self.handle.fileno())
+            self._close()
+            _rename(self._beside, kept, flushed=True)
         return kept
 
     def discard(self) -> None:
@@ -135,9 +153,11 @@ class AtomicFolder:
             self.folder, self._lock = _new_folder(parent, self.path.name)
         except OSError as error:
             raise _unwritable(path, error) from error
+        _PENDING.add(self.folder)
 
     def commit(self) -> None:
-        """Put the folder in its place."""
+        """Flush the folder to disk and move it, or its members, to its path."""
+        _PENDING.discard(self.folder)
         if not self._there:
             _rename(self.folder, self.path)
         else:
@@ -153,9 +173,10 @@ class AtomicFolder:
         if not os.listdir(self.folder):
             self.discard()
             return None
+        _PENDING.discard(self.folder)
         kept = partial_path(self.path)
         try:
-            os.replace(self.folder, kept)
+            replace_durably(self.folder, kept)
         except OSError:
             # Beside a folder that is there already, nothing may be allowed, or another disk be.
             kept = partial_path(self.folder.with_name(self.path.name))
@@ -164,7 +185,8 @@ class AtomicFolder:
         return kept
 
     def discard(self) -> None:
-        """Keep nothing."""
+        """Remove everything that was written."""
+        _PENDING.discard(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         self._unlock()
 
@@ -277,6 +299,22 @@ def _lock(path: Path, descriptor: int) -> bool:
         return False
 
 
+@contextmanager
+def _lock_kept(handle: BinaryIO) -> Iterator[None]:
+    """Keep the lock of a temporary file while its handle is closed and the file is renamed.
+
+    Without the lock, a process that cleans the folder could remove the file between the two.
+    """
+    if handle.closed or sys.platform == "win32":
+        yield
+        return
+    descriptor = os.dup(handle.fileno())  # shares the lock
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _check_target(path: Path, real: Path) -> None:
     """Refuse a target that could not be replaced in the end: a read-only file, or a name that is too long."""
     try:
@@ -308,9 +346,114 @@ def _shortened(name: str, n_bytes: int) -> str:
     return name if len(raw) <= n_bytes else raw[:n_bytes].decode("utf-8", "ignore")
 
 
-def _rename(beside: Path, path: Path) -> None:
+@contextmanager
+def replacing_path(path: Path) -> Iterator[Path]:
+    """Yield a new path for a library that writes by name; rename the file to ``path`` if the block succeeds.
+
+    The file is in a temporary folder with a random name, so that a symbolic link cannot be planted in its place. The
+    folder is what is locked, since some libraries write a file of their own and rename it.
+    """
+    clean_leftovers_once(os.path.realpath(path.parent))
+    folder, lock = _new_folder(path.parent, path.name)
     try:
-        os.replace(beside, path)
+        yield folder / path.name
+        replace_durably(folder / path.name, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def replace_durably(source: Path, target: Path, *, flushed: bool = False) -> None:
+    """Rename a file or folder so that the result survives a power failure.
+
+    The contents are flushed to disk before the rename, the directory entry after it. Members of an
+    :class:`AtomicFolder` that is still being filled are flushed once, when the folder is committed.
+
+    Args:
+        source: the file or folder to rename.
+        target: its new path; an existing file there is replaced.
+        flushed: whether the contents are on disk already.
+    """
+    pending = _is_pending(target)
+    if not pending and not flushed:
+        flush(source)
+    os.replace(source, target)
+    if not pending:
+        flush_folder(target.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush the entries of a directory to disk, on file systems that support it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        if error.errno in _NO_FOLDER_SYNC:
+            return
+        raise
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def open_without_links(path: Path, mode: str) -> BinaryIO:
+    """Open a file for binary writing, and refuse a symbolic link, which could lead to a file of somebody else's.
+
+    Args:
+        path: the file to open; only its last component must not be a link.
+        mode: ``"wb"`` or ``"ab"``.
+
+    Raises:
+        DataError: if the path is a symbolic link.
+    """
+    try:
+        return cast(BinaryIO, open(path, mode, opener=_opener_without_links))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise DataError(f"{path} is a symbolic link, which is not written through. Remove the link.") from error
+        raise
+
+
+def _opener_without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def flush(path: Path) -> None:
+    """Flush a file, or a folder with everything in it, to disk."""
+    if not path.is_dir():
+        _flush_file(path)
+        return
+    files = [member for member in path.rglob("*") if member.is_file() and not member.is_symlink()]
+    if len(files) > _MANY_FILES and hasattr(os, "sync"):
+        # One call for the file system is faster than one for each of many files.
+        os.sync()
+        return
+    for file in files:
+        _flush_file(file)
+    for folder in (path, *(member for member in path.rglob("*") if member.is_dir() and not member.is_symlink())):
+        flush_folder(folder)
+
+
+def _flush_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_pending(path: Path) -> bool:
+    """Return whether a path lies in an :class:`AtomicFolder` that is still being filled."""
+    return any(folder in _PENDING for folder in path.parents)
+
+
+def _rename(beside: Path, path: Path, *, flushed: bool = False) -> None:
+    try:
+        replace_durably(beside, path, flushed=flushed)
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error.strerror}); give another name") from error
 

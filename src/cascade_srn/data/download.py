@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from cascade_srn.data.atomic import open_without_links, replace_durably
 from cascade_srn.errors import DataError
 from cascade_srn.version import __version__
 
@@ -77,7 +78,7 @@ def fetch(
         raise _not_an_address(url) from error
     with response:
         _receive(response, part, _first_byte(response, start), url, progress, max_bytes)
-    os.replace(part, target)
+    replace_durably(part, target)
 
 
 def _check_url(url: str) -> None:
@@ -145,7 +146,7 @@ def _receive(response: Any, part: Path, start: int, url: str, progress: Progress
     if total is not None and total > max_bytes:
         raise _too_large(url, total, max_bytes)
     done, problem = start, ""
-    with part.open("ab" if start else "wb") as handle:
+    with open_without_links(part, "ab" if start else "wb") as handle:
         while True:
             try:
                 chunk = response.read(_CHUNK)

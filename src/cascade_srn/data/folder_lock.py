@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import stat
 import sys
 import threading
 import weakref
@@ -127,19 +129,39 @@ def _acquired(path: Path, shown: str) -> int | None:
 
 
 def _opened(path: Path) -> int:
+    """Open the lock file without following links, since locking writes into it.
+
+    Raises:
+        ConfigError: if the path is a symbolic link, a hard link to another file, or no regular file.
+    """
+    never_wait_or_follow = os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except PermissionError:
-        # Left behind by somebody else: it can be locked all the same, and need not be written.
-        if not path.exists():
-            raise
-        return os.open(path, os.O_RDONLY)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | never_wait_or_follow, 0o666)
+        except PermissionError:
+            # A file of another user can be locked without being writable.
+            if not os.path.lexists(path):
+                raise
+            descriptor = os.open(path, os.O_RDONLY | never_wait_or_follow)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _no_lock_file(path) from error
+        raise
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        raise _no_lock_file(path)
+    return descriptor
+
+
+def _no_lock_file(path: Path) -> ConfigError:
+    return ConfigError(f"the lock file {str(path)!r} is a link or no regular file. Remove it, or give another folder.")
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
     """Whether the file that was opened is still the one at the path."""
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cascade_srn.data.atomic import flush, replace_durably
 from cascade_srn.errors import ModelError
 
 
@@ -65,14 +66,16 @@ def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None)
 
 
 def _put(fresh: Path, target: Path) -> None:
-    """Rename a folder to ``target``; what is there goes, or stays where it was if that cannot be done."""
+    """Rename a folder to ``target`` and remove the folder that was there; if that fails, put the old one back."""
     if not target.is_dir():
-        os.replace(fresh, target)
+        replace_durably(fresh, target)
         return
+    # Before the old folder moves, so that its place is empty for as short as possible.
+    flush(fresh)
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
     try:
         os.replace(target, old)
-        os.replace(fresh, target)
+        replace_durably(fresh, target, flushed=True)
     except BaseException as error:
         if target.exists():
             with suppress(OSError):
@@ -85,7 +88,7 @@ def _put(fresh: Path, target: Path) -> None:
 
 def _put_back(old: Path, target: Path, error: BaseException) -> None:
     try:
-        os.replace(old, target)
+        replace_durably(old, target)
     except OSError:
         reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
         raise ModelError(

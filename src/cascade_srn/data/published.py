@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from cascade_srn.data.atomic import replace_durably
 from cascade_srn.data.checksums import checksum
 from cascade_srn.data.download import Progress, fetch
 from cascade_srn.data.folder_lock import FolderLock
@@ -184,7 +185,7 @@ def _install(corpus: PublishedCorpus, archive: Path, folder: Path, sha256: str |
         for name, path in unpacked.items():
             check(path, corpus.files[name], corpus.format)
         for name, path in unpacked.items():
-            os.replace(path, folder / name)
+            replace_durably(path, folder / name)
 
 
 def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST) -> None:

@@ -67,7 +67,7 @@ class LabelFolder:
         known = self.record().get("shards", [])
         shards = [ShardFiles.of(self.path, number) for number in range(len(known))]
         # Files that are missing are seen before any is read.
-        return all(files.is_whole for files in shards) and [_checksums(files) for files in shards] == known
+        return all(files.is_there for files in shards) and [_checksums(files) for files in shards] == known
 
     def check(self, *, resume: bool, overwrite: bool) -> None:
         """Refuse a folder that must not be written to; nothing in it is changed."""
@@ -114,10 +114,14 @@ class LabelFolder:
         self._write({"made_with": dict(made_with), **described, "finished": False})
 
     def finish(self, n_shards: int, described: Mapping[str, Any]) -> None:
-        """Say that all is there, and by which checksums it is known."""
-        shards = [_checksums(ShardFiles.of(self.path, number)) for number in range(n_shards)]
+        """Record that all shards are there, and the checksums that they were written with."""
+        shards = [ShardFiles.of(self.path, number) for number in range(n_shards)]
         before = {key: value for key, value in self.record().items() if key != "format_version"}
-        self._write({**before, **described, "finished": True, "shards": shards})
+        recorded = [files.checksums() for files in shards]
+        self._write({**before, **described, "finished": True, "shards": recorded})
+        with self._writing():
+            for files in shards:
+                files.sums.unlink(missing_ok=True)
 
     def _contents(self) -> list[Path]:
         members = sorted(self.path.iterdir()) if self.path.is_dir() else []

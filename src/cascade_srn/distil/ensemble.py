@@ -36,7 +36,7 @@ class Ensemble:
                     f"the teachers do not have the same labels: in another than the first {'; '.join(differences)}; "
                     "give teachers that were trained for the same schema"
                 )
-        self.teachers = [Teacher(model, half=half) for model in models]
+        self.teachers = [Teacher(model, half=half, batch_words=batch_words) for model in models]
         # By what they have, not by their settings: without relations in its data a model is of entities alone.
         self.joint = models[0].cascade.relations is not None
         if any((model.cascade.relations is not None) != self.joint for model in models):
@@ -44,6 +44,8 @@ class Ensemble:
                 "some of the teachers find entities alone and some relations as well; give teachers of one kind"
             )
         self.floor, self.batch_words = floor, batch_words
+        # One teacher for each way of reading: teachers that share it make the same rows.
+        self.readers = list({teacher.reading: teacher for teacher in self.teachers}.values())
         # Whether the device has run out of memory, which is told once.
         self.is_narrow = False
         self.device = self.teachers[0].device
@@ -54,6 +56,10 @@ class Ensemble:
         """One for each label of a turn. Shape: (n_labels,)."""
         found = [_by_label(t.model.settings.thresholds, turn, t.model) for t in self.teachers]
         return torch.tensor(found, device=self.device).mean(0)
+
+    def cost(self, example: Example) -> int:
+        """Return what a sentence costs the teacher whose tokenizer splits it most."""
+        return max(teacher.cost(example) for teacher in self.readers)
 
     def prepare(self, examples: Sequence[Example]) -> Prepared:
         """Make the rows of turn 1; may be done beside another batch."""

@@ -178,7 +178,7 @@ class Labelling:
         started, done, here = time.perf_counter(), 0, 0
         for number in own:
             shard, files = self.shards[number], ShardFiles.of(self.folder.path, number)
-            if files.is_whole:
+            if files.is_whole():
                 done += sum(document.n_chosen for document in shard)
                 continue
             for count in self._label(shard, files):
@@ -213,7 +213,8 @@ class Labelling:
 
 def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[tuple[list[int], Labelled]]:
     """Sentences in batches by the word budget, each batch's rows made beside the one before; with their positions."""
-    groups = list(by_word_budget([len(example.sentence) for example in examples], ensemble.batch_words))
+    costs = [ensemble.cost(example) for example in examples]
+    groups = list(by_word_budget(costs, ensemble.batch_words))
     with ThreadPoolExecutor(1, "preparing") as beside:
 
         def prepared(number: int) -> Future[Prepared]:

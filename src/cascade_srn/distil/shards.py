@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from cascade_srn.data.checksums import checksum
 from cascade_srn.data.formats.files import replacing, to_json
 from cascade_srn.data.soft import KINDS, TURNS
 from cascade_srn.distil.selection import Selected
@@ -24,17 +25,25 @@ TABLES = tuple(f"{turn}.{kind}" for turn in TURNS for kind in KINDS)
 # What a table has: flat positions, their probabilities, and how many of them each row has.
 PARTS = {"position": np.int32, "probability": np.float16, "counts": np.int32}
 
-_NAME = re.compile(r"shard-\d{5,}\.(jsonl|safetensors)")
+_NAME = re.compile(r"shard-\d{5,}\.(jsonl|safetensors|sha256)")
 
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The two files of a shard, the sentences written last: where both are, the shard was written to its end."""
+    """The two files of a shard and, until the labels are finished, a file with their checksums, written last.
+
+    The third file has the form of ``sha256sum``. When all shards are there, ``labels.json`` takes over its contents.
+    """
 
     sentences: Path
     arrays: Path
+
+    @property
+    def sums(self) -> Path:
+        """The file with the checksums of the other two."""
+        return self.sentences.with_suffix(".sha256")
 
     @classmethod
     def of(cls, folder: Path, number: int) -> ShardFiles:
@@ -47,17 +56,40 @@ class ShardFiles:
         return _NAME.fullmatch(path.name) is not None
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the shard was written to its end."""
+    def is_there(self) -> bool:
+        """Whether both files are there."""
         return self.sentences.is_file() and self.arrays.is_file()
 
+    def is_whole(self) -> bool:
+        """Return whether the shard was written to its end and has not changed since; both files are read."""
+        if not self.is_there or not self.sums.is_file():
+            return False
+        return self.sums.read_bytes() == self._sums()
+
+    def checksums(self) -> dict[str, str]:
+        """Return the checksums that were recorded when the shard was written, or else those that the files have."""
+        names = {self.sentences.name: "sentences", self.arrays.name: "arrays"}
+        if not self.sums.is_file():
+            return {kind: checksum(self.sentences.with_name(name)) for name, kind in names.items()}
+        lines = (line.split(maxsplit=1) for line in self.sums.read_text(encoding="utf-8").splitlines())
+        return {names[name]: known for known, name in lines}
+
+    def _sums(self) -> bytes:
+        return "".join(f"{checksum(path)}  {path.name}\n" for path in (self.sentences, self.arrays)).encode()
+
     def write(self, documents: Sequence[Selected], sentences: Sequence[Sentence], arrays: Arrays) -> None:
-        """Write a shard; ``sentences`` are the labelled ones of the documents, in order."""
+        """Write a shard; ``sentences`` are the labelled ones of the documents, in order.
+
+        The file with the checksums is written last. Without it the shard is labelled again.
+        """
+        self.sums.unlink(missing_ok=True)
         with replacing(self.arrays) as handle:
             handle.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
         with replacing(self.sentences) as handle:
             for record in records(documents, sentences):
                 handle.write(to_json(record).encode() + b"\n")
+        with replacing(self.sums) as handle:
+            handle.write(self._sums())
 
     def read(self) -> tuple[list[dict[str, Any]], Arrays]:
         """What was written; what cannot be read is refused."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.pieces import Row, RowBatch
+from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, RowBatch
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits
 from cascade_srn.model import Model
@@ -32,7 +32,8 @@ class Teacher:
     Teachers with the same ``reading`` turn sentences into the same rows, which then need to be made once only.
     """
 
-    def __init__(self, model: Model, *, half: bool) -> None:
+    def __init__(self, model: Model, *, half: bool, batch_words: int) -> None:
+        self.batch_words = batch_words
         self.model, self.cascade, self.collator, self.half = model, model.cascade, model.collator, half
         self.temperatures = model.settings.temperatures
         self.context_words = model.settings.encoder.context_words
@@ -47,10 +48,11 @@ class Teacher:
 
     def plain(self, examples: Sequence[Example]) -> list[Row]:
         """The rows of turn 1, with as many words around the sentences as this teacher is used to."""
+        return [self.collator.plain(self._within_context(example)) for example in examples]
+
+    def _within_context(self, example: Example) -> Example:
         n = self.context_words
-        return [
-            self.collator.plain(Example(e.sentence, e.left[max(0, len(e.left) - n) :], e.right[:n])) for e in examples
-        ]
+        return Example(example.sentence, example.left[max(0, len(example.left) - n) :], example.right[:n])
 
     def with_entities(self, rows: Sequence[Row], told: Told) -> list[Row]:
         """The rows of turn 2."""
@@ -63,9 +65,13 @@ class Teacher:
             for row, first, last in subjects
         ]
 
+    def cost(self, example: Example) -> int:
+        """Return what a sentence costs this teacher; see ``WordPieces.cost``."""
+        return self.model.cost(self._within_context(example))
+
     def batch(self, rows: Sequence[Row]) -> RowBatch:
-        """Rows as tensors."""
-        return self.collator.pieces.batch(rows)
+        """Rows as tensors, in encoder passes of a bounded size."""
+        return self.collator.pieces.batch(rows, max_pieces=PIECES_PER_WORD * self.batch_words)
 
     def features(self, batch: RowBatch) -> Tensor:
         """Of rows on the device."""

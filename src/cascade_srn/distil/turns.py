@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cascade_srn.data.examples import Example
 from cascade_srn.data.soft import KINDS
-from cascade_srn.decode import distinct_spans, entity_at, spans_of_queries
+from cascade_srn.decode import best_of_rows, distinct_spans, entity_at, spans_of_queries
 from cascade_srn.distil.tables import (
     Entries,
     certainties,
@@ -93,7 +93,7 @@ class ThreeTurns:
         triples: list[list[Triple]] = [[] for _ in range(self.n)]
         n_queries = np.zeros(self.n, dtype=np.int32)
         if self.joint:
-            spans = distinct_spans(told.labels, self.n_words)
+            spans, _ = distinct_spans(told.labels, self.n_words)
             features = self._told_features(features, told)
             tags = [teacher.tags(told, part) for teacher, part in zip(self.teachers, features, strict=True)]
             subjects = self._subjects(features, tags, spans)
@@ -126,6 +126,11 @@ class ThreeTurns:
         scores = span_scores(found, self._temperatures("entity"), pairs)
         self.certainty[:, 0] = least_by_row(certainties(scores, threshold), pairs.row, self.n)
         pair, label = (scores >= threshold).nonzero(as_tuple=True)
+        limits = self.teachers[0].model.settings.limits
+        most = [limits.max_spans(n_words) for n_words in self.prepared.lengths.tolist()]
+        chosen = best_of_rows(pairs.row[pair], scores[pair, label], most)
+        if chosen is not None:
+            pair, label = pair[chosen], label[chosen]
         labels = SpanLabels(pairs.row[pair], pairs.start[pair], pairs.last[pair], label)
         columns, values = _fetched((labels.row, labels.start, labels.last, label), scores[pair, label])
         names = self.teachers[0].model.schema.entity_types

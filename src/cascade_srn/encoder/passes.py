@@ -66,6 +66,16 @@ class FewShapes:
         return [(self.n_windows, min(limit, -(-int(size) // self.multiple) * self.multiple)) for size in widest]
 
 
+def equal_passes(n_windows: int, width: int, max_pieces: int | None) -> list[Pass]:
+    """Divide windows of one width into passes of at most ``max_pieces`` pieces, but at least one window each.
+
+    Long texts become hundreds of windows. Reading them all at once would take memory by the gigabyte.
+    """
+    at_once = n_windows if max_pieces is None else max(1, max_pieces // max(width, 1))
+    firsts = range(0, n_windows, max(at_once, 1))
+    return [(min(at_once, n_windows - first), width) for first in firsts] or [(0, width)]
+
+
 def window_begins(passes: Sequence[Pass]) -> Integers:
     """Where each window begins among the pieces of all passes, one after the other. Shape: (n_windows,)."""
     widths = np.repeat([width for _, width in passes], [n for n, _ in passes]).astype(np.int64)

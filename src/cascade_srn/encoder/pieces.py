@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from cascade_srn.encoder.passes import Division, Pass, window_begins
+from cascade_srn.encoder.passes import Division, Pass, equal_passes, window_begins
 from cascade_srn.encoder.windows import Integers, window_owners, window_starts
 from cascade_srn.errors import ModelError
+
+# Ordinary English has about 1.3 word pieces per word. Text with more pieces per word than this is charged by them.
+PIECES_PER_WORD = 2
 
 # A tokenizer that was saved without a limit reports an astronomically large one.
 _NO_LIMIT = 1_000_000
@@ -126,7 +129,10 @@ class WordPieces:
     def _pieces_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """A mapping that holds the pieces of these words (and of others), tokenizing the new ones in one call."""
         known = self._known
-        new = list(dict.fromkeys(word for word in words if word not in known))
+        new = [word for word in words if word not in known]
+        if not new:
+            return known
+        new = list(dict.fromkeys(new))
         if new and len(known) + len(new) > self.remember:
             # Forget all, but in a new mapping: another thread may be reading the old one.
             known, new = {}, list(dict.fromkeys(words))
@@ -156,6 +162,17 @@ class WordPieces:
             right=_flat([known[word] for word in right]),
         )
 
+    def cost(self, row: Row) -> int:
+        """Return what a row costs in batches and queues, counted in ordinary words.
+
+        A word or marker counts as one. Text that falls into more than ``PIECES_PER_WORD`` pieces per word (URLs,
+        base64, long compounds) counts by its pieces, because the encoder's time and memory follow them.
+        """
+        n_pieces = len(row.pieces)
+        if len(row.left) or len(row.right):
+            n_pieces = max(n_pieces, min(n_pieces + len(row.left) + len(row.right), self.room))
+        return max(len(row), -(-n_pieces // PIECES_PER_WORD))
+
     def masked(self, row: Row, share: float, chance: random.Random) -> Row:
         """The row of a sentence with about a ``share`` of its words hidden, each behind as many pieces as it has."""
         if share == 0:
@@ -163,16 +180,21 @@ class WordPieces:
         hidden = np.array([chance.random() < share for _ in range(len(row))], dtype=bool)
         return replace(row, pieces=np.where(np.repeat(hidden, row.sizes), self._mask, row.pieces))
 
-    def batch(self, rows: Sequence[Row], division: Division | None = None) -> RowBatch:
-        """Rows as padded tensors, long ones cut into overlapping windows.
+    def batch(
+        self, rows: Sequence[Row], division: Division | None = None, *, max_pieces: int | None = None
+    ) -> RowBatch:
+        """Build padded tensors from rows. Long rows are cut into overlapping windows.
 
-        The encoder reads all windows in one pass. With a ``division`` they are sorted by their length and read in the
-        passes that it says.
+        Args:
+            rows: The rows of the batch.
+            division: Sorts the windows by length and divides them into encoder passes. Used in training.
+            max_pieces: Largest number of pieces in one encoder pass, padding included, but at least one window.
+                Without it, and without a ``division``, all windows are read in one pass.
         """
         windows, window, place = self._windows(rows)
         if division is None or not windows:
             ids, mask = self._filled(windows)
-            passes = [ids.shape]
+            passes = equal_passes(len(windows), ids.shape[1], max_pieces)
         else:
             order = np.argsort([-len(each) for each in windows], kind="stable")
             window = np.argsort(order)[window]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
+from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from cascade_srn.bundled import hub_is_out_of_reach, is_model
 from cascade_srn.config import POOLINGS, require_choice
+from cascade_srn.encoder.config_checks import FLOATS, check_encoder
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.recordings import Recordings
 from cascade_srn.errors import ModelError
@@ -49,8 +49,13 @@ class PretrainedEncoder(nn.Module):
         """The width of a word's vector."""
         return int(self.config.hidden_size)
 
-    def forward(self, rows: RowBatch, *, half: bool = False) -> Tensor:
-        """Encode rows of items; with ``half`` the model computes in bfloat16, whatever its weights are stored in.
+    def forward(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
+        """Encode rows of items.
+
+        Args:
+            rows: The rows, in one or more passes.
+            half: Compute in bfloat16, whatever type the weights are stored in.
+            check: Called between passes. It may raise to stop the work.
 
         Shapes:
             returns: (n_rows, n_items, width), zero at padding
@@ -58,9 +63,7 @@ class PretrainedEncoder(nn.Module):
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
             return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
-        precision = torch.autocast(rows.piece_ids.device.type, dtype=torch.bfloat16) if half else nullcontext()
-        with precision:
-            read = self._read_all(list(_by_pass(rows)))
+        read = self._read_all(list(_by_pass(rows)), half, check)
         hidden = read[0] if len(read) == 1 else torch.cat(read)
         pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
@@ -70,10 +73,20 @@ class PretrainedEncoder(nn.Module):
         self.recordings = Recordings(self.model, self._read)
         return self.recordings
 
-    def _read_all(self, passes: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    def _read_all(
+        self, passes: Sequence[tuple[Tensor, Tensor]], half: bool, check: Callable[[], None] | None
+    ) -> list[Tensor]:
         if self.recordings is not None and self.training and torch.is_grad_enabled():
-            return self.recordings.read(passes)
-        return [self._read(ids, mask) for ids, mask in passes]
+            with _precision(passes[0][0].device, half):
+                return self.recordings.read(passes)
+        found = []
+        for number, (ids, mask) in enumerate(passes):
+            # Not inside autocast: the check may run another prediction, in its own precision.
+            if number and check is not None:
+                check()
+            with _precision(ids.device, half):
+                found.append(self._read(ids, mask))
+        return found
 
     def _read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)."""
@@ -94,6 +107,10 @@ class PretrainedEncoder(nn.Module):
         return pooled.index_add(0, target, pieces) / counts.clamp(min=1)[:, None]
 
 
+def _precision(device: torch.device, half: bool) -> AbstractContextManager[Any]:
+    return torch.autocast(device.type, dtype=torch.bfloat16) if half else nullcontext()
+
+
 def _by_pass(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
     """What the encoder reads at once. Shapes: (n_windows, n_pieces) each, of a pass."""
     first = 0
@@ -103,8 +120,12 @@ def _by_pass(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def load_tokenizer(name: str) -> Any:
-    """The tokenizer of an encoder, by hub id or folder."""
-    tokenizer = _loaded(name, "tokenizer", partial(AutoTokenizer.from_pretrained, use_fast=True))
+    """Load the tokenizer of an encoder, by hub id or folder; code of its repository is never run."""
+    tokenizer = _loaded(
+        name, "tokenizer", partial(AutoTokenizer.from_pretrained, use_fast=True, trust_remote_code=False)
+    )
+    # A model that is saved with this tokenizer must not name code, which loading it would refuse.
+    tokenizer.init_kwargs.pop("auto_map", None)
     # Where there are no tokenizer files, transformers makes a tokenizer that knows special tokens only.
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise ModelError(
@@ -115,9 +136,17 @@ def load_tokenizer(name: str) -> Any:
 
 
 def load_encoder(name: str, *, pooling: str = "mean") -> PretrainedEncoder:
-    """A pretrained encoder in float32, by hub id or folder."""
+    """Load a pretrained encoder in float32, by hub id or folder.
+
+    Code of the encoder's repository is never run (:func:`~cascade_srn.encoder.config_checks.check_encoder`).
+
+    Raises:
+        ModelError: if the encoder cannot be loaded, lacks weights, or has weights that are not finite numbers.
+    """
     model, info = _loaded(
-        name, "encoder", partial(AutoModel.from_pretrained, dtype=torch.float32, output_loading_info=True)
+        name,
+        "encoder",
+        partial(AutoModel.from_pretrained, dtype=torch.float32, output_loading_info=True, trust_remote_code=False),
     )
     # transformers fills gaps with random weights; a pretrained encoder with such gaps is not one.
     missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
@@ -126,16 +155,41 @@ def load_encoder(name: str, *, pooling: str = "mean") -> PretrainedEncoder:
             f"the encoder {name!r} lacks {len(missing)} of the weights that its config.json asks for, such as "
             f"{missing[0]!r}; the two files are of different models, or the encoder is of an unsupported family"
         )
+    _refuse_unusable_weights(name, model)
     return PretrainedEncoder(model, pooling=pooling)
 
 
+def _refuse_unusable_weights(name: str, model: Any) -> None:
+    """Refuse weights that are not finite, and weights of a local folder that are stored as integers."""
+    parameters = dict(model.named_parameters())
+    for key, parameter in parameters.items():
+        if not bool(torch.isfinite(parameter).all()):
+            raise ModelError(
+                f"the weight {key!r} of the encoder {name!r} holds numbers that are not finite. Copy or download the "
+                "encoder again."
+            )
+    for path in Path(name).glob("*.safetensors") if Path(name).is_dir() else ():
+        with safe_open(path, framework="pt") as file:
+            for key in file.keys():  # noqa: SIM118 (the file is no mapping)
+                kind = file.get_slice(key).get_dtype()
+                if kind not in FLOATS and any(key == known or key.endswith(f".{known}") for known in parameters):
+                    raise ModelError(
+                        f"the weight {key!r} of the encoder {name!r} is stored as {kind}, but floating-point numbers "
+                        "are expected. Use weights that are not quantised."
+                    )
+
+
 def encoder_from_config(config: Mapping[str, Any], *, pooling: str = "mean") -> PretrainedEncoder:
-    """An encoder of the shape that a configuration describes, its weights still to be filled in."""
+    """Build an encoder of the shape that a configuration describes, with random weights.
+
+    Raises:
+        ModelError: if transformers cannot build it. A configuration may hold anything, and so may the reasons.
+    """
     values = dict(config)
     model_type = values.pop("model_type", None)
     try:
-        model = AutoModel.from_config(AutoConfig.for_model(model_type, **values))
-    except (ValueError, KeyError, TypeError, StrictDataclassError) as error:
+        model = AutoModel.from_config(AutoConfig.for_model(model_type, **values), trust_remote_code=False)
+    except Exception as error:
         raise ModelError(
             f"the encoder configuration names the model type {model_type!r}, which the installed transformers "
             f"cannot build ({error}); install a version that knows it"
@@ -194,7 +248,12 @@ def require_encoder(name: str) -> None:
 
 
 def _loaded(name: str, what: str, load: Callable[..., Any]) -> Any:
-    """Load from a folder or the hub; what goes wrong is said in one sentence."""
+    """Load from a folder or the hub, and report what goes wrong in one sentence.
+
+    The configuration of a folder is checked first, that of a hub id once it has been downloaded. Files of an encoder
+    may be damaged in any way, so that every exception of transformers and tokenizers, which raises plain
+    ``Exception``, means that it cannot be loaded.
+    """
     is_there = Path(name).exists()
     # A model's folder holds a tokenizer, which loading the model asks for, but no encoder by itself.
     if what == "encoder" or not is_there:
@@ -208,17 +267,26 @@ def _loaded(name: str, what: str, load: Callable[..., Any]) -> Any:
     cached_only = not is_there and hub_is_out_of_reach()
     try:
         with quiet_transformers():
+            if is_there:
+                check_encoder(name)
             return load(name, local_files_only=True) if cached_only else load(name)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        RuntimeError,
-        SafetensorError,
-        StrictDataclassError,
-    ) as error:
+    except ModelError:
+        raise
+    except Exception as error:
+        if not is_there:
+            _refuse_downloaded_code(name)
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"the {what} {name!r} could not be loaded ({reason}); check the name, or the network if it is a hub id"
         ) from error
+
+
+def _refuse_downloaded_code(name: str) -> None:
+    """After an encoder of the hub could not be loaded, say so if that is because it needs code of its own."""
+    try:
+        check_encoder(name, local_files_only=True)
+    except ModelError:
+        raise
+    except Exception:
+        # The configuration was not downloaded either, and the caller reports why.
+        return

@@ -153,9 +153,11 @@ class MlpMatcher(nn.Module):
     def forward(self, words: Tensor, pairs: Pairs) -> Tensor:
         """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
         start, last = self.start(words), self.last(words)
-        if len(pairs) <= (_PAIRS_KEPT if self.training else _PAIRS_AT_ONCE):
+        # A processor is faster with few pairs at a time, which stay in its cache; a GPU wants many.
+        at_once = _PAIRS_AT_ONCE if self.training or start.is_cuda else _PAIRS_AT_ONCE_ON_CPU
+        if len(pairs) <= (_PAIRS_KEPT if self.training else at_once):
             return self._score_pairs(start, last, pairs)
-        parts = [pairs[at : at + _PAIRS_AT_ONCE] for at in range(0, len(pairs), _PAIRS_AT_ONCE)]
+        parts = [pairs[at : at + at_once] for at in range(0, len(pairs), at_once)]
         if not self.training:
             return torch.cat([self._score_pairs(start, last, part) for part in parts])
         scores = [
@@ -175,7 +177,7 @@ class MlpMatcher(nn.Module):
 
 
 # Prediction looks at this many pairs at a time, which bounds its memory whatever passes the boundary thresholds.
-_PAIRS_AT_ONCE = 1 << 17
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 17, 1 << 13
 # Training keeps what is between of as many pairs for the way back, some 1.5 GB with the default width. Beyond, as long
 # sentences with many entities have it, they are taken in parts as well, each of which is computed a second time.
 _PAIRS_KEPT = 1 << 19

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.data.atomic import replacing_path
 from cascade_srn.reproduction.results import TableResult
 from cascade_srn.reproduction.tables import COLUMNS, SCORE, SPEED
 
@@ -34,9 +34,8 @@ def draw_table(result: TableResult, path: Path) -> None:
     handles = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.suptitle(f"{result.table.title}: {result.about['encoder']} on {result.about['data']}", fontsize=10)
-    beside = path.with_name(f".{path.name}.tmp")
-    figure.savefig(beside, dpi=130, format="png")
-    os.replace(beside, path)
+    with replacing_path(path) as beside:
+        figure.savefig(beside, dpi=130, format="png")
 
 
 def _panel(axes: Any, result: TableResult, column: str) -> None:

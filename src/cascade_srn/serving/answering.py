@@ -17,7 +17,7 @@ from cascade_srn.serving.engine import Engine, NotReady
 from cascade_srn.serving.messages import DrawRequest, ExtractRequest
 from cascade_srn.serving.orders import failed_text, n_given, orders_of, require_lengths, texts_of
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, stopping, unavailable
-from cascade_srn.serving.waiting import QueueClosed, QueueFull
+from cascade_srn.serving.waiting import QueueClosed, QueueFull, RequestTooLarge
 from cascade_srn.types import Document
 
 T = TypeVar("T")
@@ -77,6 +77,14 @@ class Answerer:
             ticket = self.engine.submit(orders)
         except QueueFull:
             raise self._full() from None
+        except RequestTooLarge:
+            self.engine.metrics.refused.add()
+            raise Refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                "request_too_large",
+                f"the texts cost more than {self.settings.queue_words:,} words, the size of the queue; send fewer or "
+                "shorter texts (long words count by their word pieces)",
+            ) from None
         except QueueClosed:
             raise stopping() from None
         try:

@@ -69,9 +69,9 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
 def _middleware(settings: ServeSettings, metrics: Metrics) -> list[Middleware]:
     """From the outside in."""
     layers = [
+        Middleware(SecurityHeaders),  # on the answers of the observer, too
         Middleware(Observer, metrics=metrics),
-        Middleware(SecurityHeaders),
-        Middleware(HostCheck, allowed=settings.allowed_hosts),
+        Middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts),
     ]
     if settings.cors_origins:
         # Outside the key: browsers ask for permission without it.

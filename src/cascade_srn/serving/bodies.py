@@ -1,9 +1,11 @@
-"""Reading the body of a request: within its limits, as JSON, as the form it is meant to have."""
+"""Read the body of a request: within its limits, as JSON, as the form it is meant to have."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -13,43 +15,130 @@ from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect
 
 from cascade_srn.serving.messages import Message
-from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unprocessable
+from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unavailable, unprocessable
+from cascade_srn.serving.settings import Limits
 from cascade_srn.serving.wording import said
 
 M = TypeVar("M", bound=Message)
 
-# Bodies longer than this are held against their form beside the event loop, which everyone shares.
+# Longer bodies are parsed in a thread, because everyone shares the event loop.
 INLINE_BYTES = 50_000
 # Beyond that many, errors are counted and not looked at: a body can have hundreds of thousands.
 MOST_ERRORS = 100
+# Memory that a JSON value takes while it is parsed and validated, at most on average.
+VALUE_BYTES = 250
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', flags=re.DOTALL)
+
+
+class BodyBudget:
+    """Memory for the bodies of all requests in progress; used from the event loop only."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.n_bytes = 0
+
+    @contextmanager
+    def reservation(self) -> Iterator[Reservation]:
+        """Reserve memory for one request until the block ends."""
+        reserved = Reservation(self)
+        try:
+            yield reserved
+        finally:
+            self.n_bytes -= reserved.n_bytes
+
+
+class Reservation:
+    """The part of a :class:`BodyBudget` that one request has."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self.budget = budget
+        self.n_bytes = 0
+
+    def add(self, n_bytes: int) -> None:
+        """Reserve more, or refuse the request: for good if it could never fit, else for now."""
+        if self.n_bytes + n_bytes > self.budget.max_bytes:
+            raise Refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                "body_too_large",
+                f"the body would take more than the {self.budget.max_bytes:,} bytes of memory for all requests; send "
+                "fewer or shorter lists",
+                {"Connection": "close"},
+            )
+        if self.budget.n_bytes + n_bytes > self.budget.max_bytes:
+            raise unavailable("bodies_full", "too many large requests are in progress; try again soon", retry_after=1)
+        self.n_bytes += n_bytes
+        self.budget.n_bytes += n_bytes
 
 
 async def read_message(
     request: Request,
     form: type[M],
     *,
-    max_bytes: int,
+    limits: Limits,
+    reservation: Reservation,
     seconds: float,
     aside: Callable[[Callable[[], M]], Awaitable[M]],
 ) -> M:
-    """The body of a request as a message of that form; ``aside`` does work beside the event loop."""
+    """Read the body of a request as a message.
+
+    Args:
+        request: The request, of which nothing has been read.
+        form: Class of the message.
+        limits: Limits of a request.
+        reservation: Where the memory of the body is reserved.
+        seconds: Time for the body to arrive.
+        aside: Does work in a thread.
+
+    Raises:
+        Refusal: The body is too large, too slow, not JSON, or not of this form.
+    """
     _require_json(request)
     try:
         async with asyncio.timeout(seconds):
-            body = await _read(request, max_bytes)
+            body = await _read(request, limits.body_bytes, reservation)
     except TimeoutError:
         raise Refusal(
-            HTTPStatus.REQUEST_TIMEOUT, "request_timeout", f"the body did not arrive within {seconds:g} s; send it anew"
+            HTTPStatus.REQUEST_TIMEOUT,
+            "request_timeout",
+            f"the body did not arrive within {seconds:g} s; send it again",
         ) from None
     except ClientDisconnect:
         raise Refusal(CLIENT_GONE, "client_gone", "the client went away") from None
-    if len(body) <= INLINE_BYTES:
-        return parsed(body, form)
-    return await aside(lambda: parsed(body, form))
+    # The server ends a body early where it cannot be read any further, or the service is being stopped.
+    refusal = getattr(request.state, "refusal", None)
+    if refusal is not None:
+        raise refusal
+    n_marks = _n_marks(body)
+    if n_marks > limits.values:
+        # Before memory is reserved: a body that is refused must not keep others out.
+        await asyncio.to_thread(require_values, body, limits.values)
+    reservation.add(VALUE_BYTES * min(n_marks, limits.values))
+    return parsed(body, form) if len(body) <= INLINE_BYTES else await aside(lambda: parsed(body, form))
+
+
+def require_values(body: bytes, most: int) -> None:
+    """Refuse a body of too many JSON values before anything is built from it.
+
+    The parser builds all of a body before it is validated, and a list of two bytes takes hundreds then.
+    """
+    if _n_marks(body) <= most:
+        return
+    # Brackets and commas within strings do not count; strings are only looked for when it matters.
+    n_values = _n_marks(_STRING.sub(b"", body))
+    if n_values > most:
+        raise unprocessable(
+            f"the body has about {n_values:,} JSON values, and {most:,} are taken at most; send fewer or shorter lists"
+        )
+
+
+def _n_marks(body: bytes) -> int:
+    """Count what starts a list, an object or a further item: an upper bound of the values, but for one."""
+    return body.count(b"[") + body.count(b"{") + body.count(b",")
 
 
 def parsed(body: bytes, form: type[M]) -> M:
-    """A body that has come as a message of that form, or a refusal in one sentence."""
+    """Parse a body as a message of this form, or refuse it in one sentence."""
     try:
         return form.model_validate_json(body)
     except ValidationError as error:
@@ -68,8 +157,8 @@ def _require_json(request: Request) -> None:
         )
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
-    """All of the body, or a refusal as soon as it is known to be too long: by what it says, or by what has come."""
+async def _read(request: Request, max_bytes: int, reservation: Reservation) -> bytes:
+    """Read all of the body; refuse it as soon as its declared or received length is too large."""
     said = request.headers.get("content-length", "")
     if said.isdecimal() and int(said) > max_bytes:
         raise _too_large(f"{int(said):,}", max_bytes)
@@ -78,12 +167,12 @@ async def _read(request: Request, max_bytes: int) -> bytes:
         n_bytes += len(chunk)
         if n_bytes > max_bytes:
             raise _too_large(f"more than {max_bytes:,}", max_bytes)
+        reservation.add(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
 
 
 def _too_large(received: str, max_bytes: int) -> Refusal:
-    # What is still on its way is not read: the connection ends with the answer.
     return Refusal(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "body_too_large",

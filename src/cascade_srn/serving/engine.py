@@ -15,13 +15,17 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.memory import give_back_freed
 from cascade_srn.serving.metrics import Metrics
 from cascade_srn.serving.settings import ServeSettings
-from cascade_srn.serving.waiting import Part, WaitingRoom
+from cascade_srn.serving.waiting import Batch, Part, WaitingRoom
 from cascade_srn.serving.work import Order, Ticket
 from cascade_srn.types import Sentence
 
 logger = logging.getLogger("cascade_srn.serving")
 
 WARM_UP = "We train a tagger for named entity recognition. It finds names of people, places and tools in short texts."
+# A slice of a large request takes about this long, and so does the wait of a small one behind it.
+SLICE_SECONDS = 0.05
+# However slow the machine is, a slice costs at least this many words.
+SMALLEST_SLICE = 64
 # Batches after which freed memory goes back to the system.
 BATCHES_BETWEEN_SWEEPS = 64
 
@@ -31,10 +35,12 @@ class NotReady(Exception):
 
 
 class Engine:
-    """Runs a model for everyone, in a thread of its own.
+    """Runs a model for all requests, in a thread of its own.
 
     ``source`` is an extractor, or a function that loads one. Texts with the same thresholds and the same kind of
-    work go through the model together, up to ``batch_words`` words at a time.
+    work go through the model together, up to ``batch_words`` at a time. Slices of large requests take about
+    ``SLICE_SECONDS``. One sentence can be much longer than that: between its encoder passes, small requests that
+    arrived meanwhile are worked on. Work for requests that were given up is stopped.
     """
 
     def __init__(
@@ -42,12 +48,16 @@ class Engine:
     ) -> None:
         self.settings = settings
         self.metrics = Metrics() if metrics is None else metrics
-        self.waiting = WaitingRoom(max_texts=settings.queue_texts, max_words=settings.queue_words)
+        self.waiting = WaitingRoom(
+            max_texts=settings.queue_texts, max_words=settings.queue_words, batch_words=settings.batch_words
+        )
         self.failure: Exception | None = None
         self.on_loaded: Callable[[], None] | None = None
         self._source = source
         self._extractor: Extractor | None = None
         self._is_stopping = False
+        self._speed = 0.0
+        self._seconds_in_between = 0.0
         self._thread = threading.Thread(target=self._run, name="cascade-srn-model", daemon=True)
 
     @property
@@ -77,8 +87,10 @@ class Engine:
         self._thread.start()
 
     def submit(self, orders: Sequence[Order]) -> Ticket:
-        """Queue the texts of one request; refused as a whole where there is no room for all of them."""
-        ticket = Ticket(orders, self.extractor.model.settings.encoder.context_words)
+        """Queue the texts of one request. It is refused as a whole if there is no room for all of them."""
+        if not self.is_ready:
+            raise NotReady
+        ticket = Ticket(orders)
         self.waiting.put(ticket)
         return ticket
 
@@ -102,6 +114,9 @@ class Engine:
         try:
             extractor = self._source if isinstance(self._source, Extractor) else self._source()
             extractor.extract(WARM_UP)
+            started = time.perf_counter()
+            extractor.extract(WARM_UP)
+            self._note_speed(len(WARM_UP.split()), time.perf_counter() - started)
             self._extractor = extractor
         except Exception as error:
             # No text has been seen yet that the message could quote.
@@ -113,32 +128,46 @@ class Engine:
         if self.failure is not None:
             return
         n_batches = 0
-        while parts := self.waiting.take(self.settings.batch_words, wait=self.settings.batch_wait):
-            self._do(extractor, parts)
+        while batch := self.waiting.take(wait=self.settings.batch_wait):
+            self._do(extractor, batch)
             n_batches += 1
             if n_batches % BATCHES_BETWEEN_SWEEPS == 0:
                 give_back_freed()
 
-    def _do(self, extractor: Extractor, parts: Sequence[Part]) -> None:
-        """One batch: together by what can go together."""
-        self.metrics.batch_texts.observe(len(parts))
-        self.metrics.batch_words.observe(sum(part.n_words for part in parts))
-        started = time.perf_counter()
+    def _do(self, extractor: Extractor, batch: Batch) -> None:
+        """Run the model over a batch; texts of one kind go together."""
+        self.metrics.batch_texts.observe(len(batch.parts))
+        self.metrics.batch_words.observe(sum(part.n_words for part in batch.parts))
+        started, in_between = time.perf_counter(), self._seconds_in_between
         alike: dict[_Kind, list[Part]] = {}
-        for part in parts:
+        for part in batch.parts:
             alike.setdefault(_kind(part.job.order), []).append(part)
         for group in alike.values():
-            self._do_alike(extractor, group)
-        self.metrics.model_seconds.add(time.perf_counter() - started)
+            self._do_alike(extractor, group, is_large=batch.is_large)
+        seconds = time.perf_counter() - started - (self._seconds_in_between - in_between)
+        self.metrics.model_seconds.add(seconds)
+        self._note_speed(sum(part.cost for part in batch.parts), seconds)
 
-    def _do_alike(self, extractor: Extractor, parts: Sequence[Part]) -> None:
+    def _note_speed(self, cost: int, seconds: float) -> None:
+        """Set the size of slices by how fast the model has been lately."""
+        self._speed += 0.2 * (cost / max(seconds, 1e-6) - self._speed) if self._speed else cost / max(seconds, 1e-6)
+        at_most = self.settings.batch_words
+        self.waiting.slice_words = min(at_most, max(SMALLEST_SLICE, int(self._speed * SLICE_SECONDS)))
+
+    def _do_alike(self, extractor: Extractor, parts: Sequence[Part], *, is_large: bool) -> None:
+        parts = [part for part in parts if not part.job.ticket.is_abandoned]
+        if not parts:
+            return
         try:
-            found = self._predict(extractor, parts)
+            found = self._predict(extractor, parts, is_large=is_large)
+        except _Abandoned:
+            self.metrics.abandoned.add()
+            return
         except Exception as error:
             if len(parts) > 1:
-                # One of them is bad, or all of them were too much together: each for itself.
+                # One of them is bad, or all of them were too much together: try each alone.
                 for part in parts:
-                    self._do_alike(extractor, [part])
+                    self._do_alike(extractor, [part], is_large=is_large)
                 return
             self.metrics.failures.add()
             report(error)
@@ -152,14 +181,36 @@ class Engine:
                 self.metrics.texts.add()
                 part.job.finish()
 
-    def _predict(self, extractor: Extractor, parts: Sequence[Part]) -> list[list[Sentence]]:
+    def _predict(self, extractor: Extractor, parts: Sequence[Part], *, is_large: bool) -> list[list[Sentence]]:
         order = parts[0].job.order
+
+        def check() -> None:
+            if all(part.job.ticket.is_abandoned for part in parts):
+                raise _Abandoned
+            if is_large:
+                self._do_small_in_between(extractor)
+
         predictor = extractor.model.predictor(
-            thresholds=order.thresholds, batch_words=self.settings.batch_words, precision=extractor.precision
+            thresholds=order.thresholds,
+            batch_words=self.waiting.slice_words if is_large else self.settings.batch_words,
+            precision=extractor.precision,
+            check=check,
         )
         examples = [example for part in parts for example in part.examples]
         found = iter(predictor.predict(examples, given_entities=order.given_entities))
+        self.metrics.limited.add(predictor.n_limited)
         return [[next(found) for _ in part.examples] for part in parts]
+
+    def _do_small_in_between(self, extractor: Extractor) -> None:
+        """Work on small requests that arrived while a large one is in the model."""
+        started = time.perf_counter()
+        if batch := self.waiting.take_small():
+            self._do(extractor, batch)
+            self._seconds_in_between += time.perf_counter() - started
+
+
+class _Abandoned(Exception):
+    """Nobody waits for any part of a batch, so its work is stopped."""
 
 
 class _Kind(NamedTuple):

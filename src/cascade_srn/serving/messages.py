@@ -190,6 +190,7 @@ class LimitsForm(Message):
     drawn: int
     drawn_characters: int
     sentence_arcs: int
+    values: int
     threshold: Probability
 
 

@@ -94,9 +94,18 @@ class Metrics:
             "cascade_srn_request_seconds", "Time from a request's first byte to its answer's last.", SECONDS
         )
         self.refused = Counter("cascade_srn_queue_refused_total", "Requests refused because the queue was full.")
+        self.dropped = Counter(
+            "cascade_srn_connections_dropped_total", "Connections refused or closed by the service, by reason."
+        )
         self.texts = Counter("cascade_srn_texts_total", "Texts that the model has finished.")
         self.words = Counter("cascade_srn_words_total", "Words that went through the model.")
         self.failures = Counter("cascade_srn_text_failures_total", "Texts that the model could not do.")
+        self.abandoned = Counter(
+            "cascade_srn_abandoned_batches_total", "Batches stopped because nobody waited for them any more."
+        )
+        self.limited = Counter(
+            "cascade_srn_limited_sentences_total", "Sentences with more possible spans than are looked at."
+        )
         self.model_seconds = Counter("cascade_srn_model_seconds_total", "Time the model has worked.")
         self.batch_texts = Histogram("cascade_srn_batch_texts", "Texts that a batch holds sentences of.", TEXTS)
         self.batch_words = Histogram("cascade_srn_batch_words", "Words of a batch.", WORDS)
@@ -104,16 +113,22 @@ class Metrics:
             self.requests,
             self.latency,
             self.refused,
+            self.dropped,
             self.texts,
             self.words,
             self.failures,
+            self.abandoned,
+            self.limited,
             self.model_seconds,
             self.batch_texts,
             self.batch_words,
         ]
         # From the beginning, so that a rate can be taken of the first of them.
-        for counter in (self.refused, self.texts, self.words, self.failures, self.model_seconds):
-            counter.add(0)
+        for metric in self._all:
+            if isinstance(metric, Counter) and metric not in (self.requests, self.dropped):
+                metric.add(0)
+        for reason in ("refused", "evicted", "silent", "no_files"):
+            self.dropped.add(0, reason=reason)
 
     def gauge(self, name: str, help: str, read: Callable[[], float]) -> None:
         """Add a number that is read whenever the figures are."""

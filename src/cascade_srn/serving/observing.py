@@ -1,15 +1,17 @@
-"""What is seen of requests from outside: counted, timed, one line in the log each, and never a word of a text."""
+"""Count and time requests, write one log line for each, and never a word of a text."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cascade_srn.serving.engine import report
 from cascade_srn.serving.metrics import Metrics
-from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, refused
+from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, refused, stopping
 
 access = logging.getLogger("cascade_srn.serving.access")
 
@@ -17,10 +19,11 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 
 
 class Observer:
-    """Stands around everything else. An exception that nobody caught becomes an answer here, and ends here.
+    """The outermost middleware: access log, metrics, and an answer for exceptions that nobody caught.
 
-    A path that is none of ours is not logged as it stands: whoever puts a text into an address by mistake would
-    find it in the log.
+    An answer that is sent before all of the body was read closes the connection, so that the rest is never read.
+
+    Unknown paths are not logged, because somebody may have put a text into an address by mistake.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -36,17 +39,21 @@ class Observer:
             return
         started = time.perf_counter()
         status, n_in, n_out = 0, 0, 0
+        is_read = not _has_body(scope)
 
         async def counting_receive() -> Message:
-            nonlocal n_in
+            nonlocal n_in, is_read
             message = await receive()
             n_in += len(message.get("body", b""))
+            is_read = is_read or (message["type"] == "http.request" and not message.get("more_body", False))
             return message
 
         async def counting_send(message: Message) -> None:
             nonlocal status, n_out
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if not is_read:
+                    MutableHeaders(scope=message)["Connection"] = "close"
             elif scope["method"] != "HEAD":
                 n_out += len(message.get("body", b""))
             await send(message)
@@ -59,6 +66,10 @@ class Observer:
             if not status:
                 failure = Refusal(500, "internal_error", "the service failed; its log says where")
                 await refused(failure)(scope, receive, counting_send)
+        except asyncio.CancelledError:
+            # The server cancels what is still in progress when the time to stop is over, and expects nothing more.
+            if not status:
+                await refused(stopping())(scope, receive, counting_send)
         finally:
             self.in_flight -= 1
             # Nothing was sent where the request was cancelled.
@@ -70,3 +81,8 @@ class Observer:
         self.metrics.requests.add(route=route, status=str(status))
         self.metrics.latency.observe(seconds, route=route)
         access.info("%s %s %d %.1f ms, %d bytes in, %d out", method, route, status, 1000 * seconds, n_in, n_out)
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

@@ -63,8 +63,10 @@ def unavailable(code: str, message: str, *, retry_after: int) -> Refusal:
 
 
 def stopping() -> Refusal:
-    """Not here any more."""
-    return unavailable("shutting_down", "the service is being stopped; ask another one", retry_after=5)
+    """Refuse a request because the service is being stopped; its connection is closed."""
+    refusal = unavailable("shutting_down", "the service is being stopped; ask another one", retry_after=5)
+    refusal.headers["Connection"] = "close"
+    return refusal
 
 
 def unprocessable(message: str) -> Refusal:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.schema import Schema
 from cascade_srn.serving import messages
 from cascade_srn.serving.answering import ITEM, Answerer
-from cascade_srn.serving.bodies import read_message
+from cascade_srn.serving.bodies import BodyBudget, read_message
 from cascade_srn.serving.description import ERRORS
 from cascade_srn.serving.metrics import CONTENT_TYPE
 from cascade_srn.serving.orders import document_of, require_drawable
@@ -41,20 +42,27 @@ def api_routes(answerer: Answerer) -> APIRouter:
     """All operations that answer with data."""
     router = APIRouter()
     settings, engine = answerer.settings, answerer.engine
+    budget = BodyBudget(settings.bodies_bytes)
+    engine.metrics.gauge("cascade_srn_bodies_bytes", "Memory reserved for request bodies.", lambda: budget.n_bytes)
 
-    async def read(request: Request, form: type[M]) -> M:
+    @asynccontextmanager
+    async def message(request: Request, form: type[M]) -> AsyncIterator[M]:
+        """Read the body; its memory is reserved until the block ends."""
+
         def aside(work: Callable[[], M]) -> Awaitable[M]:
             answerer.arrived(request)  # all of the body has been read
             return answerer.aside(request, ALWAYS, work)
 
         request.state.deadline = asyncio.get_running_loop().time() + settings.request_seconds
-        return await read_message(
-            request,
-            form,
-            max_bytes=settings.limits.body_bytes,
-            seconds=settings.request_seconds,
-            aside=aside,
-        )
+        with budget.reservation() as reservation:
+            yield await read_message(
+                request,
+                form,
+                limits=settings.limits,
+                reservation=reservation,
+                seconds=settings.request_seconds,
+                aside=aside,
+            )
 
     async def sent(request: Request, form: messages.DocumentForm) -> Document:
         # Words are counted as well as characters: nothing has held them against the text yet.
@@ -68,12 +76,12 @@ def api_routes(answerer: Answerer) -> APIRouter:
 
         Entities that are given with a text are taken as they are, and relations are sought between them.
         """
-        asked = await read(request, messages.ExtractRequest)
-        documents = await answerer.documents(request, asked)
-        size = sum(len(document.text) + ITEM * n_found(document) for document in documents)
-        return await answerer.aside(
-            request, size, lambda: json_answer({"documents": [document.to_dict() for document in documents]})
-        )
+        async with message(request, messages.ExtractRequest) as asked:
+            documents = await answerer.documents(request, asked)
+            size = sum(len(document.text) + ITEM * n_found(document) for document in documents)
+            return await answerer.aside(
+                request, size, lambda: json_answer({"documents": [document.to_dict() for document in documents]})
+            )
 
     @router.post("/draw", responses=ERRORS | {200: DRAWN}, response_class=Response)
     async def draw(request: Request) -> Response:
@@ -81,27 +89,27 @@ def api_routes(answerer: Answerer) -> APIRouter:
 
         As HTML it is a fragment to stand under /stylesheet.css, as SVG a picture of its own.
         """
-        asked = await read(request, messages.DrawRequest)
-        schema = answerer.extractor().schema
-        if asked.document is not None:
-            document = await sent(request, asked.document)
-        else:
-            (document,) = await answerer.documents(request, asked)
-        draw_it, kind = DRAWINGS[asked.format]
+        async with message(request, messages.DrawRequest) as asked:
+            schema = answerer.extractor().schema
+            if asked.document is not None:
+                document = await sent(request, asked.document)
+            else:
+                (document,) = await answerer.documents(request, asked)
+            draw_it, kind = DRAWINGS[asked.format]
 
-        def drawn() -> str:
-            require_drawable(document, settings.limits)
-            return draw_it(document, schema)
+            def drawn() -> str:
+                require_drawable(document, settings.limits)
+                return draw_it(document, schema)
 
-        drawing = await answerer.aside(request, ALWAYS, drawn)
-        return Response(drawing, headers={"Cache-Control": "no-store"}, media_type=kind)
+            drawing = await answerer.aside(request, ALWAYS, drawn)
+            return Response(drawing, headers={"Cache-Control": "no-store"}, media_type=kind)
 
     @router.post("/convert", responses=ERRORS | {200: {"model": messages.BratAnswer}})
     async def convert(request: Request) -> Response:
         """A document that was extracted before, as the two files of brat standoff."""
-        asked = await read(request, messages.ConvertRequest)
-        document = await sent(request, asked.document)
-        return json_answer(await answerer.aside(request, ALWAYS, lambda: brat(document)))  # it goes through files
+        async with message(request, messages.ConvertRequest) as asked:
+            document = await sent(request, asked.document)
+            return json_answer(await answerer.aside(request, ALWAYS, lambda: brat(document)))  # it goes through files
 
     @router.get("/schema", responses=READING | {200: {"model": messages.SchemaAnswer}})
     async def schema() -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import uvicorn
 
@@ -19,6 +20,7 @@ from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
 from cascade_srn.serving.answering import Answerer
 from cascade_srn.serving.app import create_app
+from cascade_srn.serving.connections import Gate, protocol_class
 from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.settings import ServeSettings
 
@@ -26,9 +28,14 @@ logger = logging.getLogger("cascade_srn.serving")
 
 # Files that a process may have open: as many as are asked for, which is plenty, where the system sets no bound itself.
 OPEN_FILES = 65_536
-# Connections that wait to be taken; the system may allow fewer.
+# Connections that wait to be accepted; the system may allow fewer.
 BACKLOG = 4096
-KEEP_ALIVE_SECONDS = 30
+# Connections accepted in one turn of the event loop, at most: they hold descriptors before they can be counted.
+ACCEPTED_AT_ONCE = 16
+# Descriptors kept for the model, temporary files, logs and the event loop.
+OTHER_FILES = 48
+# Seconds between two log records about connections that cannot be accepted.
+ACCEPT_REPORT_SECONDS = 60
 
 
 def serve(
@@ -79,6 +86,28 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.engine = engine
         self.answerer = answerer
+        self._next_accept_report = 0.0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen with a long backlog, of which few connections are accepted at a time."""
+        asyncio.get_running_loop().set_exception_handler(self._handle_loop_error)
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
+
+    def _handle_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Report at most once a minute that connections cannot be accepted: asyncio does so for each attempt."""
+        if not str(context.get("message", "")).startswith("socket.accept()"):
+            loop.default_exception_handler(context)
+            return
+        self.engine.metrics.dropped.add(reason="no_files")
+        if loop.time() >= self._next_accept_report:
+            self._next_accept_report = loop.time() + ACCEPT_REPORT_SECONDS
+            logger.error(
+                "connections cannot be accepted (%s); raise the limit of open files (ulimit -n) or lower "
+                "--max-connections",
+                context.get("exception"),
+            )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop: gently at first, at once when Ctrl-C is pressed again."""
@@ -98,14 +127,30 @@ class Server(uvicorn.Server):
 
 def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings) -> Server:
     """A server of the service, to be run on a socket: ``server.run(sockets=[…])``."""
+    most_connections, at_once = connections_within(open_files())
+    if settings.max_connections is not None and settings.max_connections > most_connections:
+        raise ConfigError(
+            f"max_connections is {settings.max_connections}, but the limit of open files allows {most_connections}; "
+            "give fewer, or raise the limit (ulimit -n)"
+        )
     app = create_app(extractor, settings)
+    metrics = app.state.engine.metrics
+    gate = Gate(
+        settings.max_connections or most_connections,
+        metrics,
+        head_seconds=settings.head_seconds,
+        write_seconds=settings.request_seconds,
+    )
+    metrics.gauge("cascade_srn_connections", "Open connections.", lambda: len(gate.open))
     config = uvicorn.Config(
         app,
         access_log=False,  # ours has no addresses and no texts
         log_config=None,
         log_level=logging.WARNING,
-        backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        backlog=at_once,  # asyncio accepts as many at a time; see Server.startup
+        http=protocol_class(gate),
+        loop="asyncio",
+        timeout_keep_alive=settings.keep_alive_seconds,  # type: ignore[arg-type]  # it is only ever a delay
         timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
         server_header=False,
         ws="none",
@@ -147,6 +192,25 @@ def address(host: str, listening: socket.socket) -> str:
     port = listening.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}"
+
+
+def connections_within(n_files: int) -> tuple[int, int]:
+    """How many connections fit into a number of open files, and how many of them to accept at a time.
+
+    A connection that is refused holds a descriptor for about five turns of the event loop.
+    """
+    at_once = max(1, min(ACCEPTED_AT_ONCE, n_files // 32))
+    return max(n_files // 4, n_files - OTHER_FILES - 6 * at_once), at_once
+
+
+def open_files() -> int:
+    """How many files this process may have open."""
+    if sys.platform == "win32":
+        return OPEN_FILES
+    import resource
+
+    now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES if now == resource.RLIM_INFINITY else now
 
 
 def allow_many_connections() -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import socket
+from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cascade_srn.serving.refusals import Refusal, refused
+from cascade_srn.serving.settings import ANY_HOST
 
 # What reads texts or tells about the model and its use. All else is the same for everyone: the page, its style, the
 # description, and whether the service lives.
 PROTECTED = frozenset({"/extract", "/draw", "/convert", "/schema", "/metrics"})
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
 
 # Drawings have inline styles; scripts come from files of ours alone.
 CONTENT_SECURITY = (
@@ -51,18 +57,28 @@ class SecurityHeaders:
 
 
 class HostCheck:
-    """Refuses requests for hosts that are not ours, as a page elsewhere makes them by a name of its own."""
+    """Refuse requests whose Host header names another host.
 
-    def __init__(self, app: ASGIApp, *, allowed: tuple[str, ...]) -> None:
+    A page elsewhere can point a name of its own at this machine (DNS rebinding) and would then be of the same origin as
+    the service. The names of the loopback interface and of the bound host are accepted, and those in ``allowed``. A
+    service that listens on every address also accepts the name of this machine and any literal address: a browser
+    sends one only if its user has typed or followed it, and no DNS answer can change what it leads to.
+    """
+
+    def __init__(self, app: ASGIApp, *, host: str, allowed: tuple[str, ...]) -> None:
         self.app = app
-        self.allowed = frozenset(name.lower() for name in allowed)
+        self.accepts_all = ANY_HOST in allowed
+        self.accepts_addresses = host in EVERY_ADDRESS
+        own = (socket.gethostname(),) if self.accepts_addresses else (host,)
+        self.allowed = frozenset(_host_name(name) for name in (*LOOPBACK_NAMES, *own, *allowed)) - {""}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "http" and self.allowed:
-            host = Headers(scope=scope).get("host", "").lower()
-            name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-            if name not in self.allowed:
+        if scope["type"] == "http" and not self.accepts_all:
+            given = Headers(scope=scope).getlist("host")
+            # A request with several Host headers has none that can be relied on.
+            name = _host_name(given[0]) if len(given) == 1 else ""
+            if name not in self.allowed and not (self.accepts_addresses and _is_address(name)):
                 refusal = Refusal(
                     421,
                     "unknown_host",
@@ -72,6 +88,28 @@ class HostCheck:
                 await refused(refusal)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
+
+
+def _host_name(given: str) -> str:
+    """The name in a Host header, without port and brackets, in one spelling; empty if there is none."""
+    if _is_address(given):
+        return str(ip_address(given))
+    if given.startswith("["):
+        name, bracket, port = given[1:].partition("]")
+        port = port.removeprefix(":") if bracket else "none"
+    else:
+        name, _, port = given.partition(":")
+    if port and not port.isdecimal():
+        return ""
+    return str(ip_address(name)) if _is_address(name) else name.lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class KeyCheck:

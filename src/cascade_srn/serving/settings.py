@@ -14,6 +14,8 @@ KEY_VARIABLE = "CASCADE_SRN_API_KEY"
 
 # Origins that are none of a host: all of them, and that of pages from files.
 ANY_ORIGIN, NO_ORIGIN = "*", "null"
+# Allows every name in the Host header.
+ANY_HOST = "*"
 # Ports that browsers leave out.
 _USUAL_PORTS = {"http": 80, "https": 443}
 
@@ -27,8 +29,9 @@ class Limits(Settings):
     bounds the entities and relations of a document that is sent to be drawn or converted, and the entities that are
     given with a text. ``drawn`` bounds the words that lie under the bars and arcs of a drawing, each counted as often
     as it does, ``drawn_characters`` the characters there, as a word may be as long as a text, and ``sentence_arcs``
-    the relations that are drawn over one sentence: by these a drawing grows, and the time it takes. ``threshold`` is
-    the lowest threshold: near zero nearly every pair of words would pass, and a short text would take very long.
+    the relations that are drawn over one sentence: by these a drawing grows, and the time it takes. ``values`` bounds
+    the JSON values of a body, each of which takes far more memory than its few bytes. ``threshold`` is the lowest
+    threshold: near zero nearly every pair of words would pass, and a short text would take very long.
     """
 
     body_bytes: int = 2 << 20
@@ -40,6 +43,7 @@ class Limits(Settings):
     drawn: int = 30_000
     drawn_characters: int = 300_000
     sentence_arcs: int = 300
+    values: int = 400_000
     threshold: float = 0.05
 
     def __post_init__(self) -> None:
@@ -53,12 +57,24 @@ class Limits(Settings):
 class ServeSettings(Settings):
     """How a service answers.
 
-    A batch holds about ``batch_words`` words; where several clients ask at once it waits up to ``batch_wait``
-    seconds to fill. ``queue_texts`` and ``queue_words`` bound what waits for the model: beyond them a request is
-    refused, unless nothing else waits. A request is given up after ``request_seconds``, and what is in work when
-    the service is stopped after ``shutdown_seconds``. With an ``api_key`` requests must carry it. ``allowed_hosts``
-    and ``cors_origins`` are names of hosts that may be asked for, and of origins whose pages may ask, as browsers write
-    them ("https://example.org"; "*" is every one); no hosts are any host, no origins none.
+    Attributes:
+        host: Address to listen on.
+        port: Port to listen on; 0 is any free one.
+        batch_words: Approximate number of words in a batch.
+        batch_wait: Seconds a batch waits to fill when several clients ask at once.
+        queue_texts: Texts that may wait for the model; a request beyond that is refused.
+        queue_words: Words that may wait for the model; a request beyond that is refused.
+        request_seconds: Time limit of a request, and of each part of it that the client sends or reads.
+        shutdown_seconds: Time to finish complete requests when the service is stopped.
+        head_seconds: Time for the head of a request to arrive before the connection is closed.
+        keep_alive_seconds: Time after which an idle connection is closed.
+        max_connections: Open connections; None is as many as the limit of open files allows.
+        bodies_bytes: Memory for the bodies of all requests in progress, parsed ones included.
+        limits: What one request may ask for.
+        api_key: Key that requests must carry; None serves everyone.
+        allowed_hosts: Names accepted in the Host header besides those of ``host``; "*" accepts every name.
+        cors_origins: Origins whose pages may ask, as browsers write them ("https://example.org"); "*" is every one.
+        model_name: Name of the model in ``/schema``.
     """
 
     host: str = "127.0.0.1"
@@ -69,6 +85,10 @@ class ServeSettings(Settings):
     queue_words: int = 1 << 17
     request_seconds: float = 30.0
     shutdown_seconds: float = 30.0
+    head_seconds: float = 10.0
+    keep_alive_seconds: float = 15.0
+    max_connections: int | None = None
+    bodies_bytes: int = 256 << 20
     limits: Limits = field(default_factory=Limits)
     # Not shown: settings are printed and logged.
     api_key: str | None = field(default=None, repr=False)
@@ -81,12 +101,34 @@ class ServeSettings(Settings):
         for name in ("batch_words", "queue_texts", "queue_words"):
             require_range(name, getattr(self, name), 1)
         require_range("batch_wait", self.batch_wait, 0, 1)
-        for name in ("request_seconds", "shutdown_seconds"):
+        for name in ("request_seconds", "shutdown_seconds", "head_seconds", "keep_alive_seconds"):
             require_range(name, getattr(self, name), 0.01, 86_400)
-        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable() and self.api_key):
-            raise ConfigError("the API key is empty or holds more than printable ASCII; give letters and digits")
+        if self.max_connections is not None:
+            require_range("max_connections", self.max_connections, 1)
+        if self.bodies_bytes < self.limits.body_bytes:
+            raise ConfigError(
+                f"bodies_bytes is {self.bodies_bytes}, but one body may have {self.limits.body_bytes} bytes; give at "
+                "least as many"
+            )
+        key = self.api_key
+        if key is not None and not (key and key.isascii() and key.isprintable() and key == key.strip()):
+            raise ConfigError(
+                "the API key is empty, starts or ends with a space, or holds more than printable ASCII; give letters "
+                "and digits"
+            )
+        for host in self.allowed_hosts:
+            _require_host(host)
         for origin in self.cors_origins:
             _require_origin(origin)
+
+
+def _require_host(given: str) -> None:
+    """Refuse what no Host header names: an empty name, a URL."""
+    if not given.strip() or any(char in "/@" or char.isspace() for char in given):
+        raise ConfigError(
+            f"allowed_hosts is {given!r}; give a name or an address without a scheme or path, or {ANY_HOST} for every "
+            "host"
+        )
 
 
 def _require_origin(given: str) -> None:
@@ -116,9 +158,19 @@ def _as_browsers_write(given: str) -> str | None:
 
 
 def find_api_key(path: str | Path | None = None) -> str | None:
-    """The API key in a file, else that of the environment variable, else none."""
+    """Read the API key from a file, or else from the environment variable; None if there is neither.
+
+    Raises:
+        ConfigError: The file or the variable is there but holds no key. Serving without one then would be a mistake.
+    """
     if path is None:
-        return os.environ.get(KEY_VARIABLE) or None
+        given = os.environ.get(KEY_VARIABLE)
+        if given is not None and not given.strip():
+            raise ConfigError(
+                f"the environment variable {KEY_VARIABLE} is set but empty; set it to the key, or unset it to serve "
+                "without one"
+            )
+        return None if given is None else given.strip()
     try:
         key = Path(path).read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:

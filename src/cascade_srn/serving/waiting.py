@@ -1,4 +1,4 @@
-"""The queue before the model: bounded, fair to short texts beside long ones, emptied in batches."""
+"""The request queue in front of the model: bounded by cost, and emptied in batches that are fair to short requests."""
 
 from __future__ import annotations
 
@@ -8,121 +8,160 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cascade_srn.data.examples import Example
-from cascade_srn.serving.work import Job, Ticket, weight
-
-# However many wait, a request gets this many words of a batch: long texts would fall into single sentences otherwise.
-SMALLEST_SHARE = 128
+from cascade_srn.serving.work import Job, Ticket
 
 
 class QueueFull(Exception):
-    """There is no room for a request's texts now."""
+    """There is no room for a request's texts at present."""
+
+
+class RequestTooLarge(Exception):
+    """A request costs more than the whole queue holds, so it can never be taken."""
 
 
 class QueueClosed(Exception):
-    """Nothing is taken in any more."""
+    """The queue accepts no more requests."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The sentences of a text that go into one batch."""
+    """The sentences of one text that go into one batch."""
 
     job: Job
     examples: list[Example]
+    cost: int
 
     @property
     def n_words(self) -> int:
-        """The words of the sentences."""
+        """Number of words in the sentences."""
         return sum(len(example.sentence) for example in self.examples)
 
-    @property
-    def weight(self) -> int:
-        """What the sentences take of a batch."""
-        return sum(map(weight, self.examples))
+
+@dataclass(frozen=True)
+class Batch:
+    """What the model works on next. ``is_large`` marks a slice of a request that does not fit into one batch."""
+
+    parts: list[Part]
+    is_large: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
 
 
 class WaitingRoom:
-    """Requests in the order they came; counted in texts and in words, and bounded by both.
+    """Requests that wait for the model, bounded by the number of their texts and by their cost.
 
-    One thread takes batches, any thread puts and drops. A request that is longer than its share of a batch goes back
-    to the end of the queue for the rest, so that a short one never waits for a long one to be finished.
+    Costs are counted in ordinary words (``WordPieces.cost``). A request that fits into one batch is *small*, any other
+    is *large*. Small requests are taken in the order they came. Large requests are worked on in slices of
+    ``slice_words``, and batches alternate between the two kinds. So a small request waits for one slice at most, and a
+    large one is never starved.
+
+    One thread takes batches. Any thread puts and drops.
     """
 
-    def __init__(self, *, max_texts: int, max_words: int) -> None:
+    def __init__(self, *, max_texts: int, max_words: int, batch_words: int) -> None:
         self.max_texts = max_texts
         self.max_words = max_words
+        self.batch_words = batch_words
+        self.slice_words = batch_words
         self.n_texts = 0
         self.n_words = 0
-        self._tickets: deque[Ticket] = deque()
+        self._small: deque[Ticket] = deque()
+        self._large: deque[Ticket] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._crowded = False
+        self._was_large = False
 
     @property
     def is_full(self) -> bool:
-        """Whether any request would be refused now."""
+        """Whether any request would be refused at present."""
         return self.n_texts >= self.max_texts or self.n_words >= self.max_words
 
     def put(self, ticket: Ticket) -> None:
-        """Let all texts of a request in, or none. An empty queue takes any request."""
-        n_words = sum(job.n_words for job in ticket.jobs)
+        """Add all texts of a request, or none.
+
+        Raises:
+            RequestTooLarge: The request does not even fit into an empty queue.
+            QueueFull: It does not fit beside what waits already.
+            QueueClosed: The service is stopping.
+        """
+        cost = ticket.remaining
         with self._changed:
             if self._closed:
                 raise QueueClosed
-            too_many = self.n_texts + len(ticket.jobs) > self.max_texts or self.n_words + n_words > self.max_words
-            if self._tickets and too_many:
+            if len(ticket.jobs) > self.max_texts or cost > self.max_words:
+                raise RequestTooLarge
+            if self.n_texts + len(ticket.jobs) > self.max_texts or self.n_words + cost > self.max_words:
                 raise QueueFull
             if ticket.waiting:
-                self._tickets.append(ticket)
+                (self._small if cost <= self.batch_words else self._large).append(ticket)
             self.n_texts += len(ticket.jobs)
-            self.n_words += n_words
+            self.n_words += cost
             self._changed.notify()
 
-    def take(self, batch_words: int, *, wait: float) -> list[Part]:
-        """The next batch, as soon as there is something; empty when the queue is closed and nothing is left.
+    def take(self, *, wait: float) -> Batch:
+        """Wait for the next batch. It is empty once the queue is closed and nothing is left.
 
-        Where the last batch held more than one text, many ask at once, and waiting a little makes batches larger.
-        A single client never waits.
+        If the last batch held several texts, many clients are active, and up to ``wait`` seconds are spent to fill the
+        next one. A single client never waits.
         """
         with self._changed:
             while True:
-                self._changed.wait_for(lambda: self._tickets or self._closed)
-                if self._tickets and self._crowded and wait:
-                    self._changed.wait_for(lambda: self.n_words >= batch_words or self._closed, timeout=wait)
-                parts = self._batch(batch_words)
-                self._crowded = len(parts) > 1
-                # All that waited may have been dropped meanwhile.
-                if parts or self._closed:
-                    return parts
+                self._changed.wait_for(lambda: self._small or self._large or self._closed)
+                if self._small and not self._large and self._crowded and wait:
+                    self._changed.wait_for(lambda: self.n_words >= self.batch_words or self._closed, timeout=wait)
+                batch = self._next()
+                self._crowded = len(batch.parts) > 1
+                # Everything that waited may have been dropped in the meantime.
+                if batch or self._closed:
+                    return batch
 
-    def _batch(self, room: int) -> list[Part]:
+    def take_small(self) -> Batch:
+        """Take a batch of small requests without waiting. It is empty if there are none."""
+        with self._changed:
+            return Batch(self._take_small())
+
+    def _next(self) -> Batch:
+        if self._small and (self._was_large or not self._large):
+            self._was_large = False
+            return Batch(self._take_small())
+        self._was_large = True
+        return Batch(self._take_large(), is_large=True)
+
+    def _take_small(self) -> list[Part]:
         parts: list[Part] = []
-        unfinished: list[Ticket] = []
-        share = max(SMALLEST_SHARE, room // max(1, len(self._tickets)))
-        while self._tickets and room > 0:
-            ticket = self._tickets.popleft()
-            taken = self._take(ticket, min(room, share), longest=room if parts else None)
-            if not taken:
-                # Its next sentence does not fit any more: first in the next batch.
-                self._tickets.appendleft(ticket)
-                break
+        room = self.batch_words
+        while self._small and room > 0:
+            ticket = self._small[0]
+            taken = self._take(ticket, room, over_budget=not parts)
             parts += taken
-            room -= sum(part.weight for part in taken)
+            room -= sum(part.cost for part in taken)
             if ticket.waiting:
-                unfinished.append(ticket)
-        self._tickets += unfinished
+                break  # Its next sentence does not fit: it is first in the next batch.
+            self._small.popleft()
         return parts
 
-    def _take(self, ticket: Ticket, budget: int, *, longest: int | None) -> list[Part]:
-        """The next sentences of a request within a budget of words; see :meth:`Job.take` for ``longest``."""
+    def _take_large(self) -> list[Part]:
+        if not self._large:
+            return []
+        ticket = self._large.popleft()
+        parts = self._take(ticket, self.slice_words, over_budget=True)
+        if ticket.waiting:
+            self._large.append(ticket)
+        return parts
+
+    def _take(self, ticket: Ticket, budget: int, *, over_budget: bool) -> list[Part]:
+        """Take the next sentences of a request within a budget; the first one also if it exceeds the budget."""
         parts: list[Part] = []
-        while ticket.waiting and budget > 0:
+        while ticket.waiting:
             job = ticket.waiting[0]
-            part = Part(job, job.take(budget, longest=budget if parts else longest))
+            part = Part(job, *job.take(budget, over_budget=over_budget and not parts))
             if not part.examples:
                 break
             parts.append(part)
-            budget -= part.weight
-            self.n_words -= part.n_words
+            budget -= part.cost
+            self.n_words -= part.cost
             if not job.is_taken:
                 break
             ticket.waiting.popleft()
@@ -130,17 +169,18 @@ class WaitingRoom:
         return parts
 
     def drop(self, jobs: Iterable[Job]) -> None:
-        """Forget texts, or what is left of them, that nobody waits for any more."""
+        """Remove texts, or what is left of them, that nobody waits for any more."""
         with self._changed:
             for job in jobs:
                 if job in job.ticket.waiting:
                     job.ticket.waiting.remove(job)
                     self.n_texts -= 1
-                    self.n_words -= job.n_words
-            self._tickets = deque(ticket for ticket in self._tickets if ticket.waiting)
+                    self.n_words -= job.remaining
+            self._small = deque(ticket for ticket in self._small if ticket.waiting)
+            self._large = deque(ticket for ticket in self._large if ticket.waiting)
 
     def close(self) -> None:
-        """Take nothing in any more; what waits is still handed out."""
+        """Accept no more requests. What waits is still handed out."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

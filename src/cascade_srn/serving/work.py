@@ -16,16 +16,21 @@ from cascade_srn.types import Document, Entity, Sentence, Span
 
 @dataclass(frozen=True)
 class Order:
-    """A text in words, with the entities it was given, if any, and the thresholds to take."""
+    """A text in sentences and words, ready for the model.
+
+    Attributes:
+        document: The text, with the entities that were given, if any.
+        thresholds: The thresholds to apply.
+        examples: The sentences with their context.
+        costs: What each sentence costs, counted in ordinary words (``WordPieces.cost``).
+        given_entities: Whether relations are looked for between the given entities only.
+    """
 
     document: Document
     thresholds: Thresholds
+    examples: Sequence[Example]
+    costs: Sequence[int]
     given_entities: bool = False
-
-    @property
-    def n_words(self) -> int:
-        """The words of the text."""
-        return sum(len(sentence) for sentence in self.document.sentences)
 
 
 def prepare(
@@ -36,11 +41,15 @@ def prepare(
     thresholds: Thresholds | None = None,
     align: Align = "exact",
 ) -> Order:
-    """Split a text into words, and put given entities on them; what does not fit is refused."""
+    """Split a text into words, place the given entities on them, and work out what the text costs.
+
+    Raises:
+        CascadeError: An entity does not start and end where words do, or has an unknown label.
+    """
     chosen = extractor.model.settings.thresholds if thresholds is None else thresholds
     document = Document.from_text(text, segmenter=extractor.segmenter)
     if entities is None:
-        return Order(document, chosen)
+        return _order(extractor, document, chosen)
     places = WordMap(text, [sentence.offsets for sentence in document.sentences])
     spans: list[list[Span]] = [[] for _ in document.sentences]
     for entity in entities:
@@ -52,7 +61,14 @@ def prepare(
     given = [sentence.annotated(there, ()) for sentence, there in zip(document.sentences, spans, strict=True)]
     for number, sentence in enumerate(given):
         extractor.schema.check(sentence, f"sentence {number}")
-    return Order(Document(text, tuple(given)), chosen, given_entities=True)
+    return _order(extractor, Document(text, tuple(given)), chosen, given_entities=True)
+
+
+def _order(extractor: Extractor, document: Document, thresholds: Thresholds, *, given_entities: bool = False) -> Order:
+    examples = examples_of([document], extractor.model.settings.encoder.context_words)
+    # Every given entity is compared with all others of its sentence.
+    costs = [max(1, extractor.model.cost(example), len(example.sentence.entities)) for example in examples]
+    return Order(document, thresholds, examples, costs, given_entities)
 
 
 class Ticket:
@@ -61,18 +77,28 @@ class Ticket:
     A text that failed has its exception in place of a document.
     """
 
-    def __init__(self, orders: Sequence[Order], context_words: int) -> None:
+    def __init__(self, orders: Sequence[Order]) -> None:
         self.future: Future[list[Document | Exception]] = Future()
         self.outcomes: list[Document | Exception | None] = [None] * len(orders)
         self.jobs: list[Job] = []
         for position, order in enumerate(orders):
-            if order.n_words:
-                self.jobs.append(Job(self, position, order, examples_of([order.document], context_words)))
+            if any(len(sentence) for sentence in order.document.sentences):
+                self.jobs.append(Job(self, position, order))
             else:
                 self.outcomes[position] = order.document
         # Those of which sentences are still to be taken, in order; kept by the queue.
         self.waiting = deque(self.jobs)
         self._resolve()
+
+    @property
+    def remaining(self) -> int:
+        """Cost of all sentences that are still to be taken."""
+        return sum(job.remaining for job in self.jobs)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for the result any more: its time is over or the client is gone."""
+        return self.future.cancelled()
 
     def settle(self, position: int, outcome: Document | Exception) -> None:
         """Note what became of a text; called by the one thread that runs the model."""
@@ -86,51 +112,43 @@ class Ticket:
             self.future.set_result(done)
 
 
-def weight(example: Example) -> int:
-    """What a sentence takes of a batch: its words, or the entities given with it where these are more."""
-    return max(len(example.sentence), len(example.sentence.entities))
-
-
 @dataclass(eq=False)
 class Job:
-    """One text of a ticket: sentences go through the model a few at a time, so that others get their turn."""
+    """One text of a ticket. Its sentences go through the model a few at a time, so that others get their turn."""
 
     ticket: Ticket
     position: int
     order: Order
-    examples: list[Example]
     n_taken: int = 0
     found: list[Sentence] = field(default_factory=list)
 
     @property
-    def n_words(self) -> int:
-        """The words that are still to be taken."""
-        return sum(len(example.sentence) for example in self.examples[self.n_taken :])
+    def remaining(self) -> int:
+        """Cost of the sentences that are still to be taken."""
+        return sum(self.order.costs[self.n_taken :])
 
-    def take(self, budget: int, *, longest: int | None) -> list[Example]:
-        """The next sentences within a budget of words, by their :func:`weight`.
+    def take(self, budget: int, *, over_budget: bool) -> tuple[list[Example], int]:
+        """Take the next sentences within a budget, and return them with their cost.
 
-        The first is taken past the budget too, unless it weighs more than ``longest``: then there is none.
+        With ``over_budget`` the first sentence is taken whatever it costs.
         """
-        taken: list[Example] = []
-        for example in self.examples[self.n_taken :]:
-            weighs = weight(example)
-            budget -= weighs
-            if (budget < 0 and taken) or (longest is not None and weighs > longest):
+        begin, cost = self.n_taken, 0
+        for each in self.order.costs[begin:]:
+            if cost + each > budget and not (over_budget and self.n_taken == begin):
                 break
-            taken.append(example)
-        self.n_taken += len(taken)
-        return taken
+            cost += each
+            self.n_taken += 1
+        return list(self.order.examples[begin : self.n_taken]), cost
 
     @property
     def is_taken(self) -> bool:
         """Whether no sentence is left to take."""
-        return self.n_taken == len(self.examples)
+        return self.n_taken == len(self.order.examples)
 
     @property
     def is_done(self) -> bool:
         """Whether the model has been through all sentences."""
-        return len(self.found) == len(self.examples)
+        return len(self.found) == len(self.order.examples)
 
     def finish(self) -> None:
         """Hand the document over."""

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from accelerate.utils import gather_object
+from torch import Tensor
 
 from cascade_srn.training.loop import Loop, Standing
 from cascade_srn.training.start import seed_everything
 from cascade_srn.training.state_files import (
+    InvalidState,
     Tensors,
     below,
     optimiser_tensors,
     random_tensors,
     read_state,
+    require_like,
+    require_step,
     restore_optimiser,
     restore_random,
     write_state,
 )
+from cascade_srn.training.step import LOSS_PARTS
 
 
 def save_state(loop: Loop, folder: Path, **more: Any) -> None:
@@ -48,17 +54,25 @@ def save_state(loop: Loop, folder: Path, **more: Any) -> None:
 
 
 def load_state(loop: Loop, folder: Path) -> dict[str, Any] | None:
-    """Put a loop, made anew from the same recipe, where it stood; what the state holds, None where there is none."""
+    """Restore a loop that was built from the same recipe; return the values of the state, None where there is none."""
     return read_state(folder, lambda state, tensors: _restore(loop, state, tensors))
 
 
 def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
-    loop.model.cascade.load_state_dict(below(tensors, "weights"))
-    loop.standing = Standing(**state["standing"])
+    weights = below(tensors, "weights")
+    expected = loop.model.cascade.state_dict()
+    if weights.keys() == expected.keys():
+        # Names and shapes that differ are reported by load_state_dict, all at once.
+        require_like(weights, {name: _like(weights[name], value) for name, value in expected.items()}, "weight")
+    loop.model.cascade.load_state_dict(weights)
+    loop.standing = _standing(state["standing"], loop)
     loop.schedule.go_to(loop.standing.step)
     restore_optimiser(loop.model.cascade, loop.optimiser, tensors)
     if loop.averaged is not None:
-        loop.averaged.restore(below(tensors, "average"), state["n_averaged"])
+        averages = below(tensors, "average")
+        require_like(averages, loop.averaged.state(), "average")
+        require_step(state["n_averaged"], loop.n_steps)
+        loop.averaged.restore(averages, state["n_averaged"])
     version, numbers, gauss = state["shuffling"]
     loop.shuffling.setstate((version, tuple(numbers), gauss))
     process = loop.accelerator.process_index
@@ -68,6 +82,43 @@ def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
     else:
         # With more processes than before, the new ones begin from their seeds.
         seed_everything(loop.settings.seed + process)
+
+
+def _like(found: Tensor, expected: Tensor) -> Tensor:
+    """Return ``expected`` in the shape of ``found``, so that dtypes alone are compared."""
+    return expected.new_empty(()).expand(found.shape)
+
+
+def _standing(values: Mapping[str, Any], loop: Loop) -> Standing:
+    """Build the loop state from its stored values, and refuse values that no run can have."""
+    if missing := [field.name for field in fields(Standing) if field.name not in values]:
+        raise InvalidState(f"{missing[0]} is missing")
+    standing = Standing(**values)
+    require_step(standing.step, loop.n_steps)
+    for name in ("epoch", "seen", "stale"):
+        value = getattr(standing, name)
+        if type(value) is not int or value < 0:
+            raise InvalidState(f"{name} is {value!r}, which is not a count")
+    if standing.epoch > loop.settings.epochs:
+        raise InvalidState(f"its epoch is {standing.epoch}, but the run has {loop.settings.epochs} epochs")
+    epoch_size = loop.material.epoch_size(loop.settings.batch_size)
+    known = range(loop.material.n_numbers)
+    if (
+        not isinstance(standing.order, list)
+        or len(standing.order) != (epoch_size if standing.epoch else 0)
+        or not all(type(number) is int and number in known for number in standing.order)
+    ):
+        raise InvalidState("the order of the sentences is not one of this run")
+    if standing.seen > len(standing.order):
+        raise InvalidState(f"{standing.seen} sentences of {len(standing.order)} in the epoch were seen")
+    numbers = [standing.best, standing.seconds, *standing.sums]
+    if len(standing.sums) != len(LOSS_PARTS) or not all(_is_finite(number) for number in numbers):
+        raise InvalidState("its losses, scores and times are not finite numbers")
+    return standing
+
+
+def _is_finite(number: Any) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
 
 
 def _weights(loop: Loop) -> Tensors:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from cascade_srn.data.atomic import replacing_path
 
 LOSSES = {"loss": "total", "loss_entity": "entity", "loss_subject": "subject", "loss_object": "object"}
 SCORES = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
@@ -46,6 +47,5 @@ def draw_curves(log: Sequence[Mapping[str, Any]], path: Path) -> None:
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize=9)
-    beside = path.with_name(f".{path.name}.tmp")
-    figure.savefig(beside, dpi=130, format="png")
-    os.replace(beside, path)
+    with replacing_path(path) as beside:
+        figure.savefig(beside, dpi=130, format="png")

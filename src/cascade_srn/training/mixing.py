@@ -26,6 +26,11 @@ class Gold:
     def __init__(self, examples: Sequence[Example]) -> None:
         self.examples = examples
 
+    @property
+    def n_numbers(self) -> int:
+        """One more than the largest number of a sentence."""
+        return len(self.examples)
+
     def epoch_size(self, batch_size: int) -> int:
         """How many sentences an epoch has."""
         return len(self.examples)
@@ -75,6 +80,11 @@ class Mixture:
             )
         if not settings.hard:
             labelled.soften(settings.temperature)
+
+    @property
+    def n_numbers(self) -> int:
+        """One more than the largest number of a sentence."""
+        return len(self.gold) + len(self.labelled)
 
     def samples(self) -> list[int]:
         """A few sentences of every kind, by their numbers."""

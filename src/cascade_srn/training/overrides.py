@@ -95,7 +95,7 @@ def parse_yaml(text: str, where: str) -> Any:
         raise ConfigError(f"{where} is longer than {MAX_CHARACTERS} characters; give the settings alone")
     try:
         return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error)

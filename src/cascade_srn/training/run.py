@@ -73,6 +73,8 @@ class Run:
             state = load_state(self.loop, self.folder.last)
             self.resumed_at = None if state is None else self.loop.standing.step
             if self.is_main:
+                if state is not None:
+                    self.folder.check_log(state.get("log_bytes"))
                 self._describe()
                 self.folder.cut_log(0 if state is None else state["log_bytes"])
             self._held = held.pop_all()
@@ -139,7 +141,7 @@ class Run:
         self.accelerator.log(flat(values), step=progress.step)
         log_bytes = 0
         if self.is_main:
-            log_bytes = self.folder.log(values)
+            log_bytes = self.folder.log(values, durable=progress.save)
             # Without development documents the last weights are the best there are.
             if progress.best or (progress.finished and not self.loop.dev):
                 with self.folder.writing(), self.loop.evaluated_weights():

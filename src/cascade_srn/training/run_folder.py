@@ -12,11 +12,13 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from cascade_srn.data.atomic import open_without_links, replace_durably
 from cascade_srn.data.folder_lock import LOCK, FolderLock
 from cascade_srn.data.folders import try_writing
-from cascade_srn.data.formats.files import replacing, stored_json
+from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.training.recipe import Recipe, load_recipe
+from cascade_srn.training.summary import rows
 
 RECIPE, ENVIRONMENT, DATA, PREFLIGHT = "recipe.yaml", "environment.json", "data.json", "preflight.json"
 LOG, CURVES, SUMMARY = "log.jsonl", "curves.png", "summary.json"
@@ -30,9 +32,6 @@ TEACHER = "teacher.json"
 _OWN = (RECIPE, ENVIRONMENT, DATA, PREFLIGHT, LOG, CURVES, SUMMARY, TEACHER, BEST, LAST, TRACKERS)
 # Predictions on test documents that were kept with the run.
 _PREDICTIONS = "test-*.jsonl"
-
-# What to do with a file of a run that cannot be read.
-DAMAGED = "start the run again with --overwrite, or in another folder"
 
 # Log, curves and trackers' files, in bytes: little beside the weights.
 _SMALL_FILES = 64 << 20
@@ -125,8 +124,13 @@ class RunFolder:
     def refuse_other_data(self, checksums: Mapping[str, tuple[str, str]]) -> None:
         """Refuse data, by path and checksum, that are not what the run was started with."""
         before = self.read_json(DATA)
+        if before is None:
+            return
         for name, (path, sha256) in checksums.items():
-            if before is not None and before[name]["sha256"] != sha256:
+            described = before.get(name)
+            if not isinstance(described, dict) or not isinstance(described.get("sha256"), str):
+                raise self._damaged(DATA, f"no checksum of data.{name}")
+            if described["sha256"] != sha256:
                 raise DataError(
                     f"data.{name}, {path!r}, has changed since the run was started; resume with the data it was "
                     "started with, or start over with --overwrite"
@@ -148,7 +152,7 @@ class RunFolder:
         if not self.best.exists():
             for old in self.path.glob(f".{BEST}-old-*"):
                 if (old / "config.json").is_file():
-                    os.replace(old, self.best)
+                    replace_durably(old, self.best)
                     break
         unfinished = [*self._contents(), *(self.last.iterdir() if self.last.is_dir() else ())]
         for member in unfinished:
@@ -176,30 +180,78 @@ class RunFolder:
         """Write plain values."""
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
-    def read_json(self, name: str) -> Any:
-        """Return what :meth:`write_json` wrote; None if it wrote nothing."""
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """Read a mapping that :meth:`write_json` wrote; None where there is no such file.
+
+        Raises:
+            DataError: if the file is damaged.
+        """
         path = self.path / name
-        return stored_json(path, DAMAGED) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._damaged(name, error) from error
+        if not isinstance(value, dict):
+            raise self._damaged(name, "no mapping")
+        return value
 
     def read_summary(self) -> dict[str, Any]:
-        """How the run that is finished here ended."""
-        return dict(self.read_json(SUMMARY))
+        """Read the scores and figures of the finished run."""
+        summary = self.read_json(SUMMARY)
+        if summary is None:
+            raise DataError(f"the run in {str(self.path)!r} has no {SUMMARY}. Finish it with --resume.")
+        try:
+            rows([summary])
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise self._damaged(SUMMARY, error) from error
+        return summary
 
-    def log(self, values: dict[str, Any]) -> int:
-        """Add a line to the log; its size afterwards."""
-        with self.writing(), (self.path / LOG).open("ab") as handle:
+    def log(self, values: dict[str, Any], *, durable: bool = False) -> int:
+        """Add a line to the log and return its size.
+
+        Args:
+            values: the line.
+            durable: flush it to disk, as a state that relies on it must not outlast it.
+        """
+        with self.writing(), open_without_links(self.path / LOG, "ab") as handle:
             handle.write(json.dumps(values).encode() + b"\n")
+            if durable:
+                handle.flush()
+                os.fsync(handle.fileno())
             return handle.tell()
 
     def read_log(self) -> list[dict[str, Any]]:
-        """Return all lines of the log."""
+        """Read all lines of the log."""
         path = self.path / LOG
         if not path.is_file():
             return []
         try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path} is damaged ({error}); {DAMAGED}") from error
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._damaged(LOG, error) from error
+        if not all(isinstance(line, dict) and type(line.get("step")) is int for line in lines):
+            raise self._damaged(LOG, "a line without a step")
+        return lines
+
+    def check_log(self, n_bytes: Any) -> None:
+        """Refuse a log that has fewer bytes than it had when the state was saved.
+
+        Args:
+            n_bytes: the size that the state recorded.
+        """
+        path = self.path / LOG
+        size = path.stat().st_size if path.is_file() else 0
+        if type(n_bytes) is not int or not 0 <= n_bytes <= size:
+            raise self._damaged(LOG, f"{size} bytes, where the state to resume from expects {n_bytes!r}")
+        self.read_log()
+
+    def _damaged(self, name: str, reason: object) -> DataError:
+        told = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
+        return DataError(
+            f"{str(self.path / name)!r} is damaged ({told}). Restore it from a copy, or start over with --overwrite."
+        )
 
     def cut_log(self, n_bytes: int) -> None:
         """Forget what was logged after a state was saved: it is about to happen again."""

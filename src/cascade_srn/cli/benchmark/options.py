@@ -31,9 +31,9 @@ Output = Annotated[Path | None, typer.Option(help="The JSON file; benchmarks/res
 FILE_WIDTH = 160
 
 
-def names(value: str) -> tuple[str, ...]:
-    """``a,b`` as names."""
-    return tuple(part.strip() for part in value.split(",") if part.strip())
+def names(value: str, *, separator: str = ",") -> tuple[str, ...]:
+    """Return ``a,b`` as names."""
+    return tuple(part.strip() for part in value.split(separator) if part.strip())
 
 
 def numbers(option: str, value: str) -> tuple[int, ...]:
