@@ -15,6 +15,8 @@ from cascade_srn.errors import ConfigError, close_to, did_you_mean
 # What a recipe calls the encoder that starts at random, with a vocabulary of the training words.
 FRESH = "fresh"
 METHODS = ("cascade", "pfn", "table-srn", "pipeline")
+# The largest seed that numpy takes.
+MAX_SEED = 2**32 - 1
 POOLINGS = ("first", "mean", "max")
 SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
 # auto: triton on a GPU where it is installed and covers the shape, else fused.
@@ -32,7 +34,7 @@ class Settings:
     def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:
         """Build from plain values; ``where`` names the source in error messages."""
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{where} is {values!r}; give a mapping of settings to values")
+            raise ConfigError(f"{where} is {brief(values)}; give a mapping of settings to values")
         hints = get_type_hints(cls)
         known = {f.name for f in dataclasses.fields(cls)}
         given = {}
@@ -54,6 +56,12 @@ class Settings:
         return dataclasses.asdict(self)
 
 
+def brief(value: Any) -> str:
+    """Return a value as it is written in Python, cut off where it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= 200 else f"{shown[:200]}…"
+
+
 def _checked(value: Any, hint: Any, where: str) -> Any:
     """``value`` as the type a field wants, or a refusal."""
     options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
@@ -63,7 +71,10 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
                 return value
             return option.from_dict(value, where)
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError as error:
+                raise ConfigError(f"{where} is {brief(value)}; give a smaller number") from error
         if option is NoneType and value is None:
             return None
         if get_origin(option) is dict:
@@ -77,18 +88,26 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
                 return _checked_items(value, get_args(option), where)
             continue
         if isinstance(value, option) and isinstance(value, bool) == (option is bool):
+            if isinstance(value, str):
+                _check_text(value, where)
             return value
     plain = {NoneType: "null", dict: "mapping", tuple: "list"}
     kinds = [get_origin(option) or option for option in options]
     expected = " or ".join(plain.get(kind, kind.__name__) for kind in kinds)
-    raise ConfigError(f"{where} is {value!r} ({type(value).__name__}); give a value of type {expected}")
+    raise ConfigError(f"{where} is {brief(value)} ({type(value).__name__}); give a value of type {expected}")
+
+
+def _check_text(value: str, where: str) -> None:
+    """Refuse characters that can be in no path and no UTF-8 file: NUL, and half a surrogate pair."""
+    if "\0" in value or any("\ud800" <= char <= "\udbff" or "\udc00" <= char < "\udc80" for char in value):
+        raise ConfigError(f"{where} is {brief(value)}, which holds a character that no text has; leave it out")
 
 
 def _checked_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
     """The values of a list, each of its type: the same one of any number, or one of each."""
     wanted = hints[:1] * len(values) if hints[-1] is Ellipsis else hints
     if len(values) != len(wanted):
-        raise ConfigError(f"{where} is {values!r}; give a list of {len(wanted)} values")
+        raise ConfigError(f"{where} is {brief(values)}; give a list of {len(wanted)} values")
     pairs = enumerate(zip(values, wanted, strict=True))
     return tuple(_checked(value, hint, f"{where}[{at}]") for at, (value, hint) in pairs)
 
@@ -99,11 +118,15 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}{close_to(value, choices)}")
 
 
-def require_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
-    """Refuse a number outside ``[low, high]``."""
-    if not low <= value <= high:
-        bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+def require_range(name: str, value: float, low: float, high: float = math.inf) -> None:
+    """Refuse a number outside ``[low, high]``, and one that is not finite."""
+    if not low <= value <= high or value == math.inf:
+        bound = f"at least {_number(low)}" if high == math.inf else f"from {_number(low)} to {_number(high)}"
         raise ConfigError(f"{name} is {value!r}; give a number {bound}")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 @dataclass(frozen=True)

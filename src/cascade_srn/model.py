@@ -187,7 +187,7 @@ def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], d
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         version = config["format_version"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
             f"{str(path)!r} is not the configuration of a cascade-srn model ({type(error).__name__}: {error}); "
             "give a folder that a model was saved to"

@@ -1,5 +1,7 @@
 """``cascade-srn download``."""
 
+import hashlib
+
 import pytest
 from tests.data.test_published import CORPUS, GOOD, TRAIN, _archive
 from tests.data.web import Site, serving
@@ -31,6 +33,15 @@ def test_into_the_folder_that_recipes_read(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr()
     assert told.out == "The files of toy were there already, in data/toy: train.json, test.json\n"
     assert told.err == ""
+
+
+def test_the_checksum_of_the_archive(tmp_path, capsys):
+    (tmp_path / "a.tar.gz").write_bytes(content := _archive(GOOD))
+    arguments = ("download", "toy", "--archive", tmp_path / "a.tar.gz", "--output", tmp_path / "x", "--sha256")
+    assert run(*arguments, "1" * 64) == 2
+    assert "was expected; it is damaged or another archive" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+    assert run(*arguments, hashlib.sha256(content).hexdigest()) == 0
 
 
 def test_from_a_file_into_another_folder(tmp_path, capsys):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.extraction.models import model_folder
@@ -222,3 +223,68 @@ def test_a_full_standard_output():
         sentence = told.communicate()[1].decode()
     assert sentence == "Error: standard output: No space left on device; make room, or write elsewhere\n"
     assert told.returncode == 2
+
+
+@pytest.mark.parametrize("format", ["jsonl", "brat", "html"])
+def test_an_output_that_cannot_be_written_is_found_before_the_model_is_loaded(tmp_path, capsys, format):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    (tmp_path / "fixed").write_text("before")
+    (tmp_path / "fixed").chmod(0o444)
+    for name in ("nowhere/found", "x" * 300, "folder", "fixed", "fixed/found"):
+        with pytest.raises(SystemExit) as stopped:
+            main(
+                ["extract", "--text", TEXT, "--model", "no/model/here", "--format", format, "-o", str(tmp_path / name)]
+            )
+        assert stopped.value.code == 2
+        told = capsys.readouterr().err
+        assert "model" not in told
+        assert told.startswith(f"Error: {tmp_path / name} ")
+        assert told.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fixed", "folder"]
+    assert (tmp_path / "fixed").read_text() == "before"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no limit to the size of files here")
+def test_a_full_disk_keeps_what_was_there(tmp_path):
+    import resource
+
+    (tmp_path / "found.jsonl").write_text("before")
+    (tmp_path / "long.txt").write_text(f"{TEXT} " * 200)
+    limited = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))}
+    with process(tmp_path / "long.txt", "-o", tmp_path / "found.jsonl", "--threshold", "1", **limited) as running:
+        told = running.communicate()[1].decode()
+    assert running.returncode == 2
+    assert told.splitlines()[-1].startswith(f"Error: {tmp_path / 'found.jsonl'}: File too large; make room")
+    assert "Traceback" not in told
+    assert (tmp_path / "found.jsonl").read_text() == "before"
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
+@pytest.mark.parametrize("name", ["pipe.txt", "pipe"])
+def test_a_named_pipe_is_read(tmp_path, capsys, name):
+    os.mkfifo(tmp_path / name)
+    # Opened for reading and writing, so that neither end waits for the other.
+    both = os.open(tmp_path / name, os.O_RDWR)
+    os.write(both, TEXT.encode())
+    opened = Path.open
+
+    def opened_once(path, *arguments, **chosen):
+        handle = opened(path, *arguments, **chosen)
+        if path == tmp_path / name:
+            os.close(both)  # the reader has the pipe open: what was written ends here
+        return handle
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Path, "open", opened_once)
+        assert run(tmp_path / name) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == TEXT
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "a.txt").write_text(TEXT)
+    assert run(tmp_path) == 0
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["a"]

@@ -2,12 +2,25 @@
 
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
-from cascade_srn.data.atomic import AtomicFile, AtomicFolder, open_without_links, replacing_path
+from cascade_srn.data import atomic
+from cascade_srn.data.atomic import (
+    AtomicFile,
+    AtomicFolder,
+    clean_leftovers,
+    clean_leftovers_once,
+    open_without_links,
+    replacing_path,
+)
 from cascade_srn.errors import DataError
 
 
@@ -210,6 +223,225 @@ def test_what_is_discarded_is_gone(tmp_path):
     file.discard()
     folder.discard()
     assert names(tmp_path) == []
+
+
+needs_locks = pytest.mark.skipif(os.name != "posix", reason="there are no such locks here")
+
+WRITER = """
+import sys
+from pathlib import Path
+from cascade_srn.data.atomic import AtomicFile, AtomicFolder
+targets = AtomicFile(Path(sys.argv[1]) / "found.jsonl"), AtomicFolder(Path(sys.argv[1]) / "brat")
+targets[0].write(b"half")
+(targets[1].folder / "a.ann").touch()
+print("writing", flush=True)
+sys.stdin.read()
+"""
+
+
+def writing_process(folder):
+    """Start a process that is in the middle of writing a file and a folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+def killed(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+@needs_locks
+def test_a_temporary_name_tells_product_target_and_process(tmp_path):
+    file, folder = AtomicFile(tmp_path / "found.jsonl"), AtomicFolder(tmp_path / "brat")
+    first, second = names(tmp_path)
+    assert first.startswith(".cascade-srn.brat.")
+    assert second.startswith(".cascade-srn.found.jsonl.")
+    assert all(f"-{os.getpid()}-" in name and name.endswith(".tmp") for name in (first, second))
+    file.discard()
+    folder.discard()
+
+
+@needs_locks
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    (tmp_path / "found.jsonl").write_bytes(b"before")
+    process = writing_process(tmp_path)
+    assert len(names(tmp_path)) == 3
+    killed(process)
+    assert len(names(tmp_path)) == 3
+    clean_leftovers_once.cache_clear()
+    target = AtomicFile(tmp_path / "found.jsonl")
+    target.write(b"after")
+    target.commit()
+    assert names(tmp_path) == ["found.jsonl"]
+    assert (tmp_path / "found.jsonl").read_bytes() == b"after"
+
+
+@needs_locks
+def test_what_a_live_process_writes_stays(tmp_path):
+    process = writing_process(tmp_path)
+    try:
+        before = names(tmp_path)
+        assert clean_leftovers(tmp_path) == []
+        assert names(tmp_path) == before
+    finally:
+        killed(process)
+    assert len(clean_leftovers(tmp_path)) == 2
+    assert names(tmp_path) == []
+
+
+@needs_locks
+def test_a_folder_that_a_killed_process_was_filling_is_empty_again(tmp_path):
+    (tmp_path / "brat").mkdir()
+    killed(writing_process(tmp_path))
+    assert len(names(tmp_path / "brat")) == 1
+    clean_leftovers_once.cache_clear()
+    filled(AtomicFolder(tmp_path / "brat")).commit()
+    assert names(tmp_path / "brat") == ["a", "below"]
+
+
+@needs_locks
+def test_foreign_files_are_not_cleaned(tmp_path, monkeypatch):
+    tail = f"-1-{'0' * 16}.tmp"
+    kept = [
+        ".0123456789abcdef.tmp",
+        ".cascade-srn.lock",
+        ".cascade-srn.notes.tmp",
+        f".cascade-srn.found.{'0' * 8}{tail}",  # of another host
+        f"cascade-srn.found.{atomic._host()}{tail}",
+    ]
+    for name in kept:
+        (tmp_path / name).touch()
+    (tmp_path / "mine").write_text("mine")
+    link = f".cascade-srn.link.{atomic._host()}{tail}"
+    (tmp_path / link).symlink_to("mine")
+    os.mkfifo(tmp_path / f".cascade-srn.pipe.{atomic._host()}{tail}")
+    before = names(tmp_path)
+    assert clean_leftovers(tmp_path) == []
+    own = tmp_path / f".cascade-srn.own.{atomic._host()}{tail}"
+    own.touch()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert clean_leftovers(tmp_path) == []
+    monkeypatch.undo()
+    assert clean_leftovers(tmp_path) == [own]
+    assert names(tmp_path) == before
+
+
+@needs_locks
+def test_a_file_that_is_cleaned_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    lock, taken = atomic._lock, []
+
+    def late(path, descriptor):
+        if not taken:
+            taken.append(path)
+            assert clean_leftovers(tmp_path) == [path]
+        return lock(path, descriptor)
+
+    monkeypatch.setattr(atomic, "_lock", late)
+    target = AtomicFile(tmp_path / "found")
+    target.write(b"x")
+    target.commit()
+    assert names(tmp_path) == ["found"]
+
+
+def commit_file(folder):
+    target = AtomicFile(folder / "found")
+    target.write(b"x")
+    target.commit()
+
+
+def abandon_file(folder):
+    target = AtomicFile(folder / "found")
+    target.write(b"x")
+    assert target.abandon() == folder / "found.partial"
+
+
+def replace_path(folder):
+    with replacing_path(folder / "found") as beside:
+        beside.write_bytes(b"x")
+
+
+@needs_locks
+@pytest.mark.parametrize("write", [commit_file, abandon_file, replace_path])
+def test_a_file_is_locked_until_it_has_its_name(tmp_path, monkeypatch, write):
+    replace, cleaned = os.replace, []
+
+    def late(source, target):
+        cleaned.append(clean_leftovers(tmp_path))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    write(tmp_path)
+    assert cleaned == [[]]
+    (written,) = tmp_path.iterdir()
+    assert written.read_bytes() == b"x"
+
+
+@needs_locks
+def test_a_file_that_a_library_writes_is_named_and_locked(tmp_path):
+    left = tmp_path / f".cascade-srn.found.{atomic._host()}-1-{'0' * 16}.tmp"
+    left.touch()
+    with replacing_path(tmp_path / "found") as beside:
+        assert names(tmp_path) == [beside.parent.name]
+        assert beside.parent.name.startswith(f".cascade-srn.found.{atomic._host()}-{os.getpid()}-")
+        save_file({"a": np.zeros(1000)}, beside)
+        assert clean_leftovers(tmp_path) == []
+    assert names(tmp_path) == ["found"]
+    assert load_file(tmp_path / "found")["a"].shape == (1000,)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")
+def test_a_part_of_a_file_that_cannot_be_read_is_kept(tmp_path, monkeypatch):
+    (tmp_path / "found").touch(0o200)
+    (tmp_path / "found").chmod(0o200)
+    target = AtomicFile(tmp_path / "found")
+    target.write(b"x")
+
+    def refusing(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refusing)
+    kept = target.abandon()
+    monkeypatch.undo()
+    assert kept == tmp_path / "found.partial"
+    kept.chmod(0o600)
+    assert kept.read_bytes() == b"x"
+
+
+def test_a_name_that_is_too_long_is_refused_at_once(tmp_path):
+    for kind in (AtomicFile, AtomicFolder):
+        with pytest.raises(DataError, match=r"cannot be written \(File name too long\); give a shorter name"):
+            kind(tmp_path / ("x" * 300))
+    assert names(tmp_path) == []
+
+
+def test_the_longest_name_is_written_and_a_part_of_it_kept(tmp_path):
+    name = "\u00e9" * 124 + ".jsonl"
+    target = AtomicFile(tmp_path / name)
+    target.write(b"x")
+    target.commit()
+    assert names(tmp_path) == [name]
+    target = AtomicFile(tmp_path / name)
+    target.write(b"y")
+    kept = target.abandon()
+    assert kept.name.endswith("\u00e9.partial.jsonl")
+    assert kept.read_bytes() == b"y"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")
+def test_a_read_only_file_is_not_replaced(tmp_path):
+    path = tmp_path / "found"
+    path.write_bytes(b"before")
+    path.chmod(0o444)
+    with pytest.raises(DataError, match=r"found is read-only; give another path, or make it writable"):
+        AtomicFile(path)
+    assert path.read_bytes() == b"before"
+    assert names(tmp_path) == ["found"]
 
 
 @pytest.fixture

@@ -18,9 +18,12 @@ class Site:
     # The connection is closed after this many bytes of an answer.
     breaks_after: int | None = None
     ranges: bool = True
-    states_length: bool = True
+    # Whether the length is stated, or a length to state in place of the true one.
+    states_length: bool | int = True
     # What a partial answer says it begins with, in place of what was asked for.
     wrong_start: int | None = None
+    # Paths that are answered by a redirect, and where it leads.
+    redirects: dict[str, str] = field(default_factory=dict)
     asked: list[str | None] = field(default_factory=list)
 
 
@@ -32,6 +35,11 @@ def serving(site: Site) -> Iterator[Site]:
         def do_GET(self) -> None:
             asked = self.headers.get("Range")
             site.asked.append(asked)
+            if self.path in site.redirects:
+                self.send_response(302)
+                self.send_header("Location", site.redirects[self.path])
+                self.end_headers()
+                return
             content = site.files.get(self.path.partition("?")[0])
             if content is None:
                 self.send_error(404)
@@ -45,7 +53,8 @@ def serving(site: Site) -> Iterator[Site]:
                 stated = start if site.wrong_start is None else site.wrong_start
                 self.send_header("Content-Range", f"bytes {stated}-{len(content) - 1}/{len(content)}")
             if site.states_length:
-                self.send_header("Content-Length", str(len(content) - start))
+                stated_length = len(content) - start if site.states_length is True else site.states_length
+                self.send_header("Content-Length", str(stated_length))
             self.end_headers()
             self.wfile.write(content[start:][: site.breaks_after])
 

@@ -80,6 +80,14 @@ def test_only_the_last_state_stays(tmp_path):
         next(progress)
 
 
+def test_a_temporary_folder_of_another_host_is_removed_with_old_states(tmp_path):
+    left = tmp_path / f".cascade-srn.state-1.safetensors.00000000-1-{'0' * 16}.tmp"
+    left.mkdir()
+    (left / "state-1.safetensors").write_bytes(b"half")
+    save_state(_after(_loop(), 1)[0], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state-1.safetensors", "state.json"]
+
+
 def test_the_state_before_stays_until_the_new_one_is_whole(tmp_path, monkeypatch):
     loop, progress = _after(_loop(), 1)
     save_state(loop, tmp_path, log_bytes=17)

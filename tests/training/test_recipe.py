@@ -171,3 +171,81 @@ def test_a_recipe_in_python():
     )
     assert recipe.fresh is None
     assert recipe.training == TrainingSettings()
+
+
+def _aliases(key):
+    """Nine lists of nine aliases each of the list before: 387 million values in ten lines."""
+    lines = [f"  {key}:", "    - &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"    - &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
+    return "\n".join(lines)
+
+
+def _merges():
+    lines = ["  a0: &a0 {x: 1, y: 2}"]
+    return "\n".join(lines + [f"  a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 9)])
+
+
+class TestHostileFiles:
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            (f"data:\n{_aliases('train')}", "it stands for more than 10000 values, aliases expanded"),
+            (f"data:\n{_merges()}", "it stands for more than 10000 values, aliases expanded"),
+            ("[" * 100_000, "it is nested too deeply"),
+            ("\n".join(f"{' ' * n}a:" for n in range(1000)), "it is nested too deeply"),
+            ("model: &m {encoder: *m}", "the alias \\*m refers to what it stands in"),
+            ("&a [*a]", "the alias \\*a refers to what it stands in"),
+            (f"training: {{seed: {'9' * 5000}}}", "the number is too long"),
+            (f"training: {{seed: 0x{'f' * 5000}}}", "the number is too long"),
+            ("? [a, b]\n: 1", "a list or a mapping is used as a key"),
+            ("? {a: b}\n: 1", "a list or a mapping is used as a key"),
+        ],
+    )
+    def test_what_no_recipe_needs_is_one_sentence(self, path, text, problem):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match=f"is not valid YAML at line .* \\({problem}\\); fix it there") as failure:
+            load_recipe(path)
+        assert len(str(failure.value)) < 500
+
+    @pytest.mark.parametrize(
+        "value", ["2026-13-45", "!!int x", "!!float x", "!!bool x", "!!timestamp x", "0x_"], ids=lambda value: value
+    )
+    def test_values_that_only_look_like_something(self, path, value):
+        path.write_text(f"output: {value}", encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"holds a value that is not what it looks like \(.*\); put it in quotes"):
+            load_recipe(path)
+
+    def test_a_file_of_any_size_is_not_read_whole(self, path):
+        path.write_text(f"output: {'x' * (2 << 20)}", encoding="utf-8")
+        with pytest.raises(ConfigError, match="is longer than 1048576 characters; give the settings alone"):
+            load_recipe(path)
+
+    def test_long_values_are_cut_off_in_messages(self, path):
+        with pytest.raises(ConfigError, match=r"training: epochs is \[0, 0, .*… \(list\)") as failure:
+            load_recipe(path, [f"training.epochs=[{', '.join('0' * 5000)}]"])
+        assert len(str(failure.value)) < 500
+
+    @pytest.mark.parametrize("key", ["learning_rate", "ema"])
+    def test_numbers_that_no_float_holds(self, path, key):
+        settings = load_recipe(path).to_dict()
+        settings["training"][key] = 10**400
+        with pytest.raises(ConfigError, match=rf"training: {key} is 1000.*…; give a smaller number"):
+            Recipe.from_dict(settings)
+
+    def test_aliases_that_are_used_as_meant(self, path):
+        path.write_text(f"{RECIPE}\n".replace("train.json", "&t train.json").replace("dev.json", "*t "), "utf-8")
+        assert load_recipe(path).data.splits == {"train": "train.json", "dev": "train.json"}
+
+    @pytest.mark.parametrize("seed", [-1, 2**32, 10**30])
+    def test_seeds_that_no_generator_takes(self, path, seed):
+        with pytest.raises(ConfigError, match=rf"seed is {seed}; give a number from 0 to 4294967295"):
+            load_recipe(path, [f"training.seed={seed}"])
+
+    def test_numbers_without_end(self, path):
+        with pytest.raises(ConfigError, match="learning_rate is inf; give a number at least 0"):
+            load_recipe(path, ["training.learning_rate=.inf"])
+
+    @pytest.mark.parametrize("text", ['"a\\0b"', '"\\ud800"'])
+    def test_characters_that_no_text_has(self, path, text):
+        with pytest.raises(ConfigError, match="output is .*, which holds a character that no text has; leave it out"):
+            load_recipe(path, [f"output={text}"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.config import MAX_SEED, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError
 
 PRECISIONS = ("float32", "tf32", "bf16")
@@ -61,8 +61,9 @@ class AdaptSettings(Settings):
         for name in ("steps", "evaluate_steps"):
             if getattr(self, name) is not None:
                 require_range(name, getattr(self, name), 1)
-        for name in ("learning_rate", "weight_decay", "seed"):
+        for name in ("learning_rate", "weight_decay"):
             require_range(name, getattr(self, name), 0)
+        require_range("seed", self.seed, 0, MAX_SEED)
         require_range("sequence_pieces", self.sequence_pieces, 8)
         require_range("warmup", self.warmup, 0, 1)
         require_range("held_out", self.held_out, 0.001, 0.5)

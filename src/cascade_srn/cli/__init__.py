@@ -19,7 +19,7 @@ from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.extract import extract
-from cascade_srn.cli.failures import OneSentence
+from cascade_srn.cli.failures import OneSentence, prepare_streams
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
@@ -65,6 +65,7 @@ app.add_typer(benchmark, name="benchmark")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command with these arguments (default: those of the process), and exit with its code."""
+    prepare_streams()
     # Threads of torch that wait for each other spin unless they are told not to, and where something else wants the
     # cores, everything takes many times as long. It is read when torch is imported, which no command has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

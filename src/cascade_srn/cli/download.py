@@ -1,4 +1,4 @@
-"""``cascade-srn download``: a published corpus, fetched from its authors' site and checked."""
+"""``cascade-srn download``: fetch a published corpus from its authors' site and verify it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ def download(
     archive: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The archive itself, downloaded by other means.")
     ] = None,
+    sha256: Annotated[
+        str | None,
+        typer.Option("--sha256", metavar="HEX", help="The SHA-256 that the archive must have, before it is unpacked."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace other files of the same names.")] = False,
 ) -> None:
     """Download a published corpus into a folder that the recipes read.
 
-    A download that broke off goes on where it stopped; files that are there already are not fetched again. See
-    docs/data.md, for corpora that need a licence as well.
+    The files are installed only if their SHA-256 checksums are the known ones. An interrupted download is resumed;
+    files that are there already are not fetched again. See docs/data.md, also for corpora that need a licence.
     """
     from cascade_srn.data import published
     from cascade_srn.errors import ConfigError
@@ -40,6 +44,8 @@ def download(
             last = tenth
             typer.echo(f"{10 * tenth} % of {total} bytes", err=True)
 
-    found = published.download(wanted, folder, url=url, archive=archive, overwrite=overwrite, progress=tell)
+    found = published.download(
+        wanted, folder, url=url, archive=archive, sha256=sha256, overwrite=overwrite, progress=tell
+    )
     state = "are in" if found.fetched else "were there already, in"
     typer.echo(f"The files of {corpus} {state} {folder}: {', '.join(path.name for path in found.files)}")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.cli.failures import one_line
+from cascade_srn.cli.failures import CLOSED_PIPE, give_up_stdout, one_line, was_closed
 from cascade_srn.errors import ConfigError
 from cascade_srn.terminating import ending_by_exception
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from cascade_srn.extraction.sources import Sources
     from cascade_srn.extractor import Extractor
 
-SOME_BAD, CLOSED_PIPE = 1, 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
+SOME_BAD = 1
 
 
 def extract(
@@ -88,12 +86,15 @@ def extract(
     docs/extract.md tells the rest.
     """
     from cascade_srn.extraction.sources import Sources
-    from cascade_srn.extraction.writers import chosen_format
+    from cascade_srn.extraction.writers import check_output, chosen_format
 
+    if output is None and was_closed("stdout"):
+        raise ConfigError("standard output is closed; name a file for the results by --output")
     chosen = chosen_format(format, output, terminal=sys.stdout.isatty())
     sources = Sources(
         _arguments(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=_note
     )
+    check_output(chosen, output)
     extractor = _extractor(model, segmenter=segmenter, device=device, precision=precision)
     try:
         # What was extracted until then is kept, as it is after Ctrl-C.
@@ -108,8 +109,8 @@ def extract(
                 strict=strict,
             )
     except BrokenPipeError:
-        # The reader has what it wants. What is left in the buffer must not fail a second time when we end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has what it wants.
+        give_up_stdout()
         raise typer.Exit(CLOSED_PIPE) from None
     if n_bad:
         raise typer.Exit(SOME_BAD)
@@ -120,10 +121,12 @@ def _note(sentence: str) -> None:
 
 
 def _arguments(inputs: list[str] | None, text: list[str] | None) -> list[str]:
-    """What is to be read: what was named, or else what is piped in."""
+    """Return what to read: what was named, or else standard input."""
+    if was_closed("stdin") and "-" in (inputs or []):
+        raise ConfigError("standard input is closed, but - was given; pipe a text in, or name a file")
     if inputs or text:
         return inputs or []
-    if sys.stdin is None or sys.stdin.isatty():
+    if was_closed("stdin") or sys.stdin.isatty():
         raise ConfigError("there is nothing to extract from; give files, folders, - for standard input, or --text")
     return ["-"]
 

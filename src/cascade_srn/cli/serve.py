@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
@@ -108,7 +106,6 @@ def serve(
 
     Requests of many clients share batches. On Ctrl-C or SIGTERM, complete requests are finished. See docs/serve.md.
     """
-    _open_standard_streams()
     with _options_named():
         settings = ServeSettings(
             host=host,
@@ -152,23 +149,6 @@ def _say(message: str) -> None:
     """Write a line to standard error; a service goes on when nobody reads it any more."""
     with suppress(OSError):
         typer.echo(message, err=True)
-
-
-def _open_standard_streams() -> None:
-    """Open the null device in place of closed standard streams.
-
-    A socket would get the descriptor of a closed one otherwise, and a client would read what libraries print.
-    """
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            null = os.open(os.devnull, os.O_RDWR)
-            if null != descriptor:
-                os.dup2(null, descriptor)
-                os.close(null)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cascade_srn.cli.failures import mark_reported
 from cascade_srn.errors import ConfigError, TrainingError
 from cascade_srn.terminating import ending_by_exception
 
@@ -113,12 +114,13 @@ def _run_to_its_end(
 
 @contextmanager
 def _telling(sentence: Callable[[], str], *, is_main: bool = True) -> Iterator[None]:
-    """Say something on stderr when what happens in here is stopped, by Ctrl-C or by being told to terminate."""
+    """Print a sentence on stderr if the block is stopped by Ctrl-C or SIGTERM; in the main process only."""
     try:
         yield
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit) as error:
         if is_main:
             typer.echo(sentence(), err=True)
+        mark_reported(error)
         raise
 
 

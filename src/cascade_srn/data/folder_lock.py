@@ -179,5 +179,5 @@ def _holder(path: Path) -> str:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         return f" (pid {told['pid']} on {told['host']}, since {told['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""  # not yet said

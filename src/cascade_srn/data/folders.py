@@ -102,7 +102,7 @@ def _is_marked(marker: Path, key: str | None) -> bool:
         return marker.is_file()
     try:
         found = json.loads(marker.read_text(encoding="utf-8"))
-    except ValueError:
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and key in found
 

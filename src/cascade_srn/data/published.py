@@ -1,33 +1,37 @@
-"""Corpora that their authors have published: where they are, what is in them, and that it is what it should be."""
+"""Published corpora: where they are, which files they hold, and the checksums that identify them."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import tarfile
 import tempfile
-import warnings
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from typing import IO
 
 from cascade_srn.data.atomic import replace_durably
 from cascade_srn.data.checksums import checksum
 from cascade_srn.data.download import Progress, fetch
-from cascade_srn.data.folders import leaving_no_folders
+from cascade_srn.data.folder_lock import FolderLock
 from cascade_srn.data.formats import read_documents
-from cascade_srn.errors import ConfigError, DataError, did_you_mean
+from cascade_srn.data.packing import broken_errors, sniffed
+from cascade_srn.errors import CascadeError, ConfigError, DataError, did_you_mean
 
-# No file of a corpus is as large as this; what is larger was made to fill a disk.
+# No file of a corpus is this large; a larger one was made to fill a disk.
 LARGEST = 1 << 28
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a corpus: its path in the archive, its SHA-256, and what a reader finds in it."""
+    """A file of a corpus: its path in the archive, its contents in numbers, and its SHA-256 where that is known."""
 
     member: str
-    sha256: str
+    sha256: str | None
     documents: int
     sentences: int
     entities: int
@@ -36,7 +40,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class PublishedCorpus:
-    """An archive, and the files that are wanted from it, by the names they get."""
+    """An archive, and the files to take from it, by the names they get."""
 
     name: str
     url: str
@@ -46,7 +50,7 @@ class PublishedCorpus:
 
 @dataclass(frozen=True)
 class Download:
-    """What :func:`download` left: the files, and whether they were there before."""
+    """The result of :func:`download`: the files, and whether they had to be fetched."""
 
     files: tuple[Path, ...]
     fetched: bool
@@ -87,7 +91,7 @@ CORPORA: Mapping[str, PublishedCorpus] = {SCIERC.name: SCIERC}
 
 
 def find_corpus(name: str) -> PublishedCorpus:
-    """A corpus by its name."""
+    """Return a corpus by its name."""
     if name not in CORPORA:
         raise ConfigError(f"there is no corpus {name!r} to download. {did_you_mean(name, CORPORA)}")
     return CORPORA[name]
@@ -99,16 +103,28 @@ def download(
     *,
     url: str | None = None,
     archive: Path | None = None,
+    sha256: str | None = None,
     overwrite: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Download:
-    """The files of a corpus in a folder, checked; nothing is fetched where they are there already.
+    """Put the verified files of a corpus into a folder; fetch nothing if they are there already.
 
-    ``url`` is another address of the same archive, ``archive`` the archive itself, downloaded by other means. Files of
-    the same names that hold something else are replaced only with ``overwrite``.
+    Args:
+        corpus: the corpus.
+        folder: where its files go.
+        url: another address of the archive.
+        archive: the archive itself, downloaded by other means.
+        sha256: the SHA-256 that the archive must have. Required if the checksum of a file is not known here.
+        overwrite: replace files of the same names that hold something else.
+        progress: called while the archive arrives.
+
+    Raises:
+        ConfigError: ``sha256`` is missing or malformed.
+        DataError: the archive cannot be had, or is not the published one. Nothing is installed then.
     """
+    expected = _checked_sha256(sha256, corpus)
     targets = {name: folder / name for name in corpus.files}
-    present = {name: path for name, path in targets.items() if path.exists()}
+    present = {name: path for name, path in targets.items() if os.path.lexists(path)}
     if len(present) == len(targets) and all(_known(path, corpus.files[name]) for name, path in targets.items()):
         return Download(tuple(targets.values()), fetched=False)
     other = [path for name, path in present.items() if not _known(path, corpus.files[name])]
@@ -119,29 +135,51 @@ def download(
         )
     if archive is not None and not archive.is_file():
         raise DataError(f"there is no archive {str(archive)!r}; give the file that was downloaded")
-    # What has arrived before a fetch failed stays, for another attempt to go on with.
-    with leaving_no_folders(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    # The lock also removes a new folder that stays empty; a partial download stays for the next attempt.
+    with FolderLock(folder):
         if archive is not None:
-            _install(corpus, archive, folder)
+            _install(corpus, archive, folder, expected)
         else:
-            _fetch_and_install(corpus, corpus.url if url is None else url, folder, progress)
+            _fetch_and_install(corpus, corpus.url if url is None else url, folder, expected, progress)
     return Download(tuple(targets.values()), fetched=True)
 
 
-def _fetch_and_install(corpus: PublishedCorpus, address: str, folder: Path, progress: Progress) -> None:
-    arrived = folder / f".{PurePosixPath(urlsplit(address).path).name or corpus.name}"
+def _checked_sha256(given: str | None, corpus: PublishedCorpus) -> str | None:
+    if given is None:
+        unknown = [file.member for file in corpus.files.values() if file.sha256 is None]
+        if unknown:
+            raise ConfigError(
+                f"the checksum of {unknown[0]} is not known here; give the SHA-256 of the archive by --sha256, from a "
+                "source that you trust"
+            )
+        return None
+    plain = given.strip().lower().removeprefix("sha256:")
+    if not _SHA256.fullmatch(plain):
+        raise ConfigError(f"--sha256 is {given!r}; give 64 hexadecimal digits, as sha256sum prints them")
+    return plain
+
+
+def _fetch_and_install(
+    corpus: PublishedCorpus, address: str, folder: Path, sha256: str | None, progress: Progress
+) -> None:
+    # Named by the address, so that a download from one address is not continued from another.
+    arrived = folder / f".{corpus.name}-{hashlib.sha256(address.encode('utf-8', 'replace')).hexdigest()[:12]}"
     fetch(address, arrived, progress=progress)
     try:
-        _install(corpus, arrived, folder)
+        _install(corpus, arrived, folder, sha256)
     finally:
-        # What does not unpack is of no use to another attempt either.
+        # An archive that was refused is of no use to another attempt either.
         arrived.unlink(missing_ok=True)
 
 
-def _install(corpus: PublishedCorpus, archive: Path, folder: Path) -> None:
-    """Unpack the wanted files beside their places, check them all, and only then put them there."""
-    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=folder) as beside:
+def _install(corpus: PublishedCorpus, archive: Path, folder: Path, sha256: str | None) -> None:
+    """Unpack the files beside their places, check all of them, and only then put them there."""
+    if sha256 is not None and (found := checksum(archive)) != sha256:
+        raise DataError(
+            f"{archive} has the SHA-256 {found}, and {sha256} was expected; it is damaged or another archive: "
+            "download it again, or check --sha256"
+        )
+    with tempfile.TemporaryDirectory(prefix=".cascade-srn-unpacked-", dir=folder) as beside:
         unpacked = {name: Path(beside) / name for name in corpus.files}
         unpack(archive, {file.member: unpacked[name] for name, file in corpus.files.items()})
         for name, path in unpacked.items():
@@ -153,12 +191,14 @@ def _install(corpus: PublishedCorpus, archive: Path, folder: Path) -> None:
 def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST) -> None:
     """Write the wanted members of a tar archive to the given paths.
 
-    Nothing else is written: names in the archive, which may lead anywhere, are only compared, and what is no regular
-    file is not read.
+    Nothing else is written: names in the archive are only compared, and only regular files are read.
+
+    Raises:
+        DataError: the archive is damaged, lacks a wanted member, or holds one larger than ``largest``.
     """
     missing = dict(wanted)
     try:
-        with tarfile.open(archive) as tar:
+        with _opened_tar(archive, largest) as tar:
             for member in tar:
                 target = missing.get(str(PurePosixPath(member.name)))
                 if target is None or not member.isreg():
@@ -169,10 +209,12 @@ def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST)
                         "the archive is not the published one"
                     )
                 content = tar.extractfile(member)
-                assert content is not None  # of a regular file there always is one
+                assert content is not None  # a regular file always has one
                 target.write_bytes(content.read())
                 del missing[str(PurePosixPath(member.name))]
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except CascadeError:
+        raise
+    except _unpacking_errors() as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
@@ -185,31 +227,61 @@ def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST)
         )
 
 
-def check(path: Path, published: PublishedFile, format: str) -> None:
-    """Refuse a file that does not hold what was published.
+def _unpacking_errors() -> tuple[type[Exception], ...]:
+    # A crafted archive raises more than TarError: headers that are no numbers, or that nest without end.
+    return (*broken_errors(), tarfile.TarError, ValueError, OverflowError, RecursionError)
 
-    It is known by its checksum. Where only that differs, and the reader finds the published numbers of everything,
-    the file is taken with a warning: it may have been packed anew.
+
+class _SmallReads:
+    """A stream that refuses to read more at once than a limit, since headers in an archive state any size."""
+
+    def __init__(self, handle: IO[bytes], largest: int) -> None:
+        self._handle = handle
+        self._largest = largest
+        self.seek = handle.seek
+        self.tell = handle.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= max(self._largest, tarfile.RECORDSIZE):
+            raise tarfile.ReadError(f"a header states {size} bytes")
+        return self._handle.read(size)
+
+
+@contextmanager
+def _opened_tar(archive: Path, largest: int) -> Iterator[tarfile.TarFile]:
+    with (
+        archive.open("rb") as on_disk,
+        sniffed(on_disk) as handle,
+        tarfile.open(fileobj=_SmallReads(handle, largest), mode="r:") as tar,  # type: ignore[call-overload]
+    ):
+        yield tar
+
+
+def check(path: Path, published: PublishedFile, format: str) -> None:
+    """Refuse a file that is not the published one.
+
+    Its SHA-256 must be the known one. Where none is known, the caller has verified the archive, and the numbers of
+    documents, sentences, entities and relations must be the published ones.
     """
-    if _known(path, published):
+    if published.sha256 is not None:
+        if (found := checksum(path)) != published.sha256:
+            raise DataError(
+                f"{published.member} has the SHA-256 {found}, and {published.sha256} was published; the archive is "
+                "damaged or of another version: download it again, or give another address by --url"
+            )
         return
     stream = read_documents(path, format)
     for _ in stream:
         pass
     report = stream.report
     for what in ("documents", "sentences", "entities", "relations"):
-        found, expected = getattr(report, what), getattr(published, what)
-        if found != expected:
+        counted, expected = getattr(report, what), getattr(published, what)
+        if counted != expected:
             raise DataError(
-                f"{published.member} holds {found} {what}, and {expected} were published; the archive is damaged or of "
-                "another version: download it again, or give another address"
+                f"{published.member} holds {counted} {what}, and {expected} were published; the archive is of another "
+                "version: give another address by --url"
             )
-    warnings.warn(
-        f"{published.member} is not byte for byte the file that is known here (SHA-256 {checksum(path)}), but holds as "
-        "many documents, sentences, entities and relations",
-        stacklevel=2,
-    )
 
 
 def _known(path: Path, published: PublishedFile) -> bool:
-    return path.is_file() and checksum(path) == published.sha256
+    return published.sha256 is not None and path.is_file() and checksum(path) == published.sha256

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from cascade_srn.data.formats.files import numbered, opened
+from cascade_srn.data.formats.files import BYTE_ORDER_MARK, is_stream, numbered, opened, read_once
 from cascade_srn.data.members import files_below, is_hidden
-from cascade_srn.data.packing import PACKED, plain_name, unpacked
+from cascade_srn.data.packing import PACKED, plain_name, read_whole, unpacked
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import DataError
 
@@ -44,6 +44,8 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
             )
         members = files_in(path) if path.is_dir() else [path]
         for member in members:
+            if is_stream(member):
+                raise read_once(member)
             if not is_text_file(member):
                 raise DataError(
                     f"{member} has an ending that is not known here; text is read from files that end in "
@@ -81,8 +83,12 @@ class TextFile:
 
     @property
     def position(self) -> int:
-        """How many bytes of the file, as it lies on the disk, have been read."""
-        return self._on_disk.tell()
+        """Bytes of the file on the disk that have been read so far; 0 for a pipe, which does not tell."""
+        return self._on_disk.tell() if self._on_disk.seekable() else 0
+
+    def whole(self) -> bytes:
+        """Return all bytes, without a byte-order mark, within the limit for what is held in memory."""
+        return read_whole(self.path, self.handle).removeprefix(BYTE_ORDER_MARK)
 
     def lines(self) -> Iterator[tuple[bytes, Place]]:
         """All lines with their places; what is wrong with the file is said with the line it was found after."""

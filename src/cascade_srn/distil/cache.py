@@ -44,7 +44,7 @@ class LabelFolder:
                 f"there are no labels in {str(self.path)!r}: {RECORD} is missing; give a folder that cascade-srn "
                 "distil wrote labels to"
             ) from None
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
             raise DataError(
                 f"{str(path)!r} does not describe labels ({type(error).__name__}: {error}); label the text again"
             ) from error

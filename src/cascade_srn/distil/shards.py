@@ -97,7 +97,7 @@ class ShardFiles:
             lines = self.sentences.read_text(encoding="utf-8").rstrip("\n")
             # As one list: several times faster than line by line.
             return json.loads(f"[{lines.replace(chr(10), ',')}]"), load_file(self.arrays)
-        except (OSError, ValueError, SafetensorError) as error:
+        except (OSError, ValueError, SafetensorError, RecursionError) as error:
             raise DataError(
                 f"the labels in {str(self.sentences)!r} and {self.arrays.name!r} cannot be read ({error}); label the "
                 "text again"

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cascade_srn.data.formats.files import is_stream
 from cascade_srn.data.members import written_names
 from cascade_srn.data.text_files import ENDINGS, RECORDS, TEXT, files_in, is_text_file, plain_name
 from cascade_srn.errors import DataError
@@ -49,7 +50,8 @@ def _files_of(argument: str) -> list[tuple[Path, str]]:
     if os.path.isdir(path):
         return [(member, member.relative_to(path).as_posix()) for member in files_in(path)]
     if os.path.exists(path):
-        if not is_text_file(path):
+        # A pipe such as the shell's <(command) has no ending, and is read as text unless --per says otherwise.
+        if not is_text_file(path) and not is_stream(path):
             raise DataError(
                 f"{path} has an ending that is not known here; text is read from files that end in "
                 f"{', '.join(ENDINGS)}, and any other by way of standard input: cascade-srn extract - < {path}"

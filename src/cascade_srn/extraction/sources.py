@@ -103,7 +103,7 @@ class Sources:
         if per == "auto":
             per = "record" if holds_records(file.path) else "file"
         if per == "file":
-            data = b"".join(line for line, _ in file.lines())
+            data = file.whole()
             place = Place(str(file.path))
             if seeks or data.strip():
                 yield self._attempt(name, data, place, before + file.position if seeks else 0, record=False)

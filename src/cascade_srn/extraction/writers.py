@@ -12,7 +12,7 @@ from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
 from cascade_srn.data.folders import leaving_no_folders
 from cascade_srn.data.formats.brat_writing import can_hold
-from cascade_srn.data.formats.files import to_json
+from cascade_srn.data.formats.files import is_stream, to_json
 from cascade_srn.data.formats.jsonl import to_record
 from cascade_srn.data.members import written_names
 from cascade_srn.data.packing import is_packed
@@ -181,6 +181,20 @@ def _check_labels(schema: Schema) -> None:
                 f"the model's label {label!r} has a space in it, which brat cannot hold; write another format, such as "
                 "--format jsonl, or train the model with a label without"
             )
+
+
+def check_output(format: str, output: Path | None) -> None:
+    """Refuse an output that cannot be written, before a model is loaded and texts are extracted.
+
+    Raises:
+        DataError: the path, its folder or its name does not allow it.
+    """
+    if output is None:
+        return
+    if format == "brat":
+        AtomicFolder(output).discard()
+    elif not is_stream(output):  # opening a pipe would end it for its reader
+        AtomicFile(output).discard()
 
 
 def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: bool = False, width: int = 0) -> Writer:

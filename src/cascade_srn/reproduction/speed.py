@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from rich.console import Console
 from cascade_srn.benchmarks.measuring import Timing, side_by_side
 from cascade_srn.benchmarks.results import environment
 from cascade_srn.data.examples import examples_of
+from cascade_srn.data.formats.files import stored_json
 from cascade_srn.evaluation.evaluate import write_json
 from cascade_srn.model import Model
 from cascade_srn.reproduction.plan import Plan, PlannedRun
@@ -46,7 +46,7 @@ def speeds(
     }
     path = Path(options.output) / SPEED
     if path.is_file():
-        before: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        before: dict[str, Any] = stored_json(path, "remove it, and the speed is measured again")
         elsewhere = {**wanted, "device": before["settings"].get("device")}
         gone = any(not run.folder.best.is_dir() for run in runs.values())
         if before["settings"] == wanted or (gone and before["settings"] == elsewhere):

@@ -11,16 +11,56 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import yaml
 
-from cascade_srn.config import FusionSettings, Settings
+from cascade_srn.config import FusionSettings, Settings, brief
 from cascade_srn.errors import ConfigError, did_you_mean
+
+# Far more than any recipe needs, and little enough to be read at once.
+MAX_CHARACTERS, _MAX_NODES, _MAX_DEPTH, _MAX_DIGITS = 1 << 20, 10_000, 50, 40
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that reads 1e-5 as the number it is, and refuses a key that is given twice."""
+    """Safe YAML within limits, which reads 1e-5 as a number and refuses repeated keys.
+
+    The limits are on nesting and on the number of values after aliases are expanded: a few lines of aliases of aliases
+    stand for billions of values.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+        self._n_nodes = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node, counting the values that it stands for."""
+        event = self.peek_event()
+        is_alias = self.check_event(yaml.AliasEvent)
+        before = self._n_nodes
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, "it is nested too deeply", event.start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias:
+            if id(node) not in self._sizes:
+                problem = f"the alias *{event.anchor} refers to what it stands in"
+                raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
+            self._n_nodes += self._sizes[id(node)]
+        else:
+            self._n_nodes += 1
+            self._sizes[id(node)] = self._n_nodes - before
+        if self._n_nodes > _MAX_NODES:
+            problem = f"it stands for more than {_MAX_NODES} values, aliases expanded"
+            raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Construct a mapping whose keys are plain and given once."""
         seen = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                problem = "a list or a mapping is used as a key"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             key = key_node.value
             if key in seen:
                 raise yaml.constructor.ConstructorError(
@@ -29,7 +69,14 @@ class _Loader(yaml.SafeLoader):
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Construct an integer of a sensible length: longer ones can hardly be used or even shown."""
+        if len(node.value) > _MAX_DIGITS:
+            raise yaml.constructor.ConstructorError(None, None, "the number is too long", node.start_mark)
+        return super().construct_yaml_int(node)
 
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 # YAML 1.1 wants a point and a sign in the exponent; everybody else, YAML 1.2 included, does not.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
@@ -39,14 +86,25 @@ _Loader.add_implicit_resolver(
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse text as YAML; ``where`` names its source in messages."""
+    """Parse YAML; ``where`` names its source in messages.
+
+    Raises:
+        ConfigError: the text is not valid YAML, or beyond the limits of length, nesting and number of values.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise ConfigError(f"{where} is longer than {MAX_CHARACTERS} characters; give the settings alone")
     try:
         return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{where} is not valid YAML{place} ({problem}); mend it there") from error
+        raise ConfigError(f"{where} is not valid YAML{place} ({problem}); fix it there") from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        # What PyYAML's constructors raise for a date that does not exist, or a word with the tag of a number.
+        raise ConfigError(
+            f"{where} holds a value that is not what it looks like ({error}); put it in quotes"
+        ) from error
 
 
 def apply_override(values: Mapping[str, Any], override: str, settings: type[Settings]) -> dict[str, Any]:
@@ -70,7 +128,7 @@ def apply_override(values: Mapping[str, Any], override: str, settings: type[Sett
         section = section[part]
         if not isinstance(section, dict):
             raise ConfigError(
-                f"{where} goes into {'.'.join(parts[: at + 1])!r}, which the recipe gives as {section!r}; "
+                f"{where} goes into {'.'.join(parts[: at + 1])!r}, which the recipe gives as {brief(section)}; "
                 "override that as a whole"
             )
     section[parts[-1]] = value

@@ -11,7 +11,7 @@ import yaml
 
 from cascade_srn.config import FRESH, ModelSettings, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError
-from cascade_srn.training.overrides import apply_override, check_keys, parse_yaml
+from cascade_srn.training.overrides import MAX_CHARACTERS, apply_override, check_keys, parse_yaml
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings, names
 
 ALIGNMENTS = ("exact", "expand")
@@ -134,7 +134,9 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as handle:
+            # One more than is allowed, so that a file of any size is found to be too long.
+            text = handle.read(MAX_CHARACTERS + 1)
     except FileNotFoundError:
         raise ConfigError(
             f"there is no recipe {str(path)!r}; give the path of a YAML file, such as recipes/scierc.yaml"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.config import MAX_SEED, Settings, require_choice, require_range
 from cascade_srn.data.batch_settings import CANDIDATES
 from cascade_srn.errors import ConfigError
 
@@ -91,8 +91,9 @@ class TrainingSettings(Settings):
                 require_range(name, getattr(self, name), 1)
         for name in ("save_every", "save_steps"):
             require_range(name, getattr(self, name) or 0, 0)
-        for name in ("learning_rate", "encoder_learning_rate", "weight_decay", "seed"):
+        for name in ("learning_rate", "encoder_learning_rate", "weight_decay"):
             require_range(name, getattr(self, name), 0)
+        require_range("seed", self.seed, 0, MAX_SEED)
         for name in ("warmup", "corruption", "negatives", "masking"):
             require_range(name, getattr(self, name), 0, 1)
         require_choice("candidates", self.candidates, CANDIDATES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ def write_state(folder: Path, step: int, tensors: Mapping[str, Tensor], values: 
         handle.write(json.dumps({**state, _CHECKSUM: _digest(state)}).encode())
     for other in folder.glob("*state-*.safetensors*"):
         if other.name != name:
-            other.unlink()
+            # A process that was killed leaves a temporary folder.
+            shutil.rmtree(other) if other.is_dir() and not other.is_symlink() else other.unlink()
 
 
 def read_state(folder: Path, restore: Callable[[dict[str, Any], Tensors], None]) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from cascade_srn.data.alignment import Align, check_align
 from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
 from cascade_srn.data.formats.brat import BRAT
 from cascade_srn.data.formats.dygie import DYGIE
-from cascade_srn.data.formats.files import empty_file, head_text
+from cascade_srn.data.formats.files import empty_file, head_text, is_stream
 from cascade_srn.data.formats.jsonl import JSONL
 from cascade_srn.data.formats.records import encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
@@ -110,6 +110,11 @@ def _named(name: str) -> Format:
 
 
 def _guessed(path: Path) -> Format:
+    if is_stream(path):
+        raise DataError(
+            f"the format of {path} cannot be guessed, since it is a pipe or a device, which can be read only once; "
+            "write its contents to a file, or name the format"
+        )
     head = "" if path.is_dir() else head_text(path)
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
     if not matches and path.is_file() and not head.strip():

@@ -5,6 +5,7 @@ Entities (``T``) and binary relations (``R``) are read; lines of other kinds are
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,7 @@ from cascade_srn.data.alignment import WordMap
 from cascade_srn.data.formats.base import Format, ReadContext, Refused
 from cascade_srn.data.formats.brat_writing import ONE_LINE, write
 from cascade_srn.data.formats.draft import Draft, Placed, check_text, word_offsets
-from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decoded, opened
+from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decoded, is_stream, read_once, whole_bytes
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.members import files_below, is_hidden, written_names
 from cascade_srn.data.reports import Occurrence, Place, shown
@@ -98,10 +99,12 @@ def _document(stem: Path, id: str, context: ReadContext) -> Document:
 def _bytes(stem: Path, id: str, ending: str) -> tuple[bytes | None, Place]:
     path = stem.with_name(f"{stem.name}{ending}")
     place = Place(str(path), document=id)
-    if not path.exists():
+    if not os.path.exists(path):
         return None, place
-    with opened(path) as handle:
-        return handle.read(), place
+    if is_stream(path):
+        # Opening a pipe that nobody writes to would wait forever.
+        raise read_once(path)
+    return whole_bytes(path), place
 
 
 def _lines(stem: Path, id: str, context: ReadContext) -> list[Value]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +17,8 @@ from typing import IO, Any, BinaryIO, NoReturn
 from cascade_srn.data.atomic import AtomicFile
 from cascade_srn.data.formats.base import ReadContext, Refused, strictly
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.packing import broken, broken_errors, packing, unpacked
+from cascade_srn.data.limits import LINE_VARIABLE, max_line_bytes
+from cascade_srn.data.packing import broken, broken_errors, packing, read_whole, unpacked
 from cascade_srn.data.reports import Occurrence, Place, shown
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document
@@ -25,8 +29,12 @@ _BETWEEN_ITEMS = re.compile(r"\s*[\[,]\s*")
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file opened for reading bytes; what goes wrong becomes a :class:`DataError`."""
-    if path.is_dir():
+    """Open a file for reading bytes.
+
+    Raises:
+        DataError: the path is a folder, does not exist, or cannot be read.
+    """
+    if os.path.isdir(path):
         raise DataError(f"{path} is a folder, but a file was expected; give the path of a file in it")
     try:
         handle = path.open("rb")
@@ -38,6 +46,22 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise DataError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
     with handle:
         yield handle
+
+
+def is_stream(path: Path) -> bool:
+    """Tell whether a path is a pipe, a socket or a device, which can be read once at most."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def read_once(path: Path) -> DataError:
+    """Return the error for a pipe or device where the contents are needed more than once."""
+    return DataError(
+        f"{path} is a pipe or a device, which can be read only once; write its contents to a file, and give that"
+    )
 
 
 def decoded(data: bytes, place: Place) -> str:
@@ -110,10 +134,20 @@ def _item_with_repeat(text: str) -> str:
 
 
 def numbered(path: Path, handle: IO[bytes]) -> Iterator[tuple[bytes, Place]]:
-    """All lines of an open file with their places; what is wrong with the file is said with the line before it."""
-    number = 0
+    """Yield all lines of an open file with their places.
+
+    Raises:
+        DataError: the file is damaged, or a line is longer than the limit; the message names the line.
+    """
+    number, most = 0, max_line_bytes()
     try:
-        for number, line in enumerate(handle, 1):
+        while line := handle.readline(most + 1):
+            number += 1
+            if len(line) > most:
+                raise DataError(
+                    f"{path}, line {number}: the line is longer than {most} bytes; check that the file has one record "
+                    f"a line, or raise {LINE_VARIABLE}"
+                )
             bare = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
             yield bare, Place(str(path), f"line {number}")
     except broken_errors() as error:
@@ -152,25 +186,41 @@ def json_record(line: bytes, place: Place) -> Value:
 
 
 def whole_json(path: Path) -> Value:
-    """A file that is one JSON value; being one piece, it cannot be skipped in part."""
-    data = _beginning(path)
+    """Return the JSON value that a file consists of; being one piece, it cannot be skipped in part."""
+    data = whole_bytes(path).removeprefix(BYTE_ORDER_MARK)
     if not data.strip():
         raise empty_file(path)
     return strictly(json_record, data, Place(str(path)))
 
 
 def head_text(path: Path, n_bytes: int = 1 << 20) -> str:
-    """The beginning of a file as text, for recognising its format; bytes that are not UTF-8 are replaced."""
-    return _beginning(path, n_bytes).decode("utf-8", errors="replace")
-
-
-def _beginning(path: Path, n_bytes: int = -1) -> bytes:
-    """The first bytes of a file, or all; uncompressed, and without a byte-order mark."""
+    """Return the beginning of a file as text, for recognising its format; bytes that are not UTF-8 are replaced."""
     with opened(path) as on_disk, unpacked(path, on_disk) as handle:
         try:
-            return handle.read(n_bytes).removeprefix(BYTE_ORDER_MARK)
+            head = handle.read(n_bytes)
         except broken_errors() as error:
             raise broken(path, error) from error
+    return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", errors="replace")
+
+
+def whole_bytes(path: Path) -> bytes:
+    """Return all bytes of a file, decompressed, within the limit for what is held in memory."""
+    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
+        return read_whole(path, handle)
+
+
+def stored_json(path: Path, hint: str) -> Any:
+    """Return the JSON value of a small file that the package wrote itself; ``hint`` says what to do if it is damaged.
+
+    Raises:
+        DataError: the file cannot be read, or is not valid JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); {hint}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}); {hint}") from error
 
 
 def to_json(value: Any) -> str:
@@ -180,11 +230,16 @@ def to_json(value: Any) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write bytes to, which replaces ``path`` when the block ends well, and else is removed."""
+    """Yield a file to write to, which replaces ``path`` if the block ends without an error, and else is removed."""
     file = AtomicFile(path)
     try:
         yield file.handle
         file.commit()
+    except OSError as error:
+        file.discard()
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            error.filename = str(path)  # a full disk is reported without a path
+        raise
     except BaseException:
         file.discard()
         raise

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
+from cascade_srn.data.formats.files import is_stream, read_once
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.types import Document
 
@@ -26,8 +27,13 @@ class DocumentStream:
         self._strict = strict
         self._align: Align = align
         self._segmenter = segmenter
+        self._started = False
 
     def __iter__(self) -> Iterator[Document]:
+        if self._started and is_stream(self.path):
+            # A second pass over a pipe would wait forever, or find nothing.
+            raise read_once(self.path)
+        self._started = True
         self.report = ReadReport()
         return self._documents(ReadContext(self._strict, self._align, self._segmenter, self.report))
 

@@ -1,0 +1,96 @@
+"""Pipes and devices, which can be read once, and stored files that are damaged."""
+
+import os
+import threading
+
+import pytest
+
+from cascade_srn.adapt.texts import find_files
+from cascade_srn.bundled import is_model
+from cascade_srn.data import read_documents
+from cascade_srn.data.folders import replacing_folder
+from cascade_srn.data.formats.files import stored_json
+from cascade_srn.distil.cache import LabelFolder
+from cascade_srn.errors import CascadeError, DataError, ModelError
+from cascade_srn.extraction.sources import Sources
+from cascade_srn.model import Model
+from cascade_srn.training.run_folder import LOG, SUMMARY, RunFolder
+
+DEEP = "[" * 100_000
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    path = tmp_path / "pipe.jsonl"
+    os.mkfifo(path)
+    return path
+
+
+@needs_pipes
+def test_the_format_of_a_pipe_is_not_guessed(pipe):
+    with pytest.raises(DataError, match=r"pipe\.jsonl cannot be guessed, since it is a pipe or a device"):
+        read_documents(pipe)
+
+
+@needs_pipes
+def test_a_pipe_is_read_once(pipe):
+    writer = threading.Thread(target=lambda: pipe.write_text('{"text": "a b."}\n'), daemon=True)
+    writer.start()
+    documents = read_documents(pipe, "jsonl")
+    assert [document.text for document in documents] == ["a b."]
+    writer.join()
+    with pytest.raises(DataError, match=r"pipe\.jsonl is a pipe or a device, which can be read only once; write its"):
+        list(documents)
+
+
+@needs_pipes
+def test_text_that_is_read_twice_is_no_pipe(pipe):
+    with pytest.raises(DataError, match="which can be read only once"):
+        find_files([pipe])
+
+
+@needs_pipes
+def test_a_pipe_in_place_of_a_brat_text(tmp_path):
+    (tmp_path / "a.ann").touch()
+    os.mkfifo(tmp_path / "a.txt")
+    with pytest.raises(DataError, match=r"a\.txt is a pipe or a device"):
+        list(read_documents(tmp_path))
+
+
+@needs_pipes
+def test_the_position_in_a_pipe_is_not_asked_for(pipe):
+    writer = threading.Thread(target=lambda: pipe.write_text('{"text": "a b."}\n'), daemon=True)
+    writer.start()
+    assert [text.text for text in Sources([str(pipe)])] == ["a b."]
+    writer.join()
+
+
+@pytest.mark.parametrize("content", [DEEP, '{"a": ', "9" * 5000, "\x00"])
+def test_stored_json_that_is_damaged(tmp_path, content):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(DataError, match=r"a\.json is damaged \(.*\); make it again"):
+        stored_json(tmp_path / "a.json", "make it again")
+
+
+def test_damaged_files_of_a_run(tmp_path):
+    folder = RunFolder(tmp_path)
+    for name, read in ((SUMMARY, folder.read_summary), (LOG, folder.read_log)):
+        (tmp_path / name).write_text(DEEP)
+        with pytest.raises(DataError, match=rf"{name}' is damaged \(.*\)\. Restore it from a copy, or start over"):
+            read()
+
+
+def test_deep_nesting_in_the_files_of_models_and_labels(tmp_path):
+    (tmp_path / "config.json").write_text(DEEP)
+    (tmp_path / "labels.json").write_text(DEEP)
+    assert not is_model(tmp_path)
+    with pytest.raises(ModelError, match="is not the configuration of a cascade-srn model"):
+        Model.load(tmp_path)
+    with pytest.raises(CascadeError, match=r"labels\.json"):
+        LabelFolder(tmp_path).record()
+    with (
+        pytest.raises(ModelError, match="holds something else"),
+        replacing_folder(tmp_path, marker="config.json", key="cascade_srn_version"),
+    ):
+        pytest.fail("nothing may be written")
