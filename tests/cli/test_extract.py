@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tests.extraction.models import model_folder
 
 from cascade_srn import read_documents
 from cascade_srn.cli import main
+from cascade_srn.config import SearchLimits
+from cascade_srn.model import Model
 
 TEXT = "Ada Berg leads Norlux in Oslo."
 
@@ -214,6 +217,18 @@ def test_the_handler_of_sigterm_is_put_back():
     before = signal.getsignal(signal.SIGTERM)
     assert run("--text", TEXT) == 0
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_warning_is_one_plain_line(tmp_path):
+    """Without the place in the source: the bounds of a sentence apply, and this is said once."""
+    model = Model.load(model_folder())
+    replace(model, settings=replace(model.settings, limits=SearchLimits(entities_per_word=1))).save(tmp_path / "model")
+    text = "Ada Berg leads Norlux in Oslo , " * 10
+    command = [sys.executable, "-m", "cascade_srn.cli", "extract", "--text", text, "--model", str(tmp_path / "model")]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+    assert [line.partition(";")[0] for line in lines] == [
+        "Note: some sentences have more possible entities or relations than are considered"
+    ]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")

@@ -6,6 +6,7 @@ Nothing heavy is imported before a command that needs it runs, so that ``--help`
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.extract import extract
-from cascade_srn.cli.failures import OneSentence, prepare_streams
+from cascade_srn.cli.failures import OneSentence, one_line, prepare_streams
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
@@ -63,10 +64,16 @@ app.command()(train)
 app.add_typer(benchmark, name="benchmark")
 
 
+def _plain_warning(message: Warning | str, *_: object, **__: object) -> str:
+    """Format a warning for users of the command line: its sentence, without the place in our source."""
+    return f"Note: {one_line(str(message))}\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command with these arguments (default: those of the process), and exit with its code."""
     prepare_streams()
     # Threads of torch that wait for each other spin unless they are told not to, and where something else wants the
     # cores, everything takes many times as long. It is read when torch is imported, which no command has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.formatwarning = _plain_warning
     app(args=None if arguments is None else list(arguments), prog_name="cascade-srn")
