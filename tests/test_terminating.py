@@ -25,3 +25,14 @@ def test_in_another_thread_nothing_is_changed():
     thread.start()
     thread.join()
     assert inside == [before]
+
+
+def test_a_postponed_termination_comes_after_the_block():
+    done = []
+    with pytest.raises(SystemExit) as ended, ending_by_exception() as termination:
+        with termination.postponed():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("block")
+        done.append("after")
+    assert done == ["block"]
+    assert ended.value.code == 128 + signal.SIGTERM

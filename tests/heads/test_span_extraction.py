@@ -102,7 +102,7 @@ def test_prediction_never_looks_at_more_pairs_at_once_than_the_bound(monkeypatch
     matcher = MATCHERS["mlp"]().eval()
     sizes = []
     monkeypatch.setattr(matcher.norm, "forward", lambda joined: sizes.append(len(joined)) or joined)
-    monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE", 10)
+    monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE_ON_CPU", 10)
     pairs = pairs_within(torch.tensor([6]))
     matcher(torch.randn(1, 6, WIDTH), pairs)
     assert sizes == [10, 10, 1]

@@ -67,7 +67,7 @@ class Tally:
 
 
 class Client:
-    """One connection, kept open, opened anew when it breaks."""
+    """One connection, kept open, and opened again when it breaks or the service closes it."""
 
     def __init__(self, host: str, port: int) -> None:
         self._place = host, port
@@ -86,7 +86,10 @@ class Client:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-        return int(head[9:12]), await reader.readexactly(int(length))
+        body = await reader.readexactly(int(length))
+        if b"\r\nconnection: close\r\n" in head.lower():
+            self.close()
+        return int(head[9:12]), body
 
     def close(self) -> None:
         """Close the connection."""

@@ -44,15 +44,17 @@ def side_by_side(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     threads = max(1, (os.cpu_count() or 1) // max(1, min(n_jobs, len(waiting))))
     environment = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false", **os.environ}
-    with ExitStack() as logs, ending_by_exception():
+    with ExitStack() as logs, ending_by_exception() as termination:
         try:
             while waiting or running:
                 while waiting and len(running) < n_jobs:
                     name, arguments = waiting.pop(0)
                     log = logs.enter_context((folder / f"{name}.log").open("wb"))
                     command = [sys.executable, "-m", "cascade_srn", *arguments]
-                    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-                    running[name] = process, time.monotonic()
+                    # A process that has started but is not listed yet would be left running.
+                    with termination.postponed():
+                        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+                        running[name] = process, time.monotonic()
                 for name, (process, started) in list(running.items()):
                     code = process.poll()
                     if code is not None:
