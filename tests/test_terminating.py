@@ -29,10 +29,15 @@ def test_in_another_thread_nothing_is_changed():
 
 def test_a_postponed_termination_comes_after_the_block():
     done = []
-    with pytest.raises(SystemExit) as ended, ending_by_exception() as termination:
-        with termination.postponed():
-            signal.raise_signal(signal.SIGTERM)
-            done.append("block")
-        done.append("after")
+
+    def work():
+        with ending_by_exception() as termination:
+            with termination.postponed():
+                signal.raise_signal(signal.SIGTERM)
+                done.append("block")
+            done.append("after")
+
+    with pytest.raises(SystemExit) as ended:
+        work()
     assert done == ["block"]
     assert ended.value.code == 128 + signal.SIGTERM
