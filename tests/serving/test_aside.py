@@ -19,9 +19,9 @@ def noted(monkeypatch):
     def note(module, name):
         whole = getattr(module, name)
 
-        def noting(*arguments):
+        def noting(*arguments, **named):
             places.append(threading.current_thread().name.rpartition("_")[0])
-            return whole(*arguments)
+            return whole(*arguments, **named)
 
         monkeypatch.setattr(module, name, noting)
         return places

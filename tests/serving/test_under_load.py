@@ -162,10 +162,10 @@ def test_told_to_stop_it_finishes_what_had_come_whole(extractor, threads, monkey
     module, name = {"read": (bodies, "parsed"), "split": (answering, "orders_of")}[where]
     whole = getattr(module, name)
 
-    def held_up(*arguments):
+    def held_up(*arguments, **named):
         begun.set()
         assert go_on.wait(PATIENCE)
-        return whole(*arguments)
+        return whole(*arguments, **named)
 
     monkeypatch.setattr(module, name, held_up)
     text = f"{TEXT} " * (1 + bodies.INLINE_BYTES // len(TEXT))

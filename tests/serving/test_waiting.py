@@ -8,7 +8,7 @@ from tests.serving.live import until
 
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import examples_of
-from cascade_srn.serving.waiting import QueueClosed, QueueFull, RequestTooLarge, WaitingRoom
+from cascade_srn.serving.waiting import LONG_SENTENCE, QueueClosed, QueueFull, RequestTooLarge, WaitingRoom
 from cascade_srn.serving.work import Order, Ticket
 from cascade_srn.types import Document
 
@@ -63,6 +63,13 @@ def test_a_sentence_larger_than_a_batch_goes_alone_and_is_large():
     batches = [waiting.take(wait=0) for _ in range(2)]
     assert [costs(batch) for batch in batches] == [[[50]], [[2]]]
     assert [batch.is_large for batch in batches] == [True, False]
+
+
+def test_a_request_with_a_very_long_sentence_is_large_even_if_it_fits_into_a_batch():
+    waiting = room(max_words=1000, batch_words=500)
+    waiting.put(ticket([LONG_SENTENCE], [LONG_SENTENCE]))
+    waiting.put(ticket([LONG_SENTENCE + 1]))
+    assert [waiting.take(wait=0).is_large for _ in range(2)] == [True, False]
 
 
 def test_large_requests_go_in_slices():

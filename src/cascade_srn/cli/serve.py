@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
@@ -133,6 +134,8 @@ def serve(
     from cascade_srn.extractor import Extractor, find_model
 
     where, folder = find_device(device), find_model(model)
+    # Large texts are tokenized in a thread of low priority; threads of the tokenizer's own would not be.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
     if settings.api_key is None and not _is_loopback(host):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -34,7 +37,7 @@ class Answerer:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.settings = engine.settings
-        self._aside = ThreadPoolExecutor(2, thread_name_prefix="cascade-srn-aside")
+        self._aside = ThreadPoolExecutor(2, thread_name_prefix="cascade-srn-aside", initializer=_lower_priority)
         self._under_way: set[Future[Any]] = set()
 
     @property
@@ -72,8 +75,10 @@ class Answerer:
         if self.engine.waiting.is_full:
             raise self._full()
         size = sum(map(len, texts)) + ITEM * n_given(asked)
-        orders = await self.aside(request, size, lambda: orders_of(asked, extractor, limits))
         try:
+            orders = await self.aside(
+                request, size, lambda: orders_of(asked, extractor, limits, max_cost=self.settings.queue_words)
+            )
             ticket = self.engine.submit(orders)
         except QueueFull:
             raise self._full() from None
@@ -137,6 +142,13 @@ class Answerer:
     def _full(self) -> Refusal:
         self.engine.metrics.refused.add()
         return unavailable("queue_full", "too much is waiting for the model already; try again soon", retry_after=1)
+
+
+def _lower_priority() -> None:
+    """Let the model and the event loop go first: large bodies are prepared in this thread. Linux only."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 async def _gone(request: Request) -> None:

@@ -13,6 +13,7 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.serving.messages import DocumentForm, DrawRequest, ExtractRequest, GivenEntity, ThresholdsForm, plain
 from cascade_srn.serving.refusals import Refusal, unprocessable
 from cascade_srn.serving.settings import Limits
+from cascade_srn.serving.waiting import RequestTooLarge
 from cascade_srn.serving.work import Order, prepare
 from cascade_srn.thresholds import chosen_thresholds
 from cascade_srn.types import Document, Entity, Sentence
@@ -24,8 +25,16 @@ WHOLE_WORDS = 'mend the offsets, or take whole words by "align": "expand"'
 MEND = "mend the offsets"
 
 
-def orders_of(asked: ExtractRequest | DrawRequest, extractor: Extractor, limits: Limits) -> list[Order]:
-    """The texts of a request in words; what cannot be done is refused with its position."""
+def orders_of(
+    asked: ExtractRequest | DrawRequest, extractor: Extractor, limits: Limits, *, max_cost: int
+) -> list[Order]:
+    """Split the texts of a request into words.
+
+    Raises:
+        Refusal: A text cannot be used. Its position is named.
+        RequestTooLarge: The texts cost more than ``max_cost``. Those after the one that exceeds it are not looked at.
+    """
+    cost = 0
     texts = texts_of(asked)
     given = _given(asked, len(texts))
     thresholds = thresholds_of(asked.thresholds, extractor, limits)
@@ -39,6 +48,9 @@ def orders_of(asked: ExtractRequest | DrawRequest, extractor: Extractor, limits:
             raise failed_text(position, error) from error
         _require_sentences(position, order.document, limits)
         _require_given(position, order.document, limits)
+        cost += sum(order.costs)
+        if cost > max_cost:
+            raise RequestTooLarge
         orders.append(order)
     return orders
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from cascade_srn.data.examples import Example
 from cascade_srn.serving.work import Job, Ticket
 
+# Sentences longer than this are mostly lists and tables, which cost several times more than their length suggests.
+# The longest sentence of SciERC has 101 words.
+LONG_SENTENCE = 128
+
 
 class QueueFull(Exception):
     """There is no room for a request's texts at present."""
@@ -51,10 +55,10 @@ class Batch:
 class WaitingRoom:
     """Requests that wait for the model, bounded by the number of their texts and by their cost.
 
-    Costs are counted in ordinary words (``WordPieces.cost``). A request that fits into one batch is *small*, any other
-    is *large*. Small requests are taken in the order they came. Large requests are worked on in slices of
-    ``slice_words``, and batches alternate between the two kinds. So a small request waits for one slice at most, and a
-    large one is never starved.
+    Costs are counted in ordinary words (``WordPieces.cost``). A request that fits into one batch and has no sentence
+    longer than ``LONG_SENTENCE`` is *small*, any other is *large*. Small requests are taken in the order they came.
+    Large requests are worked on in slices of ``slice_words``, and batches alternate between the two kinds. So a small
+    request waits for one slice at most, and a large one is never starved.
 
     One thread takes batches. Any thread puts and drops.
     """
@@ -95,7 +99,8 @@ class WaitingRoom:
             if self.n_texts + len(ticket.jobs) > self.max_texts or self.n_words + cost > self.max_words:
                 raise QueueFull
             if ticket.waiting:
-                (self._small if cost <= self.batch_words else self._large).append(ticket)
+                is_small = cost <= self.batch_words and ticket.longest <= LONG_SENTENCE
+                (self._small if is_small else self._large).append(ticket)
             self.n_texts += len(ticket.jobs)
             self.n_words += cost
             self._changed.notify()

@@ -96,6 +96,11 @@ class Ticket:
         return sum(job.remaining for job in self.jobs)
 
     @property
+    def longest(self) -> int:
+        """Cost of the longest sentence."""
+        return max((cost for job in self.jobs for cost in job.order.costs), default=0)
+
+    @property
     def is_abandoned(self) -> bool:
         """Whether nobody waits for the result any more: its time is over or the client is gone."""
         return self.future.cancelled()
