@@ -86,3 +86,12 @@ def test_long_bodies_are_read_beside_the_event_loop(service, monkeypatch):
         answer = service.client.post("/extract", content=content, headers=JSON)
         assert "text: received 5; expected a string" in refusal(answer, 422, "unprocessable")
     assert places == ["", "cascade-srn-aside"]
+
+
+def test_large_bodies_share_a_rate_after_a_burst():
+    pace = bodies.Pace(bytes_per_second=100, burst=1000)
+    assert pace.delay(1000, now=50.0) == 0
+    assert pace.delay(50, now=50.0) == 0.5
+    # What was waited for is not waited for again, and silence fills the burst.
+    assert pace.delay(50, now=50.5) == 0.5
+    assert pace.delay(1000, now=100.0) == 0

@@ -223,17 +223,33 @@ def test_a_client_that_does_not_read_is_given_up(extractor):
 def test_too_many_connections(extractor, caplog):
     with live(extractor, ServeSettings(max_connections=3)) as service:
         gate(service).patience = 1000
-        with service.connect() as first, service.connect(), caplog.at_level(logging.WARNING):
-            until(lambda: len(gate(service).open) == 3)  # with that of the client
+        with service.connect() as first, service.connect() as second, caplog.at_level(logging.WARNING):
+            for one in (first, second):
+                one.sendall(HEALTH[:4])
+            until(lambda: len(gate(service).open) == 3 and not gate(service).silent)  # with that of the client
             for _ in range(20):
                 with service.connect() as another:
                     message = refusal(until_closed(another), 503, "too_many_connections")
                     assert message == "too many connections are open; try again soon"
             assert dropped(service, "refused") == 20
             assert "cascade_srn_connections 3\n" in service.client.get("/metrics").text
-            first.sendall(HEALTH)
+            first.sendall(HEALTH[4:])
             assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
         assert not caplog.records
+
+
+def test_silent_connections_make_room_at_once(extractor):
+    """However fast they come: a client with a request sends it at once, and is not among them."""
+    with live(extractor, ServeSettings(max_connections=4)) as service:
+        gate(service).patience = 1000
+        silent = [service.connect() for _ in range(20)]
+        with service.connect() as another:
+            another.sendall(HEALTH)
+            assert another.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert dropped(service, "evicted") >= 17
+        assert dropped(service, "refused") == 0
+        for one in silent:
+            one.close()
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET", head()])

@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 # Work on texts longer than this is done beside the event loop, which everyone shares.
 INLINE_CHARACTERS = 4_000
+# Work on more than this is done in a thread of its own.
+LARGE_CHARACTERS = 50_000
 # What an entity, a relation or a sentence counts as, in characters, where work goes by size.
 ITEM = 50
 
@@ -37,7 +39,11 @@ class Answerer:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.settings = engine.settings
-        self._aside = ThreadPoolExecutor(2, thread_name_prefix="cascade-srn-aside", initializer=_lower_priority)
+        # One thread for large work and one for the rest, which must not wait behind it. More would compete with the
+        # model for the interpreter.
+        self._pools = [
+            ThreadPoolExecutor(1, thread_name_prefix="cascade-srn-aside", initializer=_lower_priority) for _ in range(2)
+        ]
         self._under_way: set[Future[Any]] = set()
 
     @property
@@ -103,7 +109,7 @@ class Answerer:
         """Do work that goes with the characters of a text: here where it is short, else beside the event loop."""
         if size <= INLINE_CHARACTERS:
             return work()
-        future = self._aside.submit(work)
+        future = self._pools[size > LARGE_CHARACTERS].submit(work)
         self._under_way.add(future)
         future.add_done_callback(self._under_way.discard)
         try:
@@ -114,7 +120,8 @@ class Answerer:
 
     def close(self) -> None:
         """Begin nothing any more; what has begun goes on, and is not waited for."""
-        self._aside.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def _within_time(self, request: Request, future: Future[T]) -> T:
         """The result of a future, unless time runs out or the client goes away first."""

@@ -25,6 +25,9 @@ M = TypeVar("M", bound=Message)
 INLINE_BYTES = 50_000
 # Beyond that many, errors are counted and not looked at: a body can have hundreds of thousands.
 MOST_ERRORS = 100
+# Bodies are read at once up to UNPACED_BYTES. What is longer shares this many bytes per second, after a burst.
+UNPACED_BYTES = 64 << 10
+PACED_BYTES_PER_SECOND, PACED_BURST = 8 << 20, 16 << 20
 # Memory that a JSON value takes while it is parsed and validated, at most on average.
 VALUE_BYTES = 250
 
@@ -37,6 +40,7 @@ class BodyBudget:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.n_bytes = 0
+        self.pace = Pace()
 
     @contextmanager
     def reservation(self) -> Iterator[Reservation]:
@@ -46,6 +50,25 @@ class BodyBudget:
             yield reserved
         finally:
             self.n_bytes -= reserved.n_bytes
+
+
+class Pace:
+    """Bounds the bytes per second of large bodies; used from the event loop only.
+
+    The model reads text far more slowly than this. A flood of large bodies would only keep the event loop busy.
+    """
+
+    def __init__(self, bytes_per_second: int = PACED_BYTES_PER_SECOND, burst: int = PACED_BURST) -> None:
+        self.bytes_per_second = bytes_per_second
+        self.burst = burst
+        self._level = float(burst)
+        self._then = 0.0
+
+    def delay(self, n_bytes: int, now: float) -> float:
+        """Count bytes, and return how many seconds to wait before more are read."""
+        self._level = min(self.burst, self._level + (now - self._then) * self.bytes_per_second) - n_bytes
+        self._then = now
+        return max(0.0, -self._level / self.bytes_per_second)
 
 
 class Reservation:
@@ -169,6 +192,10 @@ async def _read(request: Request, max_bytes: int, reservation: Reservation) -> b
             raise _too_large(f"more than {max_bytes:,}", max_bytes)
         reservation.add(len(chunk))
         chunks.append(chunk)
+        if n_bytes > UNPACED_BYTES:
+            pace, loop = reservation.budget.pace, asyncio.get_running_loop()
+            if seconds := pace.delay(len(chunk), loop.time()):
+                await asyncio.sleep(seconds)
     return b"".join(chunks)
 
 

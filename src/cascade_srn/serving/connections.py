@@ -25,7 +25,7 @@ access = logging.getLogger("cascade_srn.serving.access")
 HEAD_BYTES = 32 << 10
 HEAD_LINES = 100
 # A body may arrive in this many pieces, and one more for each PIECE_BYTES bytes: every piece costs a call.
-BODY_PIECES = 1024
+BODY_PIECES = 256
 PIECE_BYTES = 32
 # Requests of one connection that may wait for the answer to an earlier one.
 PIPELINED = 8
@@ -54,6 +54,8 @@ class Gate:
     open: set[Connection] = field(default_factory=set)
     # Connections whose next step is the client's, longest waiting first, with the time the wait began.
     waiting: dict[Connection, float] = field(default_factory=dict)
+    # Connections that have sent nothing yet, oldest first.
+    silent: dict[Connection, None] = field(default_factory=dict)
 
     def admit(self, connection: Connection, now: float) -> bool:
         """Count a new connection, or refuse it when all others are at work."""
@@ -61,16 +63,19 @@ class Gate:
             self.metrics.dropped.add(reason="refused")
             return False
         self.open.add(connection)
+        self.silent[connection] = None
         return True
 
     def leave(self, connection: Connection) -> None:
         """Forget a closed connection."""
         self.open.discard(connection)
         self.waiting.pop(connection, None)
+        self.silent.pop(connection, None)
 
     def _make_room(self, now: float) -> bool:
-        oldest = next(iter(self.waiting), None)
-        if oldest is None or now - self.waiting[oldest] < self.patience:
+        # A client with a request sends it at once, so connections that never sent a byte go first.
+        oldest = next(iter(self.silent), None) or next(iter(self.waiting), None)
+        if oldest is None or (oldest not in self.silent and now - self.waiting[oldest] < self.patience):
             return False
         self.metrics.dropped.add(reason="evicted")
         self.leave(oldest)
@@ -121,6 +126,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._is_deaf:
             return
+        self.gate.silent.pop(self, None)
         self._unset_keepalive_if_required()
         if self._in_body:
             self._n_raw += len(data)

@@ -32,7 +32,7 @@ OPEN_FILES = 65_536
 BACKLOG = 4096
 # How long a Python thread may keep the interpreter when another one wants it. The model gives it back at every
 # operation: with the usual 5 ms, one thread that splits a large text makes each of hundreds of operations wait.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.00005
 # Connections accepted in one turn of the event loop, at most: they hold descriptors before they can be counted.
 ACCEPTED_AT_ONCE = 16
 # Descriptors kept for the model, temporary files, logs and the event loop.
