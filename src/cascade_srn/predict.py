@@ -40,7 +40,7 @@ class _Objects:
 
 # Turn 3 looks at this many (subject, entity) pairs at a time, which bounds its memory. A processor is faster with
 # few pairs, which stay in its cache.
-_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 11
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
 
 
 @dataclass(frozen=True)

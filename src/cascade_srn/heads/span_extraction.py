@@ -177,7 +177,7 @@ class MlpMatcher(nn.Module):
 
 
 # Prediction looks at this many pairs at a time, which bounds its memory whatever passes the boundary thresholds.
-_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 17, 1 << 13
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 17, 1 << 12
 # Training keeps what is between of as many pairs for the way back, some 1.5 GB with the default width. Beyond, as long
 # sentences with many entities have it, they are taken in parts as well, each of which is computed a second time.
 _PAIRS_KEPT = 1 << 19
