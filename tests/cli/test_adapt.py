@@ -6,22 +6,16 @@ import json
 
 import pytest
 from tests.adapt.fields import documents, write_text
+from tests.cli.conftest import run
 from tests.tiny_encoders import tiny_encoder
 from tests.training.runs import write_recipe
 
 from cascade_srn.adapt import AdaptSettings
-from cascade_srn.cli import main
 from cascade_srn.cli.adapt import adapt
 from cascade_srn.data import write_documents
 from cascade_srn.extractor import Extractor
 from cascade_srn.segment import segment
 from cascade_srn.types import Document
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
 
 
 @pytest.fixture(scope="module")

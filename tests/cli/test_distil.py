@@ -5,30 +5,16 @@ import inspect
 import json
 
 import pytest
+from tests.cli.conftest import failure, run
 from tests.distil.teachers import saved_teacher, write_lessons
 from tests.tiny_encoders import tiny_encoder
 from tests.twelve_sentences import SCHEMA, SENTENCES
 
-from cascade_srn.cli import main
 from cascade_srn.cli.distil import distil
 from cascade_srn.distil.labels import LabelledText
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
-
-
-def failure(capsys, *arguments):
-    assert run(*arguments) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
-    return told.err
 
 
 @pytest.fixture(scope="module")

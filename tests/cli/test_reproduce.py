@@ -2,34 +2,17 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import failure, output_and_modules, run
 
-from cascade_srn.cli import main
 from cascade_srn.reproduction.speed import Loaded
 from cascade_srn.reproduction.tables import TABLES
 from cascade_srn.reproduction.variants import VARIANTS
 from cascade_srn.training.run_folder import SUMMARY
 
 ROOT = Path(__file__).parents[2]
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
-
-
-def _failure(capsys, *arguments):
-    assert run("reproduce", *arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
-    return told.err
 
 
 @pytest.fixture(scope="module")
@@ -180,20 +163,11 @@ def test_list(capsys):
 )
 def test_failures_are_one_sentence(capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(ROOT)
-    assert message in _failure(capsys, *arguments)
+    assert message in failure(capsys, "reproduce", *arguments)
 
 
 @pytest.mark.parametrize("arguments", [["reproduce", "--help"], ["reproduce", "list"]])
 def test_help_and_list_import_no_torch(arguments):
-    code = f"""
-import sys
-from cascade_srn.cli import main
-try:
-    main({arguments!r})
-except SystemExit as stopped:
-    assert not stopped.code
-print([n for n in ("torch", "transformers", "numpy", "accelerate", "matplotlib") if n in sys.modules])
-"""
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "ablation" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == "[]"
+    text, modules = output_and_modules(*arguments)
+    assert "ablation" in text
+    assert not modules & {"torch", "transformers", "numpy", "accelerate", "matplotlib"}

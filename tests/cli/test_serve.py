@@ -12,10 +12,11 @@ import threading
 
 import httpx
 import pytest
+from tests.cli.conftest import output_and_modules, start
+from tests.cli.conftest import run as run_command
 from tests.serving.live import PATIENCE, until
 from tests.small_models import small_model
 
-from cascade_srn.cli import main
 from cascade_srn.cli.serve import OPTIONS, _is_loopback, serve
 
 
@@ -32,9 +33,7 @@ def no_key(monkeypatch):
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main(["serve", *map(str, arguments)])
-    return stopped.value.code, capsys.readouterr().err
+    return run_command("serve", *arguments), capsys.readouterr().err
 
 
 @pytest.fixture
@@ -54,8 +53,9 @@ class Process:
 
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "cascade_srn", "serve", *map(str, arguments)],
+        self.process = start(
+            "serve",
+            *arguments,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -180,8 +180,7 @@ def test_nobody_reads_standard_error(model):
         port = free.getsockname()[1]
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(model), "--port", str(port)]
-    process = subprocess.Popen(command, stderr=writing)
+    process = start("serve", "--model", model, "--port", port, stderr=writing)
     os.close(writing)
     try:
 
@@ -309,14 +308,6 @@ def test_a_missing_extra(capsys, model, monkeypatch):
 
 
 def test_help_needs_neither_torch_nor_the_extra():
-    code = """
-import sys
-from cascade_srn.cli import main
-try:
-    main(["serve", "--help"])
-except SystemExit as stopped:
-    assert not stopped.code
-print([n for n in ("torch", "fastapi", "uvicorn", "starlette") if n in sys.modules])
-"""
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.splitlines()[-1] == "[]"
+    text, modules = output_and_modules("serve", "--help")
+    assert "--port" in text
+    assert not modules & {"torch", "fastapi", "uvicorn", "starlette"}
