@@ -54,6 +54,7 @@ def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
     assert capsys.readouterr().err.startswith("Error: there is an adapted encoder in")
 
 
+@pytest.mark.slow
 def test_the_encoder_serves_a_recipe(arguments, tmp_path):
     assert run(*arguments, "--output", tmp_path / "encoder", "--save-steps", 0) == 0
     recipe = write_recipe(tmp_path, fresh=None, training={"epochs": 1})

@@ -35,7 +35,9 @@ def _arguments(name):
     return [*SHORT[name], *over, "--device", "cpu"]
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize(
+    "name", ["srn", *(pytest.param(name, marks=pytest.mark.slow) for name in SHORT if name != "srn")]
+)
 def test_each_writes_its_result_and_shows_a_table(name, workplace, capsys):
     assert run("benchmark", name, *_arguments(name)) == 0
     found = json.loads((workplace / "benchmarks" / "results" / f"{name}-cpu.json").read_text(encoding="utf-8"))
@@ -57,6 +59,7 @@ def test_the_scripts_are_the_same_commands(name, workplace, monkeypatch, capsys)
     assert f"python benchmarks/{name}.py" in (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_script_measures(workplace, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks/srn.py", *_arguments("srn"), "--output", "here.json"])
     with pytest.raises(SystemExit):

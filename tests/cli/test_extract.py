@@ -160,6 +160,7 @@ def test_a_model_that_there_is_not(capsys):
     assert "there is no model folder './nowhere'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("Oslo. \n" * 400, encoding="utf-8")
@@ -182,6 +183,7 @@ def test_its_own_result_is_not_read(tmp_path, capsys):
     assert "found.jsonl is to be read and is to be written by --output as well" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_it_keeps_what_is_written_and_says_where(tmp_path, number, code):
     arguments = ["-", "--per", "line", "--batch-words", 1, "-o", tmp_path / "found.jsonl"]
@@ -207,6 +209,7 @@ def test_the_handler_of_sigterm_is_put_back():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.slow
 def test_a_warning_is_one_plain_line(tmp_path):
     """Without the place in the source: the bounds of a sentence apply, and this is said once."""
     model = Model.load(model_folder())
@@ -246,6 +249,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_model_is_loaded(tm
     assert (tmp_path / "fixed").read_text() == "before"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no limit to the size of files here")
 def test_a_full_disk_keeps_what_was_there(tmp_path):
     import resource

@@ -34,6 +34,7 @@ def _record(folder, name):
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_quick_look_fills_every_table(quick, name):
     folder, _ = quick
@@ -52,6 +53,7 @@ def test_a_quick_look_fills_every_table(quick, name):
     assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_each_variant_is_trained_once(quick):
     folder, _ = quick
     assert {path.parents[1].name for path in folder.rglob(SUMMARY)} == set(VARIANTS)
@@ -72,6 +74,7 @@ def test_each_variant_is_trained_once(quick):
     assert figures["late", "ner"] == pytest.approx([summary["test"]["ner"]["micro"]["f1"]])
 
 
+@pytest.mark.slow
 def test_speed_is_measured_alike(quick):
     folder, _ = quick
     speed = _record(folder, "speed")
@@ -83,6 +86,7 @@ def test_speed_is_measured_alike(quick):
         assert row["sentences_per_second"] == pytest.approx(54 / row["median_s"])
 
 
+@pytest.mark.slow
 def test_again_is_only_reading(quick, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
@@ -96,6 +100,7 @@ def test_again_is_only_reading(quick, capsys, monkeypatch):
         assert again == record, name
 
 
+@pytest.mark.slow
 def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
@@ -110,6 +115,7 @@ def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkey
     assert taken == taken[:6] * (1 + record["settings"]["repeats"] + 1)
 
 
+@pytest.mark.slow
 def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, monkeypatch, tmp_path):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
@@ -129,6 +135,7 @@ def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, 
     assert "its model is not in it any more" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_dry_run(quick, tmp_path, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)

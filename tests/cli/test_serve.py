@@ -123,6 +123,7 @@ def test_what_it_took_is_finished_on_sigterm(started, model, tmp_path):
     assert "Traceback" not in "".join(service.lines)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
 def test_file_descriptors_do_not_run_out(started, model):
     """Neither by connections that stay open nor by those that are refused, and the log stays short."""
@@ -142,6 +143,7 @@ def test_file_descriptors_do_not_run_out(started, model):
     assert len(service.lines) == 1, service.lines
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams(model, closed, tmp_path):
@@ -172,6 +174,7 @@ def test_closed_standard_streams(model, closed, tmp_path):
     assert "Traceback" not in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
 def test_nobody_reads_standard_error(model):
     """The line that says where it serves cannot be written, and the model works on."""

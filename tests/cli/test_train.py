@@ -73,6 +73,7 @@ def test_a_finished_run_says_so(recipe, capsys):
     assert run("train", recipe, "--device", "cpu", "--overwrite") == 0
 
 
+@pytest.mark.slow
 def test_seeds(recipe, tmp_path, capsys):
     assert run("train", recipe, "--seeds", 2, "--device", "cpu") == 0
     told = capsys.readouterr().out
@@ -123,6 +124,7 @@ def test_as_a_module(module):
     assert shown.stdout.startswith("cascade-srn ")
 
 
+@pytest.mark.slow
 def test_seeds_side_by_side_are_those_one_after_the_other(recipe, tmp_path, capsys):
     assert run("train", recipe, "--seeds", 2, f"output={tmp_path / 'run-a'}", "--device", "cpu") == 0
     one_by_one = capsys.readouterr().out
@@ -138,6 +140,7 @@ def test_seeds_side_by_side_are_those_one_after_the_other(recipe, tmp_path, caps
     assert "0 runs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_seeds_that_fail_side_by_side_say_why(recipe, tmp_path, capsys):
     given = "train", recipe, "--seeds", 2, "--jobs", 2, "--device", "cpu"
     assert run(*given, f"model.encoder.name={tmp_path / 'nowhere'}", "fresh=null") == 2
@@ -165,6 +168,7 @@ def test_a_run_that_another_process_is_at(recipe, tmp_path, capsys):
     assert not list((tmp_path / "run").glob(".*"))
 
 
+@pytest.mark.slow
 def test_two_trainings_at_once(recipe, tmp_path, capsys):
     """The first is one as users start it, and is killed in the middle of its work."""
     first = start("train", recipe, "training.epochs=100000", "--device", "cpu", stdout=subprocess.DEVNULL)
@@ -187,6 +191,7 @@ def test_a_seed_that_several_seeds_would_not_heed(recipe, capsys):
     assert "training.seed is 5, but --seeds 2 trains with the seeds 0 to 1" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_it_says_where_and_how_to_go_on(recipe, tmp_path, number, code):
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
