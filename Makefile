@@ -14,7 +14,7 @@ demo: $(READY)
 	$(BIN)/cascade-srn extract examples/abstracts --format table
 	$(BIN)/cascade-srn extract examples/abstracts --output demo.html
 
-# Lint, types and the default tier of the tests: under four minutes on two idle cores.
+# Lint, types and the default tier of the tests. Keep it under four minutes on two idle cores.
 test: lint types
 	$(PYTEST) -m "not slow and not browser and not gpu"
 

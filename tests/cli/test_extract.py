@@ -223,6 +223,7 @@ def test_a_warning_is_one_plain_line(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
 def test_a_full_standard_output():
     with open("/dev/full", "wb") as full:

@@ -97,6 +97,7 @@ def started():
         one.process.stderr.close()
 
 
+@pytest.mark.slow
 def test_what_it_took_is_finished_on_sigterm(started, model, tmp_path):
     (tmp_path / "key").write_text("abc\n", encoding="ascii")
     service = started("--model", model, "--port", 0, "--batch-words", 16, "--api-key-file", tmp_path / "key")
