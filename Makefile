@@ -4,17 +4,23 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Two files of tests at a time.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test lint format types clean
+.PHONY: demo test test-all lint format types clean
 
 # Extract from three abstracts with the model that ships with the package: a table here, a picture in demo.html.
 demo: $(READY)
 	$(BIN)/cascade-srn extract examples/abstracts --format table
 	$(BIN)/cascade-srn extract examples/abstracts --output demo.html
 
-# Lint, types, tests: two files of them at a time.
+# Lint, types and the default tier of the tests. Keep it under four minutes on two idle cores.
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST) -m "not slow and not browser and not gpu"
+
+# All of `make test`, then the slow tests, and those for a browser and a GPU where the machine has them.
+test-all: test
+	$(PYTEST) -m "slow or browser or gpu"
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -86,6 +86,7 @@ def _leaves(value, path=()):
         yield from _leaves(inner, (*path, key))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [None, [], {}, -1, 0, 10**30, 1e308, float("nan"), "x", True], ids=repr)
 def test_a_configuration_with_another_value_anywhere(folder, value):
     """Wherever it stands, the model is loaded or refused, and takes no memory that its weights do not need."""

@@ -14,6 +14,8 @@ from tests.tiny_encoders import tiny_encoder
 
 from cascade_srn.adapt.run import Adaptation
 
+pytestmark = pytest.mark.slow
+
 
 def _free_port():
     with socket.socket() as found:

@@ -55,6 +55,7 @@ def _perplexity(folder):
     return json.loads((folder / "summary.json").read_text(encoding="utf-8"))["perplexity"]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(command, uninterrupted):
     folder, arguments = command
     killed = [*arguments, "--output", folder / "run-killed", "--resume"]
@@ -72,6 +73,7 @@ def test_killed_at_random_moments(command, uninterrupted):
     assert names == {path.name for path in uninterrupted.iterdir()}
 
 
+@pytest.mark.slow
 def test_there_was_much_to_resume(uninterrupted):
     log = _log(uninterrupted)
     assert log[-1]["step"] > 30

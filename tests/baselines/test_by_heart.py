@@ -10,6 +10,8 @@ from cascade_srn.evaluation.scores import score
 from cascade_srn.model import Model
 from cascade_srn.training import TrainingSettings, train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):

@@ -40,6 +40,7 @@ def trained(request, tmp_path_factory):
     return request.param, folder
 
 
+@pytest.mark.slow
 def test_a_run_holds_what_every_run_holds(trained):
     method, folder = trained
     summary = json.loads((folder / "run" / "summary.json").read_text(encoding="utf-8"))
@@ -51,6 +52,7 @@ def test_a_run_holds_what_every_run_holds(trained):
     assert log[-1]["loss_entity"] < 0.5 * log[0]["loss_entity"]
 
 
+@pytest.mark.slow
 def test_the_best_model_is_evaluated_and_extracted_with(trained, capsys):
     _, folder = trained
     assert run("evaluate", folder / "run" / "best", folder / "dev.jsonl", "--json", folder / "scores.json") == 0
@@ -64,6 +66,7 @@ def test_the_best_model_is_evaluated_and_extracted_with(trained, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_calibration_does_it_no_harm(trained):
     _, folder = trained
     model = Model.load(folder / "run" / "best")
@@ -77,6 +80,7 @@ def test_calibration_does_it_no_harm(trained):
     assert reached(chosen) >= reached(model)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed(trained, tmp_path, capsys):
     """From the state of the middle, to the same weights."""
     method, _ = trained

@@ -176,6 +176,7 @@ def test_a_slow_client_that_is_closed_comes_back():
     assert outcomes["closed"] >= 2
 
 
+@pytest.mark.slow
 def test_a_running_service_is_measured_without_and_with_an_attack():
     with live(random_extractor()) as service:
         options = parse(["--url", service.url, *SHORT])
@@ -192,6 +193,7 @@ def test_a_running_service_is_measured_without_and_with_an_attack():
     assert len(attack_service.table([row]).splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_a_service_that_dies_is_reported(monkeypatch, tmp_path, capsys):
     services = []
 
@@ -223,6 +225,7 @@ def test_a_service_that_dies_is_reported(monkeypatch, tmp_path, capsys):
     assert "died (exit code -9)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_service_past_the_memory_limit_is_killed():
     with stub_service(limit_bytes=1 << 20) as service:
         service.process.wait(60)
@@ -230,6 +233,7 @@ def test_a_service_past_the_memory_limit_is_killed():
         assert service.peak > 1 << 20
 
 
+@pytest.mark.slow
 def test_a_run_as_users_start_it(tmp_path):
     random_extractor().save_pretrained(tmp_path / "model")
     path = tmp_path / "found.json"

@@ -19,6 +19,7 @@ def test_texts_are_the_same_for_a_seed_and_others_for_another():
     assert first != other
 
 
+@pytest.mark.slow
 def test_texts_are_of_all_kinds_and_can_be_encoded():
     texts = list(fuzz_texts(4 * RARE))
     counts = Counter(fuzz.kind for fuzz in texts)
@@ -31,6 +32,7 @@ def test_texts_are_of_all_kinds_and_can_be_encoded():
     assert any(fuzz.text and not fuzz.text.strip() for fuzz in texts)
 
 
+@pytest.mark.slow
 def test_all_of_them_go_through_a_model():
     result = measure(FuzzOptions(texts=150, device="cpu", threshold=0.02), extractor())
     assert result.summary["violations"] == 0

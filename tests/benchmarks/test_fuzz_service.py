@@ -9,6 +9,8 @@ from cascade_srn.benchmarks.fuzz_service import asked
 from cascade_srn.errors import ConfigError
 from cascade_srn.serving import Limits, ServeSettings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def service():

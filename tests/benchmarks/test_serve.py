@@ -88,6 +88,7 @@ def test_a_service_that_is_not_there(questions):
     assert tally.outcomes == {"lost": len(questions)}
 
 
+@pytest.mark.slow
 def test_a_short_run():
     result = measure(ServeOptions(sentences=5, clients=4, seconds=0.2, single=3, device="cpu"))
     assert is_faultless(result)

@@ -13,6 +13,8 @@ from cascade_srn.config import PRESETS
 from cascade_srn.errors import SchemaError
 from cascade_srn.types import Document
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {"cpu", "cores", "threads", "gpu", "precision", "float32_matmul_precision", "versions", "system"}
 
 

@@ -226,6 +226,7 @@ def test_the_script_is_the_same_command(monkeypatch, capsys):
     assert "benchmark worst-text" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_real_worker_measures_a_text(worker):
     cost = worker.measure("A tagger helps parsing. It needs data.")
     assert cost.outcome == "done"
@@ -234,12 +235,14 @@ def test_a_real_worker_measures_a_text(worker):
     assert not cost.is_bound
 
 
+@pytest.mark.slow
 def test_a_text_that_is_refused_is_a_result(worker):
     cost = worker.measure("half a character: \ud800")
     assert cost.outcome == "failed"
     assert "half a surrogate pair" in cost.error
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_a_result(worker):
     worker.start()
     worker._process.kill()
@@ -247,6 +250,7 @@ def test_a_process_that_dies_is_a_result(worker):
     assert worker.measure("A tagger helps.").outcome == "process died"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="limits need the figures of /proc")
 def test_a_text_past_a_limit_is_given_up_and_the_next_one_has_a_new_process(worker, monkeypatch):
     worker.start()
@@ -271,6 +275,7 @@ def test_limits():
     assert worker._exceeded(None, None, 2.1) == "time limit"
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_loaded_is_reported(tmp_path):
     with (
         Worker(tmp_path / "none", threads=1, limit_seconds=60, limit_bytes=1 << 40) as broken,
@@ -279,6 +284,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(tmp_path):
         broken.start()
 
 
+@pytest.mark.slow
 def test_a_short_run_with_a_real_model(model_folder, tmp_path):
     path = tmp_path / "worst.json"
     arguments = ["--model", str(model_folder), "--characters", "200", "--seconds", "0.1", "--threads", "1"]

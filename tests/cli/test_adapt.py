@@ -6,22 +6,16 @@ import json
 
 import pytest
 from tests.adapt.fields import documents, write_text
+from tests.cli.conftest import run
 from tests.tiny_encoders import tiny_encoder
 from tests.training.runs import write_recipe
 
 from cascade_srn.adapt import AdaptSettings
-from cascade_srn.cli import main
 from cascade_srn.cli.adapt import adapt
 from cascade_srn.data import write_documents
 from cascade_srn.extractor import Extractor
 from cascade_srn.segment import segment
 from cascade_srn.types import Document
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +54,7 @@ def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
     assert capsys.readouterr().err.startswith("Error: there is an adapted encoder in")
 
 
+@pytest.mark.slow
 def test_the_encoder_serves_a_recipe(arguments, tmp_path):
     assert run(*arguments, "--output", tmp_path / "encoder", "--save-steps", 0) == 0
     recipe = write_recipe(tmp_path, fresh=None, training={"epochs": 1})

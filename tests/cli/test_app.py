@@ -1,22 +1,15 @@
 """The command line as a whole: versions, failures, and nothing imported in vain."""
 
-import subprocess
-import sys
 from importlib.metadata import entry_points
 
 import pytest
 import typer
+from tests.cli.conftest import output_and_modules, run
 
 import cascade_srn
 from cascade_srn.cli import app, main
 from cascade_srn.cli.failures import OneSentence
 from cascade_srn.errors import ModelError
-
-
-def run(*arguments, command=main):
-    with pytest.raises(SystemExit) as stopped:
-        command(list(arguments))
-    return stopped.value.code or 0
 
 
 def _raising(error):
@@ -41,18 +34,9 @@ def test_version(capsys):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["benchmark", "--help"], ["benchmark", "extract", "--help"]])
 def test_help_imports_no_torch(arguments):
-    code = f"""
-import sys
-from cascade_srn.cli import main
-try:
-    main({arguments!r})
-except SystemExit as stopped:
-    assert not stopped.code
-print([n for n in ("torch", "transformers", "numpy", "matplotlib") if n in sys.modules])
-"""
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "Usage" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == "[]"
+    text, modules = output_and_modules(*arguments)
+    assert "Usage" in text
+    assert not modules & {"torch", "transformers", "numpy", "matplotlib"}
 
 
 def test_the_command_is_installed():

@@ -1,20 +1,18 @@
 """``cascade-srn calibrate``."""
 
 import pytest
+from tests.cli.conftest import run as run_command
 from tests.evaluation.saved_models import DOCUMENTS, corpus, cut_short, saved_model
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn import Document, write_documents
-from cascade_srn.cli import main
 from cascade_srn.config import Thresholds
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model import Model
 
 
 def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main(["calibrate", *map(str, arguments), "--device", "cpu"])
-    return stopped.value.code or 0
+    return run_command("calibrate", *arguments, "--device", "cpu")
 
 
 def test_before_and_after(tmp_path, capsys):

@@ -5,17 +5,12 @@ from itertools import product
 
 import pytest
 import typer
+from tests.cli.conftest import failure, run
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import read_documents, write_documents
-from cascade_srn.cli import app, main
+from cascade_srn.cli import app
 from cascade_srn.data.formats import FORMATS
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
 
 
 def _entities(path, format):
@@ -57,18 +52,9 @@ def test_compressed_files(ending, tmp_path, capsys):
     assert again.read_bytes() == plain.read_bytes() != packed.read_bytes()
 
 
-def _failure(capsys, *arguments):
-    assert run(*arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
-    return told.err
-
-
 def test_malformed_input_is_one_sentence(tmp_path, capsys):
     (tmp_path / "bad.jsonl").write_text('{"id": "d", "text": 3}\n', encoding="utf-8")
-    assert "bad.jsonl, line 1" in _failure(capsys, "convert", tmp_path / "bad.jsonl", tmp_path / "o.jsonl")
+    assert "bad.jsonl, line 1" in failure(capsys, "convert", tmp_path / "bad.jsonl", tmp_path / "o.jsonl")
     assert not (tmp_path / "o.jsonl").exists()
 
 
@@ -84,7 +70,7 @@ def test_offsets_within_words(tmp_path, capsys):
     record = {"id": "d", "text": "Ada leads.", "entities": [{"start": 1, "end": 3, "label": "Person"}]}
     source, target = tmp_path / "a.jsonl", tmp_path / "o.jsonl"
     source.write_text(json.dumps(record) + "\n", encoding="utf-8")
-    assert "does not start and end on word boundaries" in _failure(capsys, "convert", source, target)
+    assert "does not start and end on word boundaries" in failure(capsys, "convert", source, target)
     assert run("convert", source, target, "--align", "expand") == 0
     (document,) = read_documents(target)
     assert document.entities[0].text == "Ada"
@@ -96,7 +82,7 @@ def test_another_segmenter(tmp_path, capsys):
     entity = {"start": start, "end": start + len("Abt. Forschung"), "label": "Unit"}
     source, target = tmp_path / "a.jsonl", tmp_path / "o.jsonl"
     source.write_text(json.dumps({"id": "d", "text": text, "entities": [entity]}) + "\n", encoding="utf-8")
-    assert "--segmenter of convert" in _failure(capsys, "convert", source, target)
+    assert "--segmenter of convert" in failure(capsys, "convert", source, target)
     for segmenter, words in (("lines", ["Abt", ".", "Forschung"]), ("spaces", ["Abt.", "Forschung"])):
         assert run("convert", source, target, "--segmenter", segmenter) == 0
         (document,) = read_documents(target)
@@ -125,8 +111,8 @@ def test_the_segmenter_is_named_as_that_of_extract():
 )
 def test_unknown_values(arguments, message, tmp_path, capsys):
     write_documents(DOCUMENTS, tmp_path / "a.jsonl")
-    assert message in _failure(capsys, "convert", tmp_path / "a.jsonl", tmp_path / "b.jsonl", *arguments)
+    assert message in failure(capsys, "convert", tmp_path / "a.jsonl", tmp_path / "b.jsonl", *arguments)
 
 
 def test_a_missing_file(tmp_path, capsys):
-    assert "does not exist" in _failure(capsys, "convert", tmp_path / "no.jsonl", tmp_path / "b.jsonl")
+    assert "does not exist" in failure(capsys, "convert", tmp_path / "no.jsonl", tmp_path / "b.jsonl")

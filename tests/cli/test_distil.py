@@ -5,30 +5,16 @@ import inspect
 import json
 
 import pytest
+from tests.cli.conftest import failure, run
 from tests.distil.teachers import saved_teacher, write_lessons
 from tests.tiny_encoders import tiny_encoder
 from tests.twelve_sentences import SCHEMA, SENTENCES
 
-from cascade_srn.cli import main
 from cascade_srn.cli.distil import distil
 from cascade_srn.distil.labels import LabelledText
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
-
-
-def failure(capsys, *arguments):
-    assert run(*arguments) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
-    return told.err
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +65,7 @@ def test_from_teachers_and_text_to_a_student(lessons, tmp_path, capsys):
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["recipe"]["distillation"]["hard"]
 
 
+@pytest.mark.slow
 def test_labels_alone_and_a_recipe_that_names_them(lessons, tmp_path, capsys):
     out = tmp_path / "out"
     assert run("distil", *lessons, "--output", out, "--labels-only", "--max-sentences", 10) == 0
@@ -95,6 +82,7 @@ def test_labels_alone_and_a_recipe_that_names_them(lessons, tmp_path, capsys):
     assert "step 3/3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_without_dev_and_test_there_is_no_table(lessons, tmp_path, capsys):
     given = ["distil", *lessons, "--output", tmp_path / "out", "--set", "data.dev=null"]
     assert run(*given, "--labels-only") == 0
@@ -106,6 +94,7 @@ def test_without_dev_and_test_there_is_no_table(lessons, tmp_path, capsys):
     assert not (tmp_path / "out" / ".cascade-srn.lock").exists()
 
 
+@pytest.mark.slow
 def test_several_seeds_side_by_side(lessons, tmp_path, capsys):
     out = tmp_path / "out"
     given = ["distil", *lessons, "--output", out, "--seeds", 2, "--set", "training.evaluate_steps=null"]

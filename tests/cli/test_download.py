@@ -3,17 +3,11 @@
 import hashlib
 
 import pytest
+from tests.cli.conftest import failure, run
 from tests.data.test_published import CORPUS, GOOD, TRAIN, _archive
 from tests.data.web import Site, serving
 
-from cascade_srn.cli import main
 from cascade_srn.data import published
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +62,5 @@ def test_from_a_file_into_another_folder(tmp_path, capsys):
 )
 def test_refusals(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run("download", *arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert message in told.err
-    assert told.err.count("\n") == 1
+    assert message in failure(capsys, "download", *arguments)
     assert not list(tmp_path.glob("*/*"))

@@ -2,22 +2,24 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import failure as command_failure
+from tests.cli.conftest import output_and_modules
+from tests.cli.conftest import run as run_command
 from tests.evaluation.saved_models import DOCUMENTS, corpus, cut_short, saved_model
 from tests.twelve_sentences import DOCUMENTS as OTHERS
 
 from cascade_srn import write_documents
-from cascade_srn.cli import main
 
 
 def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main(["evaluate", *map(str, arguments), "--device", "cpu"])
-    return stopped.value.code or 0
+    return run_command("evaluate", *arguments, "--device", "cpu")
+
+
+def failure(capsys, *arguments):
+    return command_failure(capsys, "evaluate", *arguments, "--device", "cpu")
 
 
 def shown(capsys, *arguments):
@@ -26,15 +28,9 @@ def shown(capsys, *arguments):
 
 
 def test_help_imports_nothing_heavy():
-    code = (
-        "import sys; from cascade_srn.cli import main\n"
-        "try: main(['evaluate', '--help'])\n"
-        "except SystemExit as stopped: assert not stopped.code\n"
-        "print([n for n in ('torch', 'transformers', 'numpy', 'matplotlib') if n in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "--gold-entities" in told
-    assert told.splitlines()[-1] == "[]"
+    text, modules = output_and_modules("evaluate", "--help")
+    assert "--gold-entities" in text
+    assert not modules & {"torch", "transformers", "numpy", "matplotlib"}
 
 
 def test_one_model(capsys):
@@ -139,7 +135,7 @@ def test_offsets_within_words(tmp_path, capsys):
     write_documents(DOCUMENTS, tmp_path / "data.jsonl")
     whole = shown(capsys, saved_model(), tmp_path / "data.jsonl")
     cut_short(tmp_path / "data.jsonl")
-    told = _failure(capsys, saved_model(), tmp_path / "data.jsonl")
+    told = failure(capsys, saved_model(), tmp_path / "data.jsonl")
     assert "does not start and end on word boundaries" in told
     assert "by --align expand of convert, evaluate and calibrate" in told
     assert run(saved_model(), tmp_path / "data.jsonl", "--align", "expand") == 0
@@ -152,18 +148,9 @@ def _scores(text):
     return [line for line in text.splitlines() if line.lstrip().startswith(("NER", "RE"))]
 
 
-def _failure(capsys, *arguments):
-    assert run(*arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
-    return told.err
-
-
 def test_labels_that_the_model_does_not_know(tmp_path, capsys):
     write_documents(OTHERS, tmp_path / "other.jsonl")
-    told = _failure(capsys, saved_model(), tmp_path / "other.jsonl")
+    told = failure(capsys, saved_model(), tmp_path / "other.jsonl")
     assert "other.jsonl has labels that the model '…/seed-0-0/best' was not trained on: the entity types [" in told
     assert "; and the relation types [" in told
 
@@ -183,32 +170,32 @@ def test_labels_that_the_model_does_not_know(tmp_path, capsys):
     ],
 )
 def test_unknown_values(options, message, capsys):
-    assert message in _failure(capsys, saved_model(), corpus(), *options)
+    assert message in failure(capsys, saved_model(), corpus(), *options)
 
 
 def test_the_model_last(capsys):
-    told = _failure(capsys, corpus(), saved_model())
+    told = failure(capsys, corpus(), saved_model())
     assert "best', are a model; give MODEL DATA: one or more models, and last the data" in told
 
 
 def test_the_data_alone(capsys):
-    assert "was given; give MODEL DATA: one or more models, and last the data" in _failure(capsys, corpus())
+    assert "was given; give MODEL DATA: one or more models, and last the data" in failure(capsys, corpus())
 
 
 def test_a_missing_model(capsys):
-    assert "there is no model folder './nothing'" in _failure(capsys, "./nothing", corpus())
+    assert "there is no model folder './nothing'" in failure(capsys, "./nothing", corpus())
 
 
 def test_the_same_model_twice(capsys):
-    assert "is given twice, but would count as two" in _failure(capsys, saved_model(), saved_model(), corpus())
+    assert "is given twice, but would count as two" in failure(capsys, saved_model(), saved_model(), corpus())
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
 def test_a_folder_that_cannot_be_written_is_told_before_the_work(tmp_path, capsys):
     (tmp_path / "closed").mkdir(mode=0o500)
-    assert "Permission denied" in _failure(capsys, saved_model(), corpus(), "--json", tmp_path / "closed" / "a.json")
+    assert "Permission denied" in failure(capsys, saved_model(), corpus(), "--json", tmp_path / "closed" / "a.json")
 
 
 def test_a_folder_where_a_file_is(tmp_path, capsys):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert "file" in _failure(capsys, saved_model(), corpus(), "--json", tmp_path / "file" / "a.json")
+    assert "file" in failure(capsys, saved_model(), corpus(), "--json", tmp_path / "file" / "a.json")

@@ -11,20 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import heed_interrupts, output_and_modules, start
+from tests.cli.conftest import run as run_command
 from tests.extraction.models import model_folder
 
 from cascade_srn import read_documents
-from cascade_srn.cli import main
 from cascade_srn.config import SearchLimits
 from cascade_srn.model import Model
 
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 TEXT = "Ada Berg leads Norlux in Oslo."
 
 
 def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main(["extract", *map(str, arguments), "--model", model_folder(), "--device", "cpu"])
-    return stopped.value.code or 0
+    return run_command("extract", *arguments, "--model", model_folder(), "--device", "cpu")
 
 
 def piped(monkeypatch, data):
@@ -32,21 +32,14 @@ def piped(monkeypatch, data):
 
 
 def process(*arguments, **chosen):
-    command = [sys.executable, "-m", "cascade_srn.cli", "extract", *map(str, arguments)]
-    command += ["--model", model_folder(), "--device", "cpu"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, **chosen)
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, **chosen}
+    return start("extract", *arguments, "--model", model_folder(), "--device", "cpu", **pipes)
 
 
 def test_help_imports_nothing_heavy():
-    code = (
-        "import sys; from cascade_srn.cli import main\n"
-        "try: main(['extract', '--help'])\n"
-        "except SystemExit as stopped: assert not stopped.code\n"
-        "print([n for n in ('torch', 'transformers', 'numpy', 'jinja2') if n in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "--threshold" in told
-    assert told.splitlines()[-1] == "[]"
+    text, modules = output_and_modules("extract", "--help")
+    assert "--threshold" in text
+    assert not modules & {"torch", "transformers", "numpy", "jinja2"}
 
 
 def test_a_text_in_a_pipe_gives_json_lines(capsys):
@@ -152,9 +145,7 @@ def test_nothing_readable(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_mistakes(capsys, arguments, message):
-    with pytest.raises(SystemExit) as stopped:
-        main(["extract", "--model", model_folder(), *arguments])
-    assert stopped.value.code == 2
+    assert run_command("extract", "--model", model_folder(), *arguments) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
 
@@ -165,12 +156,11 @@ def test_a_terminal_is_asked_for_something_to_read(monkeypatch, capsys):
 
 
 def test_a_model_that_there_is_not(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["extract", "--text", "a", "--model", "./nowhere"])
-    assert stopped.value.code == 2
+    assert run_command("extract", "--text", "a", "--model", "./nowhere") == 2
     assert "there is no model folder './nowhere'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("Oslo. \n" * 400, encoding="utf-8")
@@ -193,11 +183,11 @@ def test_its_own_result_is_not_read(tmp_path, capsys):
     assert "found.jsonl is to be read and is to be written by --output as well" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_it_keeps_what_is_written_and_says_where(tmp_path, number, code):
-    # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
-    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    running = process("-", "--per", "line", "--batch-words", 1, "-o", tmp_path / "found.jsonl", **heeding)
+    arguments = ["-", "--per", "line", "--batch-words", 1, "-o", tmp_path / "found.jsonl"]
+    running = process(*arguments, preexec_fn=heed_interrupts)
     running.stdin.write(b"Ada Berg leads Norlux in Oslo.\n" * 2)
     running.stdin.flush()
     for _ in range(3000):  # until the first document is on the disk
@@ -219,18 +209,21 @@ def test_the_handler_of_sigterm_is_put_back():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.slow
 def test_a_warning_is_one_plain_line(tmp_path):
     """Without the place in the source: the bounds of a sentence apply, and this is said once."""
     model = Model.load(model_folder())
     replace(model, settings=replace(model.settings, limits=SearchLimits(entities_per_word=1))).save(tmp_path / "model")
     text = "Ada Berg leads Norlux in Oslo , " * 10
-    command = [sys.executable, "-m", "cascade_srn.cli", "extract", "--text", text, "--model", str(tmp_path / "model")]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+    running = start("extract", "--text", text, "--model", tmp_path / "model", **PIPES)
+    lines = running.communicate()[1].splitlines()
+    assert running.returncode == 0
     assert [line.partition(";")[0] for line in lines] == [
         "Note: some sentences have more possible entities or relations than are considered"
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
 def test_a_full_standard_output():
     with open("/dev/full", "wb") as full:
@@ -247,11 +240,8 @@ def test_an_output_that_cannot_be_written_is_found_before_the_model_is_loaded(tm
     (tmp_path / "fixed").write_text("before")
     (tmp_path / "fixed").chmod(0o444)
     for name in ("nowhere/found", "x" * 300, "folder", "fixed", "fixed/found"):
-        with pytest.raises(SystemExit) as stopped:
-            main(
-                ["extract", "--text", TEXT, "--model", "no/model/here", "--format", format, "-o", str(tmp_path / name)]
-            )
-        assert stopped.value.code == 2
+        arguments = ["--text", TEXT, "--model", "no/model/here", "--format", format, "-o", tmp_path / name]
+        assert run_command("extract", *arguments) == 2
         told = capsys.readouterr().err
         assert "model" not in told
         assert told.startswith(f"Error: {tmp_path / name} ")
@@ -260,6 +250,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_model_is_loaded(tm
     assert (tmp_path / "fixed").read_text() == "before"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no limit to the size of files here")
 def test_a_full_disk_keeps_what_was_there(tmp_path):
     import resource

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import typer
+from tests.cli.conftest import COMMAND, run
 
 from cascade_srn import read_documents
 from cascade_srn.cli.failures import OneSentence
@@ -31,7 +32,7 @@ def app_that_raises(error):
 
 
 def at_a_full_device(arguments, *, unbuffered):
-    command = [sys.executable, "-m", "cascade_srn.cli", *arguments]
+    command = [*COMMAND, *arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
         told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
@@ -53,7 +54,7 @@ def test_a_reader_that_went_away_is_told_nothing():
     """As in ``cascade-srn --version | true``."""
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "cascade_srn.cli", "--version"]
+    command = [*COMMAND, "--version"]
     environment = os.environ | {"PYTHONUNBUFFERED": ""}
     told = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, env=environment)
     os.close(writing)
@@ -70,9 +71,7 @@ def test_a_reader_that_went_away_is_told_nothing():
     ],
 )
 def test_what_the_system_refuses_is_one_sentence(capsys, error, sentence):
-    with pytest.raises(SystemExit) as stopped:
-        app_that_raises(error)(["fail"])
-    assert stopped.value.code == 2
+    assert run("fail", command=app_that_raises(error)) == 2
     assert capsys.readouterr().err == f"Error: {sentence}\n"
 
 
@@ -92,9 +91,7 @@ def test_a_defect_keeps_its_traceback():
     ],
 )
 def test_exit_codes_of_what_no_command_handles(capsys, error, code, sentence):
-    with pytest.raises(SystemExit) as stopped:
-        app_that_raises(error)(["fail"])
-    assert stopped.value.code == code
+    assert run("fail", command=app_that_raises(error)) == code
     told = capsys.readouterr().err
     assert told.startswith(sentence)
     assert told.count("\n") <= 1
@@ -148,6 +145,6 @@ def test_a_name_that_is_not_utf8_can_be_told(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
 def test_a_full_standard_error_keeps_the_exit_code(tmp_path):
-    command = [sys.executable, "-m", "cascade_srn.cli", "convert", str(tmp_path / "nowhere"), str(tmp_path / "b.jsonl")]
+    command = [*COMMAND, "convert", str(tmp_path / "nowhere"), str(tmp_path / "b.jsonl")]
     with open("/dev/full", "wb") as full:
         assert subprocess.run(command, stderr=full, check=False).returncode == 2

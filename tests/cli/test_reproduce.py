@@ -2,34 +2,17 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import failure, output_and_modules, run
 
-from cascade_srn.cli import main
 from cascade_srn.reproduction.speed import Loaded
 from cascade_srn.reproduction.tables import TABLES
 from cascade_srn.reproduction.variants import VARIANTS
 from cascade_srn.training.run_folder import SUMMARY
 
 ROOT = Path(__file__).parents[2]
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
-
-
-def _failure(capsys, *arguments):
-    assert run("reproduce", *arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
-    return told.err
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +34,7 @@ def _record(folder, name):
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_quick_look_fills_every_table(quick, name):
     folder, _ = quick
@@ -69,6 +53,7 @@ def test_a_quick_look_fills_every_table(quick, name):
     assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_each_variant_is_trained_once(quick):
     folder, _ = quick
     assert {path.parents[1].name for path in folder.rglob(SUMMARY)} == set(VARIANTS)
@@ -89,6 +74,7 @@ def test_each_variant_is_trained_once(quick):
     assert figures["late", "ner"] == pytest.approx([summary["test"]["ner"]["micro"]["f1"]])
 
 
+@pytest.mark.slow
 def test_speed_is_measured_alike(quick):
     folder, _ = quick
     speed = _record(folder, "speed")
@@ -100,6 +86,7 @@ def test_speed_is_measured_alike(quick):
         assert row["sentences_per_second"] == pytest.approx(54 / row["median_s"])
 
 
+@pytest.mark.slow
 def test_again_is_only_reading(quick, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
@@ -113,6 +100,7 @@ def test_again_is_only_reading(quick, capsys, monkeypatch):
         assert again == record, name
 
 
+@pytest.mark.slow
 def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
@@ -127,6 +115,7 @@ def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkey
     assert taken == taken[:6] * (1 + record["settings"]["repeats"] + 1)
 
 
+@pytest.mark.slow
 def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, monkeypatch, tmp_path):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
@@ -146,6 +135,7 @@ def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, 
     assert "its model is not in it any more" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_dry_run(quick, tmp_path, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
@@ -180,20 +170,11 @@ def test_list(capsys):
 )
 def test_failures_are_one_sentence(capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(ROOT)
-    assert message in _failure(capsys, *arguments)
+    assert message in failure(capsys, "reproduce", *arguments)
 
 
 @pytest.mark.parametrize("arguments", [["reproduce", "--help"], ["reproduce", "list"]])
 def test_help_and_list_import_no_torch(arguments):
-    code = f"""
-import sys
-from cascade_srn.cli import main
-try:
-    main({arguments!r})
-except SystemExit as stopped:
-    assert not stopped.code
-print([n for n in ("torch", "transformers", "numpy", "accelerate", "matplotlib") if n in sys.modules])
-"""
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "ablation" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == "[]"
+    text, modules = output_and_modules(*arguments)
+    assert "ablation" in text
+    assert not modules & {"torch", "transformers", "numpy", "accelerate", "matplotlib"}

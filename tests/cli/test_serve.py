@@ -12,10 +12,11 @@ import threading
 
 import httpx
 import pytest
+from tests.cli.conftest import output_and_modules, start
+from tests.cli.conftest import run as run_command
 from tests.serving.live import PATIENCE, until
 from tests.small_models import small_model
 
-from cascade_srn.cli import main
 from cascade_srn.cli.serve import OPTIONS, _is_loopback, serve
 
 
@@ -32,9 +33,7 @@ def no_key(monkeypatch):
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main(["serve", *map(str, arguments)])
-    return stopped.value.code, capsys.readouterr().err
+    return run_command("serve", *arguments), capsys.readouterr().err
 
 
 @pytest.fixture
@@ -54,8 +53,9 @@ class Process:
 
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "cascade_srn", "serve", *map(str, arguments)],
+        self.process = start(
+            "serve",
+            *arguments,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -97,6 +97,7 @@ def started():
         one.process.stderr.close()
 
 
+@pytest.mark.slow
 def test_what_it_took_is_finished_on_sigterm(started, model, tmp_path):
     (tmp_path / "key").write_text("abc\n", encoding="ascii")
     service = started("--model", model, "--port", 0, "--batch-words", 16, "--api-key-file", tmp_path / "key")
@@ -123,6 +124,7 @@ def test_what_it_took_is_finished_on_sigterm(started, model, tmp_path):
     assert "Traceback" not in "".join(service.lines)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
 def test_file_descriptors_do_not_run_out(started, model):
     """Neither by connections that stay open nor by those that are refused, and the log stays short."""
@@ -142,6 +144,7 @@ def test_file_descriptors_do_not_run_out(started, model):
     assert len(service.lines) == 1, service.lines
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams(model, closed, tmp_path):
@@ -172,6 +175,7 @@ def test_closed_standard_streams(model, closed, tmp_path):
     assert "Traceback" not in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
 def test_nobody_reads_standard_error(model):
     """The line that says where it serves cannot be written, and the model works on."""
@@ -180,8 +184,7 @@ def test_nobody_reads_standard_error(model):
         port = free.getsockname()[1]
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(model), "--port", str(port)]
-    process = subprocess.Popen(command, stderr=writing)
+    process = start("serve", "--model", model, "--port", port, stderr=writing)
     os.close(writing)
     try:
 
@@ -309,14 +312,6 @@ def test_a_missing_extra(capsys, model, monkeypatch):
 
 
 def test_help_needs_neither_torch_nor_the_extra():
-    code = """
-import sys
-from cascade_srn.cli import main
-try:
-    main(["serve", "--help"])
-except SystemExit as stopped:
-    assert not stopped.code
-print([n for n in ("torch", "fastapi", "uvicorn", "starlette") if n in sys.modules])
-"""
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.splitlines()[-1] == "[]"
+    text, modules = output_and_modules("serve", "--help")
+    assert "--port" in text
+    assert not modules & {"torch", "fastapi", "uvicorn", "starlette"}

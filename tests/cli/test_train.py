@@ -7,26 +7,11 @@ import sys
 import time
 
 import pytest
+from tests.cli.conftest import failure, heed_interrupts, output_and_modules, run, start
 from tests.data.other_processes import held_elsewhere
 from tests.training.runs import write_recipe
 
-from cascade_srn.cli import main
 from cascade_srn.training.display import Lines
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code or 0
-
-
-def _failure(capsys, *arguments):
-    assert run(*arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
-    return told.err
 
 
 @pytest.fixture
@@ -75,19 +60,20 @@ def test_a_finished_run_says_so(recipe, capsys):
     again = capsys.readouterr().out
     assert "is finished; there is nothing to resume." in again
     assert told[told.index("┏") :] == again[again.index("┏") :]
-    assert "there is a run in" in _failure(capsys, "train", recipe, "--device", "cpu")
-    both = _failure(capsys, "train", recipe, "--device", "cpu", "--resume", "--overwrite")
+    assert "there is a run in" in failure(capsys, "train", recipe, "--device", "cpu")
+    both = failure(capsys, "train", recipe, "--device", "cpu", "--resume", "--overwrite")
     assert "--resume and --overwrite were both given" in both
-    changed = _failure(capsys, "train", recipe, "training.epochs=4", "--resume")
+    changed = failure(capsys, "train", recipe, "training.epochs=4", "--resume")
     assert "was started with training.epochs=3, and is to be resumed with training.epochs=4" in changed
     data = recipe.parent / "train.jsonl"
     kept = data.read_bytes()
     data.write_bytes(kept + kept.splitlines(keepends=True)[0])
-    assert "train.jsonl', has changed since the run was started" in _failure(capsys, "train", recipe, "--resume")
+    assert "train.jsonl', has changed since the run was started" in failure(capsys, "train", recipe, "--resume")
     data.write_bytes(kept)
     assert run("train", recipe, "--device", "cpu", "--overwrite") == 0
 
 
+@pytest.mark.slow
 def test_seeds(recipe, tmp_path, capsys):
     assert run("train", recipe, "--seeds", 2, "--device", "cpu") == 0
     told = capsys.readouterr().out
@@ -103,7 +89,7 @@ def test_seeds(recipe, tmp_path, capsys):
     assert [line for line in told.splitlines() if line.startswith("Seed")] == ["Seed 1:"]
     assert "Resuming after step 8 of 9." in told
     assert (tmp_path / "run" / "seed-0" / "summary.json").stat().st_mtime_ns == before
-    assert "already; go on with it by --resume" in _failure(capsys, "train", recipe, "--seeds", 2)
+    assert "already; go on with it by --resume" in failure(capsys, "train", recipe, "--seeds", 2)
 
 
 @pytest.mark.parametrize(
@@ -119,26 +105,17 @@ def test_seeds(recipe, tmp_path, capsys):
     ],
 )
 def test_failures_are_one_sentence(recipe, capsys, arguments, message):
-    assert message in _failure(capsys, "train", recipe, *arguments)
+    assert message in failure(capsys, "train", recipe, *arguments)
 
 
 def test_no_recipe(tmp_path, capsys):
-    assert "there is no recipe" in _failure(capsys, "train", tmp_path / "x.yaml")
+    assert "there is no recipe" in failure(capsys, "train", tmp_path / "x.yaml")
 
 
 def test_help_imports_no_torch():
-    code = """
-import sys
-from cascade_srn.cli import main
-try:
-    main(["train", "--help"])
-except SystemExit as stopped:
-    assert not stopped.code
-print([n for n in ("torch", "transformers", "numpy", "accelerate") if n in sys.modules])
-"""
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "RECIPE" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == "[]"
+    text, modules = output_and_modules("train", "--help")
+    assert "RECIPE" in text
+    assert not modules & {"torch", "transformers", "numpy", "accelerate"}
 
 
 @pytest.mark.parametrize("module", ["cascade_srn", "cascade_srn.cli"])
@@ -147,6 +124,7 @@ def test_as_a_module(module):
     assert shown.stdout.startswith("cascade-srn ")
 
 
+@pytest.mark.slow
 def test_seeds_side_by_side_are_those_one_after_the_other(recipe, tmp_path, capsys):
     assert run("train", recipe, "--seeds", 2, f"output={tmp_path / 'run-a'}", "--device", "cpu") == 0
     one_by_one = capsys.readouterr().out
@@ -162,6 +140,7 @@ def test_seeds_side_by_side_are_those_one_after_the_other(recipe, tmp_path, caps
     assert "0 runs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_seeds_that_fail_side_by_side_say_why(recipe, tmp_path, capsys):
     given = "train", recipe, "--seeds", 2, "--jobs", 2, "--device", "cpu"
     assert run(*given, f"model.encoder.name={tmp_path / 'nowhere'}", "fresh=null") == 2
@@ -172,14 +151,14 @@ def test_seeds_that_fail_side_by_side_say_why(recipe, tmp_path, capsys):
 
 
 def test_jobs_are_for_seeds(recipe, capsys):
-    assert "--jobs 3 was given without --seeds" in _failure(capsys, "train", recipe, "--jobs", 3)
+    assert "--jobs 3 was given without --seeds" in failure(capsys, "train", recipe, "--jobs", 3)
 
 
 def test_a_run_that_another_process_is_at(recipe, tmp_path, capsys):
     """As they are really started: the second one is refused, and when the first is killed it goes on."""
     with held_elsewhere(tmp_path / "run") as other:
         for options in ([], ["--resume"], ["--overwrite"], ["--seeds", 2], ["--seeds", 2, "--jobs", 2]):
-            told = _failure(capsys, "train", recipe, "--device", "cpu", *options)
+            told = failure(capsys, "train", recipe, "--device", "cpu", *options)
             assert f"another process (pid {other.pid} on " in told
             assert f"is writing into '{tmp_path / 'run'}'; wait until it has ended, or give another folder" in told
         assert [path.name for path in (tmp_path / "run").iterdir()] == [".cascade-srn.lock"]
@@ -189,14 +168,14 @@ def test_a_run_that_another_process_is_at(recipe, tmp_path, capsys):
     assert not list((tmp_path / "run").glob(".*"))
 
 
+@pytest.mark.slow
 def test_two_trainings_at_once(recipe, tmp_path, capsys):
     """The first is one as users start it, and is killed in the middle of its work."""
-    command = [sys.executable, "-m", "cascade_srn", "train", str(recipe), "training.epochs=100000", "--device", "cpu"]
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    first = start("train", recipe, "training.epochs=100000", "--device", "cpu", stdout=subprocess.DEVNULL)
     try:
         while first.poll() is None and not (tmp_path / "run" / "log.jsonl").is_file():
             time.sleep(0.05)
-        told = _failure(capsys, "train", recipe, "training.epochs=1", "--device", "cpu", "--overwrite")
+        told = failure(capsys, "train", recipe, "training.epochs=1", "--device", "cpu", "--overwrite")
         assert f"another process (pid {first.pid} on " in told
         assert first.poll() is None
     finally:
@@ -208,21 +187,16 @@ def test_two_trainings_at_once(recipe, tmp_path, capsys):
 
 
 def test_a_seed_that_several_seeds_would_not_heed(recipe, capsys):
-    told = _failure(capsys, "train", recipe, "training.seed=5", "--seeds", 2)
+    told = failure(capsys, "train", recipe, "training.seed=5", "--seeds", 2)
     assert "training.seed is 5, but --seeds 2 trains with the seeds 0 to 1" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_it_says_where_and_how_to_go_on(recipe, tmp_path, number, code):
-    command = [sys.executable, "-m", "cascade_srn", "train", str(recipe), "training.epochs=100000", "--device", "cpu"]
-    running = subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    command = "train", recipe, "training.epochs=100000", "--device", "cpu"
+    running = start(*command, **pipes, preexec_fn=heed_interrupts)
     while running.poll() is None and not (tmp_path / "run" / "last" / "state.json").is_file():
         time.sleep(0.05)
     running.send_signal(number)

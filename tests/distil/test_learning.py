@@ -19,6 +19,8 @@ from cascade_srn.training.loop import Loop
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.settings import DistillationSettings
 
+pytestmark = pytest.mark.slow
+
 TRAINING = TrainingSettings(epochs=100, batch_size=12, learning_rate=6e-3, encoder_learning_rate=3e-3)
 
 

@@ -5,11 +5,14 @@ import socket
 import subprocess
 import sys
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from tests.distil.teachers import write_lessons
 
 from cascade_srn.training.run_folder import RunFolder
+
+pytestmark = pytest.mark.slow
 
 # Small ones: where a gradient is zero but for rounding, Adam makes a step of the rounding.
 RATES = {"learning_rate": 1e-3, "encoder_learning_rate": 1e-4}

@@ -15,6 +15,8 @@ from cascade_srn.errors import DataError
 from cascade_srn.training.recipe import load_recipe
 from cascade_srn.training.run import Run
 
+pytestmark = pytest.mark.slow
+
 # How many operations on files a process lives for: the first ones while labelling, the others while training.
 LIVES = (8, 25, 45, 40, 60, 120, 80, 110)
 # The recipe has dropout, averages and mistakes in it already.

@@ -9,6 +9,8 @@ from tests.drawing.sentences import DOCUMENT, PLAIN, SCHEMA, sentence
 from cascade_srn.drawing import draw_page, draw_svg
 from cascade_srn.types import Document
 
+pytestmark = pytest.mark.browser
+
 DENSE = sentence(
     "one two three four five six seven eight nine ten eleven twelve " * 3,
     [(n, n + 1, "Task") for n in range(0, 36, 4)],

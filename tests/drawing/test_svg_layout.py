@@ -1,5 +1,7 @@
 """Where things stand in an SVG picture: nothing over anything else, nothing outside, everything there."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,15 +102,31 @@ def test_an_arc_over_lines_is_whole():
 
 
 def test_a_label_keeps_clear_of_the_ends_of_other_arcs_where_it_can():
+    # PART-OF starts at the middle of USED-FOR, which is where the label of USED-FOR would stand by default.
     one = sentence(
         "aaaaaaaaaaaa bbbbbbbbbbbb cc dddddddddddd eeeeeeeeeeee ffff",
         [(n, n + 1, "Task") for n in range(6)],
         [(0, "USED-FOR", 4), (2, "PART-OF", 5)],
     )
     (line,) = lines(one, 1000)
-    low, high = sorted(line.arcs, key=lambda part: part.level)
+    parts = {part.arc.triple.label: part for part in line.arcs}
+    used_for, part_of = parts["USED-FOR"], parts["PART-OF"]
     half = label_width("USED-FOR") / 2
-    assert not low.label - half < high.left < low.label + half
+    middle = (used_for.left + used_for.right) / 2
+    assert middle - half < part_of.left < middle + half
+    assert abs(used_for.label - part_of.left) >= half
+    assert used_for.left <= used_for.label - half < used_for.label + half <= used_for.right
+
+
+def test_a_label_stands_in_the_middle_where_no_place_is_clear():
+    one = sentence("aa bb cc", [(n, n + 1, "T") for n in range(3)], [(0, "USED-FOR", 2), (1, "X", 1)])
+    (line,) = lines(one, 1000)
+    (used_for,) = (part for part in line.arcs if part.arc.triple.label == "USED-FOR")
+    edges = sorted(
+        [used_for.left, used_for.right, *(x for p in line.arcs if p is not used_for for x in (p.left, p.right))]
+    )
+    assert max(right - left for left, right in pairwise(edges)) < label_width("USED-FOR") + AROUND
+    assert used_for.label == pytest.approx((used_for.left + used_for.right) / 2)
 
 
 def test_a_word_that_is_longer_than_a_line_is_cut():

@@ -11,8 +11,6 @@ from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.training.step import Step
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs are made by a GPU, and there is none")
-
 
 def trained(model, *, cuda_graphs, n_rounds=6, **settings):
     """The gradients of every step of some rounds over batches of different shapes, and the step that took them."""
@@ -44,7 +42,7 @@ def on_gpu(*args, **kwargs):
     return model
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("model", [("swift", {}), ("early", {}), ("swift", {"method": "pipeline"})])
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_gradients_are_those_without_recordings(model, accumulation):
@@ -55,7 +53,7 @@ def test_gradients_are_those_without_recordings(model, accumulation):
     assert_same(expected, found)
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_dropout_is_drawn_anew_each_time_a_recording_is_played():
     model = on_gpu("swift")
     encoder = model.cascade.encoder
@@ -70,7 +68,7 @@ def test_dropout_is_drawn_anew_each_time_a_recording_is_played():
     assert all(not torch.equal(one, other) for one, other in pairwise(read))
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_what_cannot_be_recorded_is_done_without(monkeypatch):
     model = on_gpu("swift")
     expected, _ = trained(on_gpu("swift"), cuda_graphs=False)
@@ -89,7 +87,7 @@ def test_what_cannot_be_recorded_is_done_without(monkeypatch):
     assert_same(expected, found)
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_recordings_end_with_training():
     model = on_gpu("swift")
     _, step = trained(model, cuda_graphs=True)
@@ -112,7 +110,7 @@ def test_numbers_become_tensors_where_they_are_wanted():
     assert [tensor.dtype for tensor in found] == [torch.float64, torch.int64, torch.int64]
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_an_encoder_that_reads_nothing_in_a_step_has_no_gradients():
     encoder = on_gpu("swift").cascade.encoder
     recordings = encoder.record()
@@ -122,7 +120,7 @@ def test_an_encoder_that_reads_nothing_in_a_step_has_no_gradients():
     assert all(parameter.grad is None for parameter in encoder.parameters())
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_an_encoder_that_does_not_learn_is_not_recorded():
     model = on_gpu("swift")
     model.cascade.encoder.requires_grad_(False)

@@ -108,17 +108,20 @@ def test_extract(evil_model, tmp_path, marker):
     refused(["extract", "-", "--model", evil_model, "--device", "cpu"], tmp_path, marker)
 
 
+@pytest.mark.slow
 def test_train(evil_encoder, tmp_path, marker):
     recipe = write_recipe(tmp_path, model={"encoder": {"name": str(evil_encoder)}}, fresh=None)
     refused(["train", recipe, "--device", "cpu"], tmp_path, marker)
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_adapt(evil_encoder, tmp_path, marker):
     arguments = ["adapt", write_text(tmp_path), "--encoder", evil_encoder, "--output", tmp_path / "out"]
     refused([*arguments, "--device", "cpu"], tmp_path, marker)
 
 
+@pytest.mark.slow
 def test_distil(evil_model, tmp_path, marker):
     recipe = write_recipe(tmp_path)
     arguments = ["distil", evil_model, "--text", write_text(tmp_path), "--recipe", recipe, "--output", tmp_path / "out"]

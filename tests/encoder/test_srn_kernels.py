@@ -48,6 +48,7 @@ def errors() -> dict[str, dict[str, float]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SMALL + (LARGE if GPU else []), ids=str)
 @pytest.mark.parametrize(("kind", "bound"), [("exact", 1e-5), ("float32", 3e-3), ("bfloat16", 2e-2)])
 def test_equals_the_plain_loop(
@@ -59,6 +60,7 @@ def test_equals_the_plain_loop(
     assert max(found.values()) < bound, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GROWING, ids=str)
 def test_cells_are_held_as_in_the_plain_loop(errors: dict[str, dict[str, float]], case: tuple[float, ...]) -> None:
     # What grows, grows with its rounding: over a few words it is near. Over many, if held cells handed gradients back,

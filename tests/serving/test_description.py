@@ -30,6 +30,7 @@ KINDS = [(path, "GET", GenerationMode.POSITIVE) for path in READING]
 KINDS += [(path, "POST", mode) for path in ASKING for mode in GenerationMode]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "method", "mode"), KINDS)
 def test_the_service_is_as_described(api, checks, path, method, mode):
     operation = api[path][method]

@@ -22,6 +22,8 @@ from tests.serving.live import live
 
 from cascade_srn import Extractor, Thresholds
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def browser():

@@ -10,6 +10,8 @@ from tests.serving.live import live
 
 from cascade_srn import read_documents
 
+pytestmark = pytest.mark.browser
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -10,6 +10,8 @@ from tests.serving.live import PATIENCE, Held, live, until
 
 from cascade_srn.serving import Limits, ServeSettings
 
+pytestmark = pytest.mark.browser
+
 SHORT = "In Bergen it rained."
 FAILED = "Failed to load resource"
 

@@ -9,6 +9,8 @@ from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.serving.browsing import TEXT, settle, taught_extractor, visiting, write
 from tests.serving.live import live
 
+pytestmark = pytest.mark.browser
+
 PAGE = files("cascade_srn.serving").joinpath("page")
 
 

@@ -9,6 +9,8 @@ from tests.drawing.browser import start_browser
 from tests.serving.browsing import taught_extractor
 from tests.serving.live import live
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def browser():

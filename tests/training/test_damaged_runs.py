@@ -62,6 +62,7 @@ def test_undamaged(recipe):
     assert Run(recipe, resume=True, device="cpu").resumed_at == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file(recipe, name, damage):
@@ -77,6 +78,7 @@ def test_a_damaged_file(recipe, name, damage):
             Run(recipe, resume=True, device="cpu")
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_anywhere_in_a_state(recipe):
     path = _file(recipe, "last/tensors")
     data = path.read_bytes()
@@ -99,6 +101,7 @@ def test_on_the_command_line(begun, recipe, capsys):
     assert "last' is damaged: state.json does not match its checksum. Restore the folder from a copy, or" in line
 
 
+@pytest.mark.slow
 class TestStatesWithoutChecksums:
     """Those of older releases, whose values are all there is to go by."""
 

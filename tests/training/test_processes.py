@@ -12,6 +12,8 @@ from tests.training.runs import write_recipe
 
 from cascade_srn.training.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 # Small ones: where a gradient is zero but for rounding, Adam makes a step of the rounding.
 RATES = {"learning_rate": 1e-3, "encoder_learning_rate": 1e-4}
 

@@ -9,6 +9,8 @@ import torch
 from safetensors.torch import load_file
 from tests.training.runs import in_process, write_recipe
 
+pytestmark = pytest.mark.slow
+
 N_KILLS = 10
 
 

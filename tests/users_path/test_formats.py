@@ -7,6 +7,8 @@ from cascade_srn import read_documents, write_documents
 from cascade_srn.data.formats import FORMATS
 from cascade_srn.segment import segment
 
+pytestmark = pytest.mark.slow
+
 # How corpora of each format are usually named; for brat it is a folder.
 ENDINGS = {"dygie": ".json", "spert": ".json", "brat": "", "jsonl": ".jsonl"}
 # A format's own files, and what `convert` makes of them.

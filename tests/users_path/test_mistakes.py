@@ -6,6 +6,8 @@ from tests.users_path.commands import run
 
 from cascade_srn import write_documents
 
+pytestmark = pytest.mark.slow
+
 TEST = "examples/news/test.jsonl"
 MODEL = "runs/news/best"
 

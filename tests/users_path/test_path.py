@@ -9,6 +9,8 @@ from cascade_srn import read_documents, write_documents
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.segment import segment
 
+pytestmark = pytest.mark.slow
+
 TASKS = {"ner": "ner", "re_boundaries": "re_boundaries, directed", "re_strict": "re_strict, directed"}
 
 

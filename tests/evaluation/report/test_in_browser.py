@@ -10,6 +10,8 @@ from cascade_srn.evaluation.analysis import analyse
 from cascade_srn.evaluation.report import write_report
 from cascade_srn.evaluation.report.facts import FactFinder
 
+pytestmark = pytest.mark.browser
+
 BOTH_WIDTHS = pytest.mark.parametrize("width", ["desktop", "phone"])
 PAGE = 40
 

@@ -1,0 +1,85 @@
+"""Helpers that the tests of the commands share. Test modules import them by name."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cascade_srn.cli import main
+
+COMMAND = (sys.executable, "-m", "cascade_srn.cli")
+
+_RUN_AND_LIST_MODULES = """
+import json, sys
+from cascade_srn.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as stopped:
+    assert not stopped.code, stopped.code
+print("\\n" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def run(*arguments: object, command: Callable[[list[str]], object] = main) -> int:
+    """Run a command in this process.
+
+    Args:
+        *arguments: Arguments of ``cascade-srn``, converted to strings.
+        command: Entry point to call instead of that of ``cascade-srn``.
+
+    Returns:
+        The exit code.
+    """
+    with pytest.raises(SystemExit) as stopped:
+        command([str(argument) for argument in arguments])
+    return int(stopped.value.code or 0)
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command that fails, and check that it prints one line on standard error and nothing else.
+
+    Returns:
+        The line, which starts with ``Error:``.
+    """
+    assert run(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("Error: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def start(*arguments: object, **options: Any) -> subprocess.Popen[Any]:
+    """Start a command in a new process.
+
+    Args:
+        *arguments: Arguments of ``cascade-srn``, converted to strings.
+        **options: Passed to :class:`subprocess.Popen`.
+    """
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], **options)
+
+
+def heed_interrupts() -> None:
+    """Restore the default handler of SIGINT in a child process, as ``preexec_fn``.
+
+    Where the tests run in the background SIGINT is ignored, and children inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def output_and_modules(*arguments: str) -> tuple[str, set[str]]:
+    """Run a command that succeeds in a new process.
+
+    Returns:
+        What the command prints, and the names of the top-level modules that are loaded when it ends.
+    """
+    command = [sys.executable, "-c", _RUN_AND_LIST_MODULES, *arguments]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    output, _, modules = printed.rstrip("\n").rpartition("\n")
+    return output, set(json.loads(modules))
