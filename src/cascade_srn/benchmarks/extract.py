@@ -74,7 +74,7 @@ def _models(options: ExtractOptions, corpus: Corpus, device: torch.device) -> It
         model.require_cascade("this benchmark")
         for number_, sentence in enumerate(corpus.sentences):
             model.schema.check(sentence, f"sentence {number_} of {corpus.name}")
-        model.cascade.to(device)
+        model.network.to(device)
         yield model
         return
     with encoder_name(options.encoder, corpus) as encoder:

@@ -56,7 +56,7 @@ def measure(options: GrowthOptions) -> Result:
         if options.model is not None:
             model = Model.load(find_model(options.model))
             model.require_cascade("this benchmark")
-            model.cascade.to(device)
+            model.network.to(device)
         else:
             model = new_model(encoder, corpus.schema, options.preset, device)
     rows, precision = _sentence_rows(model, corpus, options, device)
@@ -125,7 +125,7 @@ def _realistic(model: Model, corpus: Corpus) -> Thresholds:
     start = Thresholds(subject=1.0, object=1.0)
     found = calibrated(model, sample, start, "entity", target=gold.entities, given_entities=False)
     found = replace(found, subject=0.0)
-    if model.cascade.relations is None:
+    if model.network.relations is None:
         return found
     return calibrated(model, sample, found, "object", target=gold.triples, given_entities=False)
 

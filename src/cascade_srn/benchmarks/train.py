@@ -96,9 +96,9 @@ def _epochs(model: Model, corpus: Corpus, settings: TrainingSettings, device: to
 
 def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:
     """Seconds that each part of the steps of one epoch takes; the steps are those of the training loop."""
-    examples, cascade = corpus.examples, model.cascade.train()
+    examples, network = corpus.examples, model.network.train()
     optimiser, schedule = make_optimiser(
-        cascade,
+        network,
         learning_rate=settings.learning_rate,
         encoder_learning_rate=settings.encoder_learning_rate,
         weight_decay=settings.weight_decay,
@@ -115,7 +115,7 @@ def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: tor
                 step(examples[at : at + size], number, examples[at + size : at + 2 * size])
                 number += 1
     step.release()
-    cascade.eval()
+    network.eval()
     return clock.spent
 
 
