@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, cycle, islice, repeat
@@ -181,10 +180,3 @@ class _Sentences:
         labels = cycle(self._labels)
         entities = [Span(start, start + length, next(labels)) for start in starts]
         return Example(Sentence.from_words(list(islice(self._words, n_words)), entities))
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark growth`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "growth", *sys.argv[1:]])

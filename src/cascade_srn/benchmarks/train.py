@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -137,10 +136,3 @@ class _Clock:
         now = time.perf_counter()
         self.spent[part] += now - self._last
         self._last = now
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark train`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "train", *sys.argv[1:]])
