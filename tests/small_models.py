@@ -99,7 +99,7 @@ def small_model(
         **{"hidden_width": 6, "matcher_width": 10, "dropout": 0.0, "limits": NO_LIMITS, **settings},
     )
     model = Model.create(chosen, schema, seed=seed)
-    model.cascade.eval()
+    model.network.eval()
     return model
 
 

@@ -1,10 +1,9 @@
-"""From settings to a model: the one place that knows both."""
+"""Make the parts of a model from its settings."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cascade_srn.baselines import BASELINES
 from cascade_srn.cascade import N_TASKS, Cascade, RelationTurns
 from cascade_srn.config import ModelSettings
 from cascade_srn.data.collate import Collator
@@ -22,8 +21,15 @@ from cascade_srn.schema import Schema
 
 
 def method_of(settings: ModelSettings) -> Method:
-    """The method that the settings name: the cascade, or a baseline."""
-    return METHODS[settings.method]
+    """Return the model family that the settings name.
+
+    Baselines are imported here, on first use: extraction with a cascade does without them.
+    """
+    if settings.method == "cascade":
+        return CASCADE
+    from cascade_srn.baselines.build import BASELINES
+
+    return BASELINES[settings.method]
 
 
 def build_cascade(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Cascade:
@@ -91,5 +97,5 @@ def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, token
     return Collator(pieces, markers, schema, settings.fusion)
 
 
-METHODS: dict[str, Method] = {"cascade": Method(_markers, build_cascade, _collator, CascadeSearch), **BASELINES}
-"""Every method by its name in ``ModelSettings.method``."""
+CASCADE = Method(_markers, build_cascade, _collator, CascadeSearch)
+"""The family of ``ModelSettings.method == "cascade"``."""

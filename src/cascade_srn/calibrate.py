@@ -66,7 +66,7 @@ def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = Fal
 def _choices(model: Model, examples: Sequence[Example], by_label: bool) -> Iterator[Model]:
     """What could be chosen, from the most to the least that is changed."""
     entities = _entities_calibrated(model, examples, by_label)
-    if model.cascade.relations is not None:
+    if model.network.relations is not None:
         for share in (RELATED, None):
             yield _relations_calibrated(entities, examples, by_label, share)
     yield entities

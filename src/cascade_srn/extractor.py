@@ -43,7 +43,7 @@ class Extractor:
         self.model = model
         self.precision = precision
         self.segmenter = segmenter
-        model.cascade.eval()
+        model.network.eval()
 
     @classmethod
     def from_pretrained(
@@ -73,7 +73,7 @@ class Extractor:
     def to(self, device: str | torch.device) -> Extractor:
         """Move the model to a device; not while it is extracting."""
         try:
-            self.model.cascade.to(device)
+            self.model.network.to(device)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(

@@ -1,8 +1,7 @@
-"""What a method of extraction has to offer: the faces that training, prediction and model folders see.
+"""Protocols of a model family: what training, prediction and model folders use of a model.
 
-The cascade is one method, each baseline another. A method is a network with its loss, a maker of batches and a
-search; everything else (data, encoders, the training loop, prediction around the search, scoring, model folders) is the
-same for all of them.
+The cascade is one family, each baseline another. A family consists of a network with its loss, a collator and a
+search. Everything else is shared: data, encoders, the training loop, the predictor, scoring and model folders.
 """
 
 from __future__ import annotations
@@ -21,38 +20,41 @@ from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.prediction import Search, Terms
+from cascade_srn.prediction import Search, Terms, TorchModule
 from cascade_srn.schema import Schema
 
 
 class Batch(Protocol):
-    """What a loss is computed from."""
+    """A training batch: the input of the loss."""
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on a device."""
+        """Return the same batch on a device."""
 
 
-class Network(Protocol):
-    """A module that is called with a batch and the weights of the losses, and gives the loss by its parts.
+class Network(TorchModule, Protocol):
+    """A ``torch.nn.Module`` that computes the loss of a batch.
 
-    ``encoder`` holds all that is pretrained, which learns at a rate of its own: its ``config`` is the transformers
-    configuration and its ``model`` the parameters by layers. Without relations to find, ``relations`` is None.
+    ``encoder`` holds all pretrained weights, which have their own learning rate: its ``config`` is the transformers
+    configuration and its ``model`` holds the parameters by layer.
     """
 
     @property
     def encoder(self) -> Any:
-        """All that is pretrained."""
+        """The pretrained part of the network."""
 
     @property
     def relations(self) -> nn.Module | None:
-        """What finds relations, if anything does."""
+        """The part that finds relations, or None for a model of entities alone."""
 
     def forward(self, batch: Any, weights: TurnWeights) -> CascadeLoss:
-        """The loss of a batch, each part a mean over its sentences."""
+        """Return the loss of a batch, each part a mean over the sentences."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call :meth:`forward` through the hooks of torch."""
 
 
 class BatchMaker(Protocol):
-    """Makes rows and batches for one model."""
+    """A collator: makes encoder rows and training batches for one model."""
 
     @property
     def schema(self) -> Schema:
@@ -60,10 +62,10 @@ class BatchMaker(Protocol):
 
     @property
     def pieces(self) -> WordPieces:
-        """Words to pieces, rows to tensors."""
+        """The conversion of words to pieces and of rows to tensors."""
 
     def plain(self, example: Example) -> Row:
-        """A sentence as the encoder reads it first."""
+        """Return the row of a sentence without any markers."""
 
     def training_batch(
         self,
@@ -71,21 +73,24 @@ class BatchMaker(Protocol):
         settings: BatchSettings = ALL_THERE_IS,
         chance: random.Random | None = None,
     ) -> Batch:
-        """Gold sentences as a batch for the loss, what is drawn being drawn by ``chance`` (None: by one of its own).
+        """Make a training batch of gold sentences.
 
-        A method refuses what means nothing to it.
+        Args:
+            examples: The sentences.
+            settings: What the batch is made of. A family refuses settings that do not apply to it.
+            chance: Random numbers. None: a new generator.
         """
 
 
 @dataclass(frozen=True)
 class Method:
-    """How the parts of a method are made.
+    """A model family: the functions that make its parts.
 
     Attributes:
-        markers: the special tokens that it inserts into text, each with words that describe it
-        network: from settings, schema and an encoder whose vocabulary holds the markers
-        collator: from settings, schema, pieces and the tokenizer
-        search: from a network and a collator of this method, and the terms of a batch
+        markers: Return the special tokens that the family inserts into text, each with a description in words.
+        network: Make a network from settings, schema and an encoder whose vocabulary holds the markers.
+        collator: Make a collator from settings, schema, pieces and the tokenizer.
+        search: Make a search from a network and a collator of this family, and the search settings of a batch.
     """
 
     markers: Callable[[ModelSettings, Schema], dict[str, str]]

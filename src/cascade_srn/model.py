@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,6 +24,7 @@ from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
 from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.methods import BatchMaker, Network
 from cascade_srn.model_card import model_card
 from cascade_srn.prediction import Predictor, never_stop
 from cascade_srn.schema import Schema
@@ -37,17 +38,23 @@ CHECKSUMS = "sha256"
 
 @dataclass(frozen=True)
 class Model:
-    """Everything that extraction needs. :meth:`create` makes one to train; :meth:`load` reads one.
+    """A model: everything that extraction needs. Use :meth:`create` or :meth:`load` to make one.
 
-    Where ``settings.method`` names a baseline, ``cascade`` and :attr:`collator` are that method's. They have the faces
-    of :mod:`cascade_srn.methods`, which is all that training, evaluation and extraction use; what looks deeper into a
-    cascade calls :meth:`require_cascade` first.
+    ``network`` and :attr:`collator` belong to the model family that ``settings.method`` names. Training, evaluation
+    and extraction use only what their protocols (:mod:`cascade_srn.methods`) declare. Code for cascades alone uses
+    :attr:`cascade` and :attr:`cascade_collator`, which refuse a baseline.
+
+    Attributes:
+        settings: The settings that are stored with the model.
+        schema: The labels.
+        tokenizer: The tokenizer of the pretrained encoder, with the markers of the family.
+        network: The weights, as a module that computes the loss of a batch.
     """
 
     settings: ModelSettings
     schema: Schema
     tokenizer: Any
-    cascade: Cascade
+    network: Network
 
     @classmethod
     def create(cls, settings: ModelSettings, schema: Schema, *, seed: int = 0) -> Model:
@@ -63,18 +70,46 @@ class Model:
             encoder = load_encoder(settings.encoder.name, pooling=settings.encoder.pooling)
             method = method_of(settings)
             add_markers(encoder, tokenizer, method.markers(settings, schema))
-            cascade = cast(Cascade, method.network(settings, schema, encoder))
-        return cls(settings, schema, tokenizer, cascade)
+            network = method.network(settings, schema, encoder)
+        return cls(settings, schema, tokenizer, network)
+
+    @property
+    def cascade(self) -> Cascade:
+        """The network of a cascade.
+
+        Raises:
+            ModelError: If the model is a baseline.
+        """
+        if not isinstance(self.network, Cascade):
+            raise ModelError(
+                f"the model is a baseline, {self.settings.method!r}, and has no cascade; use model.network, or a model "
+                "of the method 'cascade'"
+            )
+        return self.network
 
     @cached_property
-    def collator(self) -> Collator:
-        """Makes rows and batches for this model."""
+    def collator(self) -> BatchMaker:
+        """The collator of the model's family, which makes rows and batches."""
         encoder = self.settings.encoder
-        limit = piece_limit(self.cascade.encoder.config, self.tokenizer)
+        limit = piece_limit(self.network.encoder.config, self.tokenizer)
         if encoder.max_pieces is not None:
             limit = min(limit, encoder.max_pieces)
         pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap)
-        return cast(Collator, method_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer))
+        return method_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer)
+
+    @property
+    def cascade_collator(self) -> Collator:
+        """The collator of a cascade, which can also mark entities and subjects.
+
+        Raises:
+            ModelError: If the model is a baseline.
+        """
+        if not isinstance(self.collator, Collator):
+            raise ModelError(
+                f"the model is a baseline, {self.settings.method!r}, and has no collator of a cascade; use "
+                "model.collator, or a model of the method 'cascade'"
+            )
+        return self.collator
 
     def cost(self, example: Example) -> int:
         """Return what a sentence costs, counted in ordinary words; see ``WordPieces.cost``."""
@@ -90,9 +125,9 @@ class Model:
     ) -> Predictor:
         """Make a predictor with this model's thresholds, or others. ``check`` may raise to stop it."""
         return Predictor(
-            self.cascade,
+            self.network,
             self.schema,
-            partial(method_of(self.settings).search, self.cascade, self.collator),
+            partial(method_of(self.settings).search, self.network, self.collator),
             self.collator,
             thresholds=self.settings.thresholds if thresholds is None else thresholds,
             temperatures=self.settings.temperatures,
@@ -119,7 +154,7 @@ class Model:
         # A folder of this machine means nothing elsewhere; its last part still says which encoder it was.
         encoder = replace(self.settings.encoder, name=Path(name).name if Path(name).exists() else name)
         dropped = {"_name_or_path", "architectures", "transformers_version", "dtype"}
-        encoder_config = without_code(self.cascade.encoder.config.to_dict())
+        encoder_config = without_code(self.network.encoder.config.to_dict())
         config = {
             "format_version": FORMAT_VERSION,
             "cascade_srn_version": __version__,
@@ -127,7 +162,7 @@ class Model:
             "schema": self.schema.to_dict(),
             "encoder": {key: value for key, value in encoder_config.items() if key not in dropped},
         }
-        weights = {k: v.detach().cpu().clone().contiguous() for k, v in self.cascade.state_dict().items()}
+        weights = {k: v.detach().cpu().clone().contiguous() for k, v in self.network.state_dict().items()}
         with replacing_folder(folder, marker=CONFIG_FILE, key="cascade_srn_version") as target:
             self.tokenizer.save_pretrained(target)
             save_file(weights, target / WEIGHTS_FILE, metadata={"format": "pt"})
@@ -158,17 +193,17 @@ class Model:
         stored = _stored_weights(folder / WEIGHTS_FILE)
         check_sizes(encoder_config, f"the encoder in {str(folder / CONFIG_FILE)!r}", n_tensors=len(stored))
 
-        def build() -> Cascade:
+        def build() -> Network:
             encoder = encoder_from_config(encoder_config, pooling=settings.encoder.pooling)
-            return cast(Cascade, method_of(settings).network(settings, found, encoder))
+            return method_of(settings).network(settings, found, encoder)
 
         _refuse_other_shapes(folder, build, stored)
         _refuse_changed_files(folder, checksums)
         # Initial weights are replaced below, and must not change the caller's random numbers.
         with torch.random.fork_rng(devices=[]):
-            cascade = build()
-        _load_weights(cascade, folder / WEIGHTS_FILE)
-        return cls(settings, found, load_tokenizer(str(folder)), cascade.eval())
+            network = build()
+        _load_weights(network, folder / WEIGHTS_FILE)
+        return cls(settings, found, load_tokenizer(str(folder)), network.eval())
 
 
 def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], dict[str, str]]:
@@ -244,7 +279,7 @@ def _stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 def _refuse_other_shapes(
-    folder: Path, build: Callable[[], Cascade], stored: Mapping[str, tuple[tuple[int, ...], str]]
+    folder: Path, build: Callable[[], Network], stored: Mapping[str, tuple[tuple[int, ...], str]]
 ) -> None:
     """Compare what the configuration implies with what is stored, on the meta device, which allocates nothing."""
     path = folder / WEIGHTS_FILE
@@ -294,13 +329,13 @@ def _refuse_changed_files(folder: Path, checksums: Mapping[str, Any]) -> None:
             )
 
 
-def _load_weights(cascade: Cascade, path: Path) -> None:
+def _load_weights(network: Network, path: Path) -> None:
     """Load weights whose names and shapes have been checked; refuse numbers that are not finite."""
     try:
-        cascade.load_state_dict(load_file(path))
+        network.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ModelError(f"the weights in {str(path)!r} cannot be read ({error}); copy the model again") from error
-    for name, value in cascade.state_dict().items():
+    for name, value in network.state_dict().items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise ModelError(
                 f"the weight {name} in {str(path)!r} holds numbers that are not finite. Copy or train the model again."

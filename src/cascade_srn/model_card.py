@@ -38,6 +38,27 @@ document = extractor.extract("Some text.")
 """
 
 
+def summarize(settings: ModelSettings, schema: Schema) -> str:
+    """Describe a model in one phrase: its family, its encoder and its sequence encoder.
+
+    >>> from cascade_srn.config import EncoderSettings
+    >>> summarize(ModelSettings(EncoderSettings("allenai/scibert"), method="pfn"), Schema(("Task",)))
+    'PFN baseline over scibert, partition filter network'
+    """
+    encoder = settings.encoder.name.rpartition("/")[2]
+    if settings.method == "pfn":
+        return f"PFN baseline over {encoder}, partition filter network"
+    if settings.method == "table-srn":
+        return f"Table-SRN baseline over {encoder}, srn"
+    if settings.method == "pipeline":
+        return f"pipeline baseline over {encoder}"
+    if not (settings.joint and schema.relation_types):
+        return f"cascade for entities alone over {encoder}, {settings.sequence_encoder}"
+    fusion = settings.fusion
+    kind = fusion.preset or f"{fusion.entities} + {fusion.subject}"
+    return f"{kind} fusion over {encoder}, {settings.sequence_encoder}"
+
+
 def _described(settings: ModelSettings) -> dict[str, str]:
     """What there is to say of a model of this method."""
     width = f"hidden width {settings.hidden_width}"

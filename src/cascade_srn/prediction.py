@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -130,6 +130,39 @@ class Search(Protocol):
         """
 
 
+class TorchModule(Protocol):
+    """The part of ``torch.nn.Module`` that the package uses on a network.
+
+    A protocol cannot inherit from ``torch.nn.Module``, and the protocols of networks build on this one.
+    """
+
+    training: bool
+
+    def eval(self) -> Self:
+        """Switch to evaluation mode."""
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch to training mode."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the weights to a device, in place."""
+
+    def modules(self) -> Iterator[nn.Module]:
+        """Iterate over all modules, this one included."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """Iterate over the parameters."""
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, nn.Parameter]]:
+        """Iterate over the parameters with their names."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights by name."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
+        """Copy weights by name."""
+
+
 class RowMaker(Protocol):
     """Turns sentences into rows for the encoder."""
 
@@ -154,7 +187,7 @@ class Predictor:
 
     def __init__(
         self,
-        network: nn.Module,
+        network: TorchModule,
         schema: Schema,
         search: Callable[[Terms], Search],
         collator: RowMaker,

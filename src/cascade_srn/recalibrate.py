@@ -72,7 +72,7 @@ def recalibrate(
         raise DataError(f"{data!r} holds no entity, so that there is nothing to choose by; give annotated documents")
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
-    loaded.cascade.to(device)
+    loaded.network.to(device)
     # The folder first: whether it can be written to is to be known before the work.
     with replacing_folder(output, marker=CONFIG_FILE, key="cascade_srn_version") as target:
         shutil.copytree(folder, target, dirs_exist_ok=True)

@@ -1,9 +1,11 @@
-"""Raw text to sentences of words, by rules: no model, no dependency, linear time.
+"""Split raw text into sentences and words by rules for English, in linear time and without a model.
 
-Words are cut much as the Penn Treebank and the corpora tokenised after it (SciERC among them) cut them:
-punctuation, brackets, quotes and the percent sign stand apart, *don't* is *do n't* and *cannot* is *can not*,
-while hyphenated words, numbers, abbreviations, addresses and *and/or* stay whole. Scripts written without
-spaces fall into single characters (Chinese, Japanese) or stay uncut between spaces (Thai, Khmer, Lao).
+Words are split as in the Penn Treebank and in corpora that follow it, such as SciERC: punctuation, brackets, quotes and
+the percent sign are words of their own, *don't* is *do n't* and *cannot* is *can not*, while hyphenated words, numbers,
+abbreviations, addresses and *and/or* stay whole. Scripts written without spaces are split into single characters
+(Chinese, Japanese) or stay whole between spaces (Thai, Khmer, Lao).
+
+There are no rules for the abbreviations and ordinals of other languages. Pass another :data:`Segmenter` for them.
 
 Rules look at a *shadow* of the text: of the same length, so that offsets in one are offsets in the other, and
 with one character for all that play the same part.
@@ -72,22 +74,15 @@ def _names(names: str) -> frozenset[str]:
 
 
 # Abbreviations that keep their period, by what may follow. A name, a number or an example follows these:
-_TITLES = _names("Capt Col Dr Gen Gov Hon Lt Mr Mrs Ms Mt Prof Rep Rev Sen Sgt St") | _names("Dipl Fa Fr Hr Hrn Ing Nr")
-_BEFORE_MORE = _names("approx avg ca cf e.g eg eq eqn eqns eqs esp et fig figs i.e ie incl viz vs") | _names(
-    "bzw evtl ggf inkl sog vgl zzgl"  # German, as in the other lists what stands apart
-)
+_TITLES = _names("Capt Col Dr Fr Gen Gov Hon Lt Mr Mrs Ms Mt Prof Rep Rev Sen Sgt St")
+_BEFORE_MORE = _names("approx avg ca cf e.g eg eq eqn eqns eqs esp et fig figs i.e ie incl viz vs")
 # A number follows these, or they are words (no, sec, app) at the end of a sentence:
 _BEFORE_NUMBERS = _names(
-    "alg app apr art aug ch chap cor dec def defn ex feb jan jul jun lem mar no nos nov oct p pp prop ref "
-    "refs sec secs sect sep sept tab thm vol vols"
-) | _names("abb abs bd dez hausnr kap mrz nr okt str tel")
+    "alg app apr art aug ch chap cor dec def defn ex feb jan jul jun lem mar no nos nov nr oct p pp prop ref "
+    "refs sec secs sect sep sept tab tel thm vol vols"
+)
 # These may end a sentence, and do where a word follows that opens sentences:
 _ANYWHERE = _names("al b.sc bros co corp dept et.al inc jr ltd m.sc ph.d resp sr univ")
-# Before these, in German, a number with a period is an ordinal (am 3. Oktober, im 19. Jahrhundert):
-_AFTER_ORDINALS = _names(
-    "Januar Jänner Februar Feber März April Mai Juni Juli August September Oktober November Dezember "
-    "Jan. Feb. Mrz. Apr. Jun. Jul. Aug. Sep. Sept. Okt. Nov. Dez. Jahrhundert Jahrhunderts Jh. Jhd."
-)
 _OPENERS = _names(
     "a additionally after all also although an and another as at based because before besides both but by "
     "compared consequently despite do does due during each empirical evaluation every experimental "
@@ -131,9 +126,9 @@ _NUMBERING = re.compile(r"\s*+(?:[\d(\[#§]|[IVXLC]{2,}+(?!\w)|[B-HJ-Z](?!\w))")
 _CITATION = re.compile(r"\[[\d\s,;–-]{1,40}+\]")
 _ENUMERATOR = re.compile(r"(?:[a-z]|[ivx]{2,5}+)\s?\)")
 _NEXT_WORD = re.compile(r"\s++(\w*+)")
-# Abbreviations of a letter for each word, the first one small: z. B., d. h., u. a., h. c., i. d. R., v. Chr.
-_LETTER_FOLLOWS = re.compile(r"[^\S\r\n](?:[^\W\d_]|Chr)\.")
-_LETTER_PRECEDES = re.compile(r"(?<![\w.])[a-zäöü]\.[^\S\r\n]\Z")
+# Abbreviations with a letter and a space for each word, the first letter in lower case: i. e., e. g., w. r. t.
+_LETTER_FOLLOWS = re.compile(r"[^\S\r\n][^\W\d_]\.")
+_LETTER_PRECEDES = re.compile(r"(?<![\w.])[a-z]\.[^\S\r\n]\Z")
 
 _TERMINATORS = frozenset(".!?…؟۔।॥‼⁇⁈⁉")
 _TERMINATORS_WITHOUT_SPACE = frozenset("。！？｡．")
@@ -231,10 +226,10 @@ def _kept_stop(shadow: str, start: int, end: int) -> _Ends | None:
     name = word.lower()
     if word in _TITLES or name in _BEFORE_MORE:
         return _Ends.NEVER
-    if name in ("etc", "usw"):
+    if name == "etc":
         return _Ends.BEFORE_START if shadow[end + 1 : end + 2].isspace() else _Ends.NEVER
-    if (name in _BEFORE_NUMBERS or name.endswith("str")) and _NUMBERING.match(shadow, end + 1):
-        return _Ends.NEVER  # Hauptstr. 5 as well
+    if name in _BEFORE_NUMBERS and _NUMBERING.match(shadow, end + 1):
+        return _Ends.NEVER
     if name in _ANYWHERE or _ACRONYM.fullmatch(word):
         return _Ends.BEFORE_OPENER
     if len(word) == 1 and word.isupper() and _is_initial(shadow, end + 1):
@@ -242,7 +237,7 @@ def _kept_stop(shadow: str, start: int, end: int) -> _Ends | None:
     # A small letter alone is a variable, more often than not, with which a sentence may end.
     if len(word) == 1 and word.islower() and _LETTER_FOLLOWS.match(shadow, end + 1):
         return _Ends.NEVER
-    if (len(word) == 1 or word == "Chr") and _LETTER_PRECEDES.search(shadow, max(0, start - 4), start):
+    if len(word) == 1 and _LETTER_PRECEDES.search(shadow, max(0, start - 4), start):
         return _Ends.BEFORE_OPENER
     return None
 
@@ -326,8 +321,6 @@ def _starts(shadow: str, words: list[tuple[int, int]], index: int, pending: _End
     word = shadow[slice(*words[index])]
     if pending == _Ends.BEFORE_OPENER:
         return word[0].isupper() and word.lower() in _OPENERS
-    if _is_after_ordinal(shadow, words, index):
-        return False
     if word[0].isdigit():
         return depth == 0  # "(Smith. 2010)"
     if _ENUMERATOR.match(shadow, words[index][0]):
@@ -336,16 +329,6 @@ def _starts(shadow: str, words: list[tuple[int, int]], index: int, pending: _End
     if word[0].isalpha():
         return not word.islower()
     return word[0] in "•‣" or unicodedata.category(word[0]) in ("So", "Sc")
-
-
-def _is_after_ordinal(shadow: str, words: list[tuple[int, int]], index: int) -> bool:
-    """Whether a word is what ordinals are written before, and a number of two digits at most and a period precede."""
-    first, last = words[index]
-    if index < 2 or not _AFTER_ORDINALS.intersection((shadow[first:last], shadow[first : last + 1])):
-        return False
-    (start, end), (stop, _) = words[index - 2 : index]
-    number = shadow[start:end].replace("/", "-").rpartition("-")[2]
-    return end == stop and shadow[stop] == "." and len(number) <= 2 and number.isdecimal()
 
 
 def _is_numbering(shadow: str, start: int, end: int) -> bool:

@@ -1,15 +1,17 @@
 """Baselines as models: made, saved, loaded, refused; with the optimiser and calibration of all models."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
 from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn import Document, Extractor
-from cascade_srn.build import METHODS
-from cascade_srn.config import METHODS as NAMES
-from cascade_srn.config import Thresholds
+from cascade_srn.build import method_of
+from cascade_srn.cascade import Cascade
+from cascade_srn.config import METHODS, EncoderSettings, ModelSettings, Thresholds
 from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.data.soft import SoftLabels
@@ -31,8 +33,39 @@ def _predicted(model):
     return model.predictor(thresholds=LOW).predict(examples((NESTED, *SENTENCES[-2:])))
 
 
-def test_every_name_of_a_method_has_one():
-    assert tuple(METHODS) == NAMES
+def test_each_method_has_its_own_network():
+    families = [method_of(ModelSettings(EncoderSettings("any"), method=method)) for method in METHODS]
+    assert ("cascade", *BASELINES) == METHODS
+    assert len({family.network for family in families}) == 3
+    assert families[1] is families[2]  # PFN and Table-SRN differ in the sequence encoder alone
+
+
+def test_baselines_are_imported_on_first_use(tmp_path):
+    small_model().save(tmp_path / "cascade")
+    small_model(method="pfn").save(tmp_path / "pfn")
+    code = """
+import sys
+from cascade_srn import Extractor
+
+def loaded():
+    print(any(name.startswith("cascade_srn.baselines") for name in sys.modules))
+
+loaded()
+Extractor.from_pretrained(sys.argv[1]).extract("taggers and parsers", thresholds=0.001)
+loaded()
+Extractor.from_pretrained(sys.argv[2])
+loaded()
+"""
+    folders = [str(tmp_path / name) for name in ("cascade", "pfn")]
+    found = subprocess.run([sys.executable, "-c", code, *folders], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "False", "True"]
+
+
+def test_a_cascade_is_found_under_both_names():
+    model = small_model()
+    assert isinstance(model.cascade, Cascade)
+    assert model.cascade is model.network
+    assert model.cascade_collator is model.collator
 
 
 @pytest.mark.parametrize("method", BASELINES)
@@ -50,7 +83,7 @@ class TestEach:
     @pytest.mark.parametrize("changes", [{"joint": False}, {"schema": Schema(SCHEMA.entity_types)}])
     def test_a_model_of_entities_alone_survives_saving(self, method, changes, tmp_path):
         model = small_model(method=method, **changes)
-        assert model.cascade.relations is None
+        assert model.network.relations is None
         model.save(tmp_path / "model")
         assert _exactly(_predicted(Model.load(tmp_path / "model"))) == _exactly(_predicted(model))
 
@@ -66,7 +99,7 @@ class TestEach:
         assert len(list(extractor.stream(["taggers and parsers", "a tagger"], thresholds=0.001))) == 2
 
     def test_the_seed_decides_the_weights(self, method):
-        one, same, other = (small_model(method=method, seed=seed).cascade.state_dict() for seed in (1, 1, 2))
+        one, same, other = (small_model(method=method, seed=seed).network.state_dict() for seed in (1, 1, 2))
         assert all(torch.equal(value, same[name]) for name, value in one.items())
         assert not all(torch.equal(value, other[name]) for name, value in one.items())
 
@@ -89,6 +122,12 @@ class TestEach:
             small_model(method=method).require_cascade("distillation")
         small_model().require_cascade("distillation")
 
+    @pytest.mark.parametrize("name", ["cascade", "cascade_collator"])
+    def test_it_has_no_cascade(self, method, name):
+        model = small_model(method=method)
+        with pytest.raises(ModelError, match=f"the model is a baseline, '{method}', and has no .*; use model\\."):
+            getattr(model, name)
+
     @pytest.mark.parametrize(
         ("given", "message"),
         [
@@ -109,7 +148,7 @@ class TestEach:
             collator.training_batch([Example(NESTED, soft=soft)])
 
     def test_what_is_pretrained_learns_at_a_rate_of_its_own(self, method):
-        network = small_model(method=method).cascade
+        network = small_model(method=method).network
         for layer_decay in (1.0, 0.5):
             optimiser, _ = make_optimiser(
                 network,

@@ -50,14 +50,14 @@ def test_a_pair_is_the_markers_that_open_it(training):
 
 
 def test_dropout_reaches_both_models():
-    network = small_model(method="pipeline", dropout=0.2, head_dropout=0.4).cascade
+    network = small_model(method="pipeline", dropout=0.2, head_dropout=0.4).network
     assert network.relations.dropout.p == 0.2
     assert network.spans.dropout.p == 0.4
 
 
 class TestNetwork:
     def test_the_encoders_start_equal_and_share_nothing(self):
-        encoder = small_model(method="pipeline").cascade.encoder
+        encoder = small_model(method="pipeline").network.encoder
         first, second = (dict(e.named_parameters()) for e in (encoder.entities, encoder.relations))
         assert first.keys() == second.keys()
         for name, parameter in first.items():
@@ -67,7 +67,7 @@ class TestNetwork:
 
     def test_a_loss_moves_its_own_model_only(self):
         model = small_model(method="pipeline")
-        network = model.cascade.train()
+        network = model.network.train()
         batch = model.collator.training_batch(examples())
         entity_parts = [network.encoder.entities, network.spans]
         relation_parts = [network.encoder.relations, network.relations]
@@ -85,7 +85,7 @@ class TestNetwork:
     @pytest.mark.parametrize("training", [True, False])
     def test_the_loss_is_the_cross_entropy_of_spans_and_of_pairs(self, training):
         model = small_model(method="pipeline", baseline=BaselineSettings(max_span_words=3))
-        network = model.cascade.train(training)
+        network = model.network.train(training)
         batch = model.collator.training_batch(examples())
         with torch.no_grad():
             loss = network(batch, TurnWeights(entity=LossWeights(match=0.5), object=LossWeights(match=0.25)))
@@ -105,7 +105,7 @@ class TestNetwork:
 
         def loss(sentences):
             batch = model.collator.training_batch(examples(sentences))
-            return float(model.cascade(batch, model.settings.loss_weights).total.detach())
+            return float(model.network(batch, model.settings.loss_weights).total.detach())
 
         alone = [loss((sentence,)) for sentence in SENTENCES]
         assert loss(SENTENCES) == pytest.approx(sum(alone) / len(alone), rel=1e-5)
@@ -113,13 +113,13 @@ class TestNetwork:
 
     def test_without_pairs_there_is_a_loss_and_a_gradient(self):
         model = small_model(method="pipeline")
-        loss = model.cascade(model.collator.training_batch(examples((NO_ENTITY,))), model.settings.loss_weights)
+        loss = model.network(model.collator.training_batch(examples((NO_ENTITY,))), model.settings.loss_weights)
         loss.total.backward()
         assert float(loss.object.detach()) == 0
 
     def test_entities_alone(self):
         model = small_model(method="pipeline", joint=False)
-        network = model.cascade
+        network = model.network
         assert network.relations is None
         assert network.encoder.relations is None
         # Nothing is ever inserted, and the vocabulary is the encoder's own.
@@ -133,13 +133,13 @@ class TestNetwork:
             network.pair_logits(None, None)
 
     def test_half_a_relation_model_is_none(self):
-        network = small_model(method="pipeline").cascade
+        network = small_model(method="pipeline").network
         with pytest.raises(ValueError, match="give both or neither"):
             Pipeline(
                 encoder=TwoEncoders(network.encoder.entities, None), spans=network.spans, relations=network.relations
             )
 
     def test_one_output_for_each_label_and_one_for_none(self):
-        network = small_model(method="pipeline").cascade
+        network = small_model(method="pipeline").network
         assert network.spans.output.out_features == 1 + len(SCHEMA.entity_types)
         assert network.relations.output.out_features == 1 + len(SCHEMA.relation_types)

@@ -89,7 +89,7 @@ def test_there_is_a_marker_for_each_role_type_and_end():
     assert names["[O:Metric_E]"] == "end O:Metric"
     model = small_model(method="pipeline")
     assert set(names) <= set(model.tokenizer.get_vocab())
-    for encoder in (model.cascade.encoder.entities, model.cascade.encoder.relations):
+    for encoder in (model.network.encoder.entities, model.network.encoder.relations):
         assert encoder.model.get_input_embeddings().num_embeddings >= len(model.tokenizer)
 
 

@@ -20,7 +20,7 @@ def _spread(seed=0, **settings):
     model = small_model(method="pipeline", baseline=BaselineSettings(max_span_words=MAX_WORDS), **settings)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for head, scale, none in ((model.cascade.spans, 1.0, 1.0), (model.cascade.relations, 0.2, 0.5)):
+        for head, scale, none in ((model.network.spans, 1.0, 1.0), (model.network.relations, 0.2, 0.5)):
             head.output.weight.copy_(torch.randn(head.output.weight.shape, generator=generator) * scale)
             head.output.bias.zero_()
             head.output.bias[0] = none
@@ -51,7 +51,7 @@ def test_thresholds_are_of_labels_and_a_temperature_moves_scores_towards_one_hal
 
 
 def _literal(model, sentence, thresholds, temperatures):
-    network, collator = model.cascade, model.collator
+    network, collator = model.network, model.collator
     plain = collator.plain(Example(sentence))
     rows = collator.pieces.batch([plain])
     spans = spans_within(rows.word_lengths, MAX_WORDS)
@@ -135,7 +135,7 @@ def test_given_entities_need_no_relation_whatever_their_score():
 
 def test_pairs_are_not_read_where_none_can_pass(monkeypatch):
     model = _spread()
-    monkeypatch.setattr(model.cascade, "pair_logits", None)
+    monkeypatch.setattr(model.network, "pair_logits", None)
     found = model.predictor(thresholds=Thresholds(0.1, 1.0, 1.0)).predict(examples())
     assert any(s.entities for s in found)
 
@@ -162,7 +162,7 @@ def test_entities_alone():
 
 def test_a_model_in_training_is_refused():
     model = small_model(method="pipeline")
-    model.cascade.train()
+    model.network.train()
     with pytest.raises(RuntimeError, match="in training mode; call eval"):
         model.predictor().predict(examples())
 
@@ -177,14 +177,14 @@ def test_precision(precision, half):
 def test_a_device_without_room_is_given_less(monkeypatch):
     model = _spread()
     expected = model.predictor().predict(examples())
-    span_logits = model.cascade.span_logits
+    span_logits = model.network.span_logits
 
     def starved(rows, *arguments, **options):
         if rows.word_items.numel() > 20:
             raise torch.OutOfMemoryError("no room")
         return span_logits(rows, *arguments, **options)
 
-    monkeypatch.setattr(model.cascade, "span_logits", starved)
+    monkeypatch.setattr(model.network, "span_logits", starved)
     predictor = model.predictor()
     with pytest.warns(UserWarning, match="ran out of memory on a batch of"):
         assert predictor.predict(examples()) == expected

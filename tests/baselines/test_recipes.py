@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.build import METHODS
+from cascade_srn.config import METHODS
 from cascade_srn.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]

@@ -96,7 +96,7 @@ def test_dropout_is_between_norm_and_activation():
 @pytest.mark.parametrize("method", METHODS)
 class TestNetwork:
     def test_what_a_task_and_its_sentence_are_made_of(self, method):
-        network = small_model(method=method).cascade
+        network = small_model(method=method).network
         kind = PartitionFilterNetwork if method == "pfn" else SelectionRecurrentNetwork
         assert isinstance(network.sequence, kind)
         # PFN adds the shared partition to a task's own, the SRN puts it beside.
@@ -108,7 +108,7 @@ class TestNetwork:
     @pytest.mark.parametrize("training", [True, False])
     def test_the_loss_is_that_of_all_cells_of_both_tables(self, method, training):
         model = small_model(method=method, baseline=BaselineSettings(drop_connect=0.0))
-        network = model.cascade.train(training)
+        network = model.network.train(training)
         batch = model.collator.training_batch(examples())
         with torch.no_grad():
             loss = network(batch, TurnWeights(entity=LossWeights(match=0.5), object=LossWeights(match=0.25)))
@@ -140,7 +140,7 @@ class TestNetwork:
         weights = model.settings.loss_weights
 
         def loss(sentences):
-            return float(model.cascade(model.collator.training_batch(examples(sentences)), weights).total.detach())
+            return float(model.network(model.collator.training_batch(examples(sentences)), weights).total.detach())
 
         alone = [loss((sentence,)) for sentence in SENTENCES]
         assert loss(SENTENCES) == pytest.approx(sum(alone) / len(alone), rel=1e-5)
@@ -148,21 +148,21 @@ class TestNetwork:
 
     def test_gradients_reach_every_weight(self, method):
         model = small_model(method=method)
-        model.cascade.train()
-        model.cascade(model.collator.training_batch(examples()), model.settings.loss_weights).total.backward()
-        for name, parameter in model.cascade.named_parameters():
+        model.network.train()
+        model.network(model.collator.training_batch(examples()), model.settings.loss_weights).total.backward()
+        for name, parameter in model.network.named_parameters():
             assert parameter.grad is not None, name
             assert parameter.grad.abs().sum() > 0 or "position" in name or "token_type" in name, name
 
     def test_entities_alone(self, method):
         model = small_model(method=method, joint=False)
-        assert model.cascade.relations is None
-        loss = model.cascade(model.collator.training_batch(examples()), model.settings.loss_weights)
+        assert model.network.relations is None
+        loss = model.network(model.collator.training_batch(examples()), model.settings.loss_weights)
         assert loss.total == loss.entity > 0
         none = torch.zeros(0, dtype=torch.long)
         with pytest.raises(ValueError, match="has no table of relations"):
-            model.cascade.relation_logits(torch.zeros(1, 1, 3, 6), torch.tensor([1]), Pairs(none, none, none))
+            model.network.relation_logits(torch.zeros(1, 1, 3, 6), torch.tensor([1]), Pairs(none, none, none))
 
 
 def test_pfn_has_the_drop_connect_of_the_settings():
-    assert small_model(method="pfn", baseline=BaselineSettings(0.3)).cascade.sequence.drop_connect == 0.3
+    assert small_model(method="pfn", baseline=BaselineSettings(0.3)).network.sequence.drop_connect == 0.3

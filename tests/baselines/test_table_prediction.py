@@ -22,7 +22,7 @@ def _spread(method, seed=0, **settings):
     model = small_model(method=method, **settings)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for table in (model.cascade.entities, model.cascade.relations):
+        for table in (model.network.entities, model.network.relations):
             table.output.weight.copy_(torch.randn(table.output.weight.shape, generator=generator) * 1.5)
             table.output.bias.fill_(-0.5)
     return model
@@ -75,7 +75,7 @@ class TestDecoding:
 
 def _literal(model, sentence, thresholds, temperatures):
     """The published decoding: both tables filled whole, then relations left out whose words begin no entity."""
-    network, collator = model.cascade, model.collator
+    network, collator = model.network, model.collator
     rows = collator.pieces.batch([collator.plain(Example(sentence))])
     features, lengths = network.features(rows), rows.word_lengths
     spans, words = pairs_within(lengths), pairs_of_words(lengths)
@@ -164,7 +164,7 @@ class TestPredictor:
 
     def test_a_model_in_training_is_refused(self, method):
         model = small_model(method=method)
-        model.cascade.train()
+        model.network.train()
         with pytest.raises(RuntimeError, match="in training mode; call eval"):
             model.predictor().predict(examples())
 

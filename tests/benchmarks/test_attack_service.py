@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 from tests.serving.live import live, random_extractor
-from tools import attack_service
 from tools.attack_service import ATTACKS, Attacker, Load, Pressure, Service, chosen_attacks, http_request, parse
 
 from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.messages import ExtractRequest
+from tools import attack_service
 
 SHORT = ("--requests", "3", "--clients", "2", "--lead", "0.2", "--connections", "1", "--rate", "20")
 PRESSURE = Pressure(connections=2, rate=None, drip_seconds=0.01, timeout=60, descriptors=64)

@@ -72,7 +72,7 @@ def test_folders_of_the_machine_stay_out():
     assert without_folders("--data=/home/me/a.json") == "--data=…/a.json"
     assert without_folders("runs/demo") == "runs/demo"
     assert command_line(["/home/me/bin/cascade-srn", "x", "--n=3"]) == "cascade-srn x --n=3"
-    assert command_line(["/a/benchmarks/srn.py", "--data", "/a/b"]) == "python benchmarks/srn.py --data …/b"
+    assert command_line(["/a/tools/measure.py", "--data", "/a/b"]) == "python tools/measure.py --data …/b"
     settings = plain_settings(ExtractOptions(data="/home/me/a.json", repeats=3))
     assert settings["data"] == "…/a.json"
     assert settings["repeats"] == 3

@@ -2,8 +2,6 @@
 
 import json
 import random
-import runpy
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +16,6 @@ from cascade_srn.benchmarks.worst_text_patterns import Part, Pattern, mutated, o
 from cascade_srn.benchmarks.worst_text_worker import Cost, Usage, Worker, WorkerError
 from cascade_srn.cli import main
 from cascade_srn.errors import ConfigError
-
-ROOT = Path(__file__).parents[2]
 
 
 class FakeWorker:
@@ -216,14 +212,6 @@ def test_unknown_values_are_one_sentence(arguments, message, capsys):
     told = capsys.readouterr().err
     assert message in told
     assert told.count("\n") == 1
-
-
-def test_the_script_is_the_same_command(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["benchmarks/worst_text.py", "--help"])
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(ROOT / "benchmarks" / "worst_text.py"), run_name="__main__")
-    assert not stopped.value.code
-    assert "benchmark worst-text" in capsys.readouterr().out
 
 
 @pytest.mark.slow

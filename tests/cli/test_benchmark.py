@@ -1,7 +1,6 @@
-"""``cascade-srn benchmark`` and the scripts in ``benchmarks/``: the same options, the same results."""
+"""``cascade-srn benchmark``: results, tables and wrong values."""
 
 import json
-import runpy
 import sys
 from pathlib import Path
 
@@ -49,23 +48,20 @@ def test_each_writes_its_result_and_shows_a_table(name, workplace, capsys):
     assert (workplace / "benchmarks" / "results" / "growth-cpu.png").is_file() == (name == "growth")
 
 
-@pytest.mark.parametrize("name", SHORT)
-def test_the_scripts_are_the_same_commands(name, workplace, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [f"benchmarks/{name}.py", "--help"])
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(ROOT / "benchmarks" / f"{name}.py"), run_name="__main__")
-    assert not stopped.value.code
-    assert f"benchmark {name}" in capsys.readouterr().out
-    assert f"python benchmarks/{name}.py" in (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", [*SHORT, "fuzz", "serve", "worst-text"])
+def test_each_is_documented_by_its_command(name):
+    for path in ("docs/benchmarks.md", "benchmarks/README.md"):
+        assert f"cascade-srn benchmark {name} " in (ROOT / path).read_text(encoding="utf-8").replace("`", " ")
 
 
 @pytest.mark.slow
-def test_a_script_measures(workplace, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["benchmarks/srn.py", *_arguments("srn"), "--output", "here.json"])
+def test_the_result_records_the_command(workplace, monkeypatch):
+    arguments = ["benchmark", "srn", *_arguments("srn"), "--output", "here.json"]
+    monkeypatch.setattr(sys, "argv", ["/opt/bin/cascade-srn", *arguments])
     with pytest.raises(SystemExit):
-        runpy.run_path(str(ROOT / "benchmarks" / "srn.py"), run_name="__main__")
+        main(arguments)
     found = json.loads((workplace / "here.json").read_text(encoding="utf-8"))
-    assert found["environment"]["command"].startswith("python benchmarks/srn.py --shapes 2x4")
+    assert found["environment"]["command"].startswith("cascade-srn benchmark srn --shapes 2x4")
 
 
 @pytest.mark.parametrize(

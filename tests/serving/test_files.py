@@ -5,10 +5,11 @@ from importlib.resources import files
 from xml.etree import ElementTree
 
 import pytest
-from tests.serving.live import TEXT
+from tests.serving.live import TEXT, live
 from tests.serving.test_refusals import DOCUMENT
+from tests.small_models import small_model
 
-from cascade_srn import Document
+from cascade_srn import Document, Extractor
 from cascade_srn.drawing import draw_document, draw_svg, stylesheet
 from cascade_srn.serving.files import Asset, page_files
 from cascade_srn.version import __version__
@@ -74,6 +75,21 @@ def test_the_schema(service, extractor):
     assert found["thresholds"] == extractor.model.settings.thresholds.to_dict()
     assert found["limits"]["characters"] == 100_000
     assert found["limits"]["threshold"] == 0.05
+
+
+@pytest.mark.parametrize(
+    ("settings", "described"),
+    [
+        ({"method": "pfn"}, "PFN baseline over encoder, partition filter network"),
+        ({"method": "table-srn"}, "Table-SRN baseline over encoder, srn"),
+        ({"method": "pipeline"}, "pipeline baseline over encoder"),
+        ({"joint": False, "sequence_encoder": "bilstm"}, "cascade for entities alone over encoder, bilstm"),
+        ({"fusion": ("none", "span")}, "none + span fusion over encoder, srn"),
+    ],
+)
+def test_the_schema_describes_each_family(settings, described):
+    with live(Extractor(small_model(**settings))) as running:
+        assert running.client.get("/schema").json()["model"]["description"] == described
 
 
 def test_the_style_of_drawings(service):

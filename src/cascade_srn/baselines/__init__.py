@@ -1,5 +1,4 @@
-"""What the cascade is compared with, in the same frame: PFN, Table-SRN and a pipeline (docs/baselines.md)."""
+"""The baselines that the cascade is compared with: PFN, Table-SRN and a pipeline (docs/baselines.md).
 
-from cascade_srn.baselines.build import BASELINES
-
-__all__ = ["BASELINES"]
+Nothing is imported here, so that a baseline is loaded only when a model of its family is used.
+"""

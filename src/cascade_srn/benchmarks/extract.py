@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,7 +73,7 @@ def _models(options: ExtractOptions, corpus: Corpus, device: torch.device) -> It
         model.require_cascade("this benchmark")
         for number_, sentence in enumerate(corpus.sentences):
             model.schema.check(sentence, f"sentence {number_} of {corpus.name}")
-        model.cascade.to(device)
+        model.network.to(device)
         yield model
         return
     with encoder_name(options.encoder, corpus) as encoder:
@@ -158,10 +157,3 @@ def _latency(
     for one in alone[:3]:
         seconds(one, device)
     return {"sentences": len(alone), **Timing(tuple(seconds(one, device) for one in alone)).percentiles()}
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark extract`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "extract", *sys.argv[1:]])

@@ -102,7 +102,7 @@ class Extraction:
 
     def encoder_alone(self) -> Callable[[], None]:
         """The pretrained encoder's forward pass over the same batches, their tensors ready on the device."""
-        encoder, device = self.model.cascade.encoder.model, self.predictor.device
+        encoder, device = self.model.network.encoder.model, self.predictor.device
         batches = [self._rows(group) for group in self.groups]
 
         @torch.inference_mode()
@@ -120,7 +120,7 @@ class Extraction:
     @torch.inference_mode()
     def _features(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor, SpanLabels]:
         rows = self._rows(examples)
-        gold = self.model.collator.entity_labels([example.sentence.entities for example in examples])
+        gold = self.model.cascade_collator.entity_labels([example.sentence.entities for example in examples])
         return self.model.cascade.features(rows), rows.word_lengths, gold.to(self.predictor.device)
 
     @torch.inference_mode()
@@ -140,7 +140,7 @@ def accepting(model: Model, examples: Sequence[Example], *, n_triples: int | Non
     ``n_triples`` is for :data:`CALIBRATION` examples; None keeps the model's own threshold for objects.
     """
     thresholds = replace(model.settings.thresholds, subject=0.0)
-    if n_triples is None or model.cascade.relations is None:
+    if n_triples is None or model.network.relations is None:
         return thresholds
     sample = examples[:CALIBRATION]
     return calibrated(model, sample, thresholds, "object", target=n_triples, given_entities=True)
@@ -149,8 +149,8 @@ def accepting(model: Model, examples: Sequence[Example], *, n_triples: int | Non
 def with_bilstm(model: Model) -> Model:
     """The same model with a BiLSTM in place of the SRN: same encoder, all above it at random."""
     settings = replace(model.settings, sequence_encoder="bilstm")
-    device = next(model.cascade.parameters()).device
+    device = next(model.network.parameters()).device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         cascade = build_cascade(settings, model.schema, model.cascade.encoder)
-    return replace(model, settings=settings, cascade=cascade.to(device).eval())
+    return replace(model, settings=settings, network=cascade.to(device).eval())

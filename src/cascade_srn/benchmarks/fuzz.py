@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -133,10 +132,3 @@ _COLUMNS = (
 def is_faultless(result: Result) -> bool:
     """Whether nothing failed and nothing was wrong."""
     return bool(result.summary["violations"] == 0)
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark fuzz`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "fuzz", *sys.argv[1:]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, cycle, islice, repeat
@@ -56,7 +55,7 @@ def measure(options: GrowthOptions) -> Result:
         if options.model is not None:
             model = Model.load(find_model(options.model))
             model.require_cascade("this benchmark")
-            model.cascade.to(device)
+            model.network.to(device)
         else:
             model = new_model(encoder, corpus.schema, options.preset, device)
     rows, precision = _sentence_rows(model, corpus, options, device)
@@ -125,7 +124,7 @@ def _realistic(model: Model, corpus: Corpus) -> Thresholds:
     start = Thresholds(subject=1.0, object=1.0)
     found = calibrated(model, sample, start, "entity", target=gold.entities, given_entities=False)
     found = replace(found, subject=0.0)
-    if model.cascade.relations is None:
+    if model.network.relations is None:
         return found
     return calibrated(model, sample, found, "object", target=gold.triples, given_entities=False)
 
@@ -181,10 +180,3 @@ class _Sentences:
         labels = cycle(self._labels)
         entities = [Span(start, start + length, next(labels)) for start in starts]
         return Example(Sentence.from_words(list(islice(self._words, n_words)), entities))
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark growth`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "growth", *sys.argv[1:]])

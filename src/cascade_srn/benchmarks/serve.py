@@ -199,10 +199,3 @@ def _batches(url: str) -> tuple[float, float]:
         lines = answer.read().decode().splitlines()
     value = {name: float(said) for name, _, said in (line.rpartition(" ") for line in lines) if name[:1] != "#"}
     return value.get("cascade_srn_batch_texts_sum", 0.0), value.get("cascade_srn_batch_texts_count", 0.0)
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark serve`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "serve", *sys.argv[1:]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -118,10 +117,3 @@ def _device_times(calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
         for name, call in calls.items():
             times[name].append(do_bench(call, return_mode="median") / 1000)
     return {name: Timing(tuple(taken)) for name, taken in times.items()}
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark srn`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "srn", *sys.argv[1:]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -96,9 +95,9 @@ def _epochs(model: Model, corpus: Corpus, settings: TrainingSettings, device: to
 
 def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:
     """Seconds that each part of the steps of one epoch takes; the steps are those of the training loop."""
-    examples, cascade = corpus.examples, model.cascade.train()
+    examples, network = corpus.examples, model.network.train()
     optimiser, schedule = make_optimiser(
-        cascade,
+        network,
         learning_rate=settings.learning_rate,
         encoder_learning_rate=settings.encoder_learning_rate,
         weight_decay=settings.weight_decay,
@@ -115,7 +114,7 @@ def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: tor
                 step(examples[at : at + size], number, examples[at + size : at + 2 * size])
                 number += 1
     step.release()
-    cascade.eval()
+    network.eval()
     return clock.spent
 
 
@@ -137,10 +136,3 @@ class _Clock:
         now = time.perf_counter()
         self.spent[part] += now - self._last
         self._last = now
-
-
-def main() -> None:
-    """The command ``cascade-srn benchmark train`` with this process's arguments."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "train", *sys.argv[1:]])

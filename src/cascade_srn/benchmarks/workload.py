@@ -97,7 +97,7 @@ def new_model(encoder: str, schema: Schema, preset: str, device: torch.device) -
     """A model of a preset over an encoder, its heads at random, ready to predict."""
     fusion = FusionSettings.from_dict(preset)
     model = Model.create(ModelSettings(EncoderSettings(encoder), fusion=fusion), schema)
-    model.cascade.to(device).eval()
+    model.network.to(device).eval()
     return model
 
 
@@ -112,7 +112,7 @@ def train_briefly(model: Model, corpus: Corpus, n_steps: int, *, fresh: bool) ->
         settings = replace(settings, learning_rate=3e-3, encoder_learning_rate=1e-3)
     for _ in train(model, documents, settings=settings):
         pass
-    model.cascade.eval()
+    model.network.eval()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ ones follow until the time budget is used up. Ctrl-C ends the search and keeps w
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -354,10 +353,3 @@ _COLUMNS = (
     text("outcome", "outcome"),
     Column("start of the text", lambda row: repr(row["start"][:20])),
 )
-
-
-def main() -> None:
-    """Run ``cascade-srn benchmark worst-text`` with the arguments of this process."""
-    from cascade_srn.cli import main as command
-
-    command(["benchmark", "worst-text", *sys.argv[1:]])

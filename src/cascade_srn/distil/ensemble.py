@@ -38,8 +38,8 @@ class Ensemble:
                 )
         self.teachers = [Teacher(model, half=half, batch_words=batch_words) for model in models]
         # By what they have, not by their settings: without relations in its data a model is of entities alone.
-        self.joint = models[0].cascade.relations is not None
-        if any((model.cascade.relations is not None) != self.joint for model in models):
+        self.joint = models[0].network.relations is not None
+        if any((model.network.relations is not None) != self.joint for model in models):
             raise ModelError(
                 "some of the teachers find entities alone and some relations as well; give teachers of one kind"
             )

@@ -111,7 +111,7 @@ class Labelling:
 
     def _ensemble(self, models: Sequence[Model]) -> Ensemble:
         for model in models:
-            model.cascade.to(self.device)
+            model.network.to(self.device)
         half = self.settings.precision == "bf16" or (self.settings.precision == "auto" and self.device.type == "cuda")
         return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, half=half)
 

@@ -34,7 +34,7 @@ class Teacher:
 
     def __init__(self, model: Model, *, half: bool, batch_words: int) -> None:
         self.batch_words = batch_words
-        self.model, self.cascade, self.collator, self.half = model, model.cascade, model.collator, half
+        self.model, self.cascade, self.collator, self.half = model, model.cascade, model.cascade_collator, half
         self.temperatures = model.settings.temperatures
         self.context_words = model.settings.encoder.context_words
         self.fusion = model.settings.fusion

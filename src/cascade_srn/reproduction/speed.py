@@ -70,7 +70,7 @@ class Loaded:
 
     def __init__(self, run: PlannedRun, plan: Plan, corpus: Corpus, device: torch.device) -> None:
         model = Model.load(run.folder.best)
-        model.cascade.to(device)
+        model.network.to(device)
         self.seed = run.seed
         self.examples = examples_of(corpus.test, model.settings.encoder.context_words)
         self.predictor = model.predictor(batch_words=plan.options.batch_words, precision=plan.options.precision)

@@ -15,6 +15,7 @@ from fastapi.responses import Response
 from cascade_srn.data.formats.brat_writing import write as write_brat
 from cascade_srn.drawing import draw_document, draw_svg
 from cascade_srn.errors import CascadeError
+from cascade_srn.model_card import summarize
 from cascade_srn.schema import Schema
 from cascade_srn.serving import messages
 from cascade_srn.serving.answering import ITEM, Answerer
@@ -145,14 +146,11 @@ def n_found(document: Document) -> int:
 def described(answerer: Answerer) -> dict[str, Any]:
     """What /schema answers."""
     model, settings = answerer.extractor().model, answerer.settings
-    fusion = model.settings.fusion
-    kind = fusion.preset or f"{fusion.entities} + {fusion.subject}"
     return {
         "version": __version__,
         "model": {
             "name": settings.model_name or model.settings.encoder.name.rpartition("/")[2],
-            "description": f"{kind} fusion over {model.settings.encoder.name.rpartition('/')[2]}, "
-            f"{model.settings.sequence_encoder}",
+            "description": summarize(model.settings, model.schema),
         },
         **model.schema.to_dict(),
         "thresholds": model.settings.thresholds.to_dict(),

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from cascade_srn.prediction import TorchModule
 
 
 class AveragedWeights:
@@ -16,7 +18,7 @@ class AveragedWeights:
     the random weights that training started from.
     """
 
-    def __init__(self, module: nn.Module, decay: float) -> None:
+    def __init__(self, module: TorchModule, decay: float) -> None:
         self.decay = decay
         self.n_steps = 0
         self.names = [name for name, _ in module.named_parameters()]

@@ -40,7 +40,7 @@ def save_state(loop: Loop, folder: Path, **more: Any) -> None:
     randomness = gather_object([own]) if loop.accelerator.num_processes > 1 else [own]
     if not loop.accelerator.is_main_process:
         return
-    tensors = {**_weights(loop), **optimiser_tensors(loop.model.cascade, loop.optimiser)}
+    tensors = {**_weights(loop), **optimiser_tensors(loop.model.network, loop.optimiser)}
     for process, (_, found) in enumerate(randomness):
         tensors |= {f"random.{process}.{name}": value for name, value in found.items()}
     values = {
@@ -60,14 +60,14 @@ def load_state(loop: Loop, folder: Path) -> dict[str, Any] | None:
 
 def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
     weights = below(tensors, "weights")
-    expected = loop.model.cascade.state_dict()
+    expected = loop.model.network.state_dict()
     if weights.keys() == expected.keys():
         # Names and shapes that differ are reported by load_state_dict, all at once.
         require_like(weights, {name: _like(weights[name], value) for name, value in expected.items()}, "weight")
-    loop.model.cascade.load_state_dict(weights)
+    loop.model.network.load_state_dict(weights)
     loop.standing = _standing(state["standing"], loop)
     loop.schedule.go_to(loop.standing.step)
-    restore_optimiser(loop.model.cascade, loop.optimiser, tensors)
+    restore_optimiser(loop.model.network, loop.optimiser, tensors)
     if loop.averaged is not None:
         averages = below(tensors, "average")
         require_like(averages, loop.averaged.state(), "average")
@@ -122,7 +122,7 @@ def _is_finite(number: Any) -> bool:
 
 
 def _weights(loop: Loop) -> Tensors:
-    found = {f"weights.{name}": value for name, value in loop.model.cascade.state_dict().items()}
+    found = {f"weights.{name}": value for name, value in loop.model.network.state_dict().items()}
     if loop.averaged is not None:
         found |= {f"average.{name}": value for name, value in loop.averaged.state().items()}
     return found

@@ -41,7 +41,7 @@ def _in_memory(loop: Loop) -> Iterator[Progress]:
 
     def put_back() -> None:
         if best is not None:
-            loop.model.cascade.load_state_dict(best)
+            loop.model.network.load_state_dict(best)
         elif loop.averaged is not None:
             loop.averaged.copy_to_module()
 
@@ -49,7 +49,7 @@ def _in_memory(loop: Loop) -> Iterator[Progress]:
         for progress in loop:
             if progress.best:
                 with loop.evaluated_weights():
-                    best = {name: value.detach().clone() for name, value in loop.model.cascade.state_dict().items()}
+                    best = {name: value.detach().clone() for name, value in loop.model.network.state_dict().items()}
             if progress.finished:
                 put_back()
             if progress.epoch_done or progress.dev is not None or progress.finished:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -68,12 +69,12 @@ class Loop:
         self.standing = Standing()
         self.n_steps = settings.epochs * math.ceil(self.material.epoch_size(settings.batch_size) / settings.batch_size)
         self.shuffling = random.Random(settings.seed)
-        network = model.cascade
+        network: Any = model.network  # or the wrapper that exchanges gradients between processes
         if self.accelerator.num_processes > 1:
             network.to(self.accelerator.device)
             network = self.accelerator.prepare_model(network)
         self.optimiser, self.schedule = _optimiser(model, settings, self.n_steps)
-        self.averaged = None if settings.ema is None else AveragedWeights(model.cascade, settings.ema)
+        self.averaged = None if settings.ema is None else AveragedWeights(model.network, settings.ema)
         self.take_step = Step(
             model,
             self.optimiser,
@@ -97,7 +98,7 @@ class Loop:
                 losses = self._losses(n_sentences)
                 words_per_second = n_words / (time.perf_counter() - started)
                 dev, best = self._evaluated() if self._evaluation_due else (None, False)
-                self.model.cascade.eval()
+                self.model.network.eval()
                 self.standing.seconds += time.perf_counter() - started
                 yield self._progress(losses, words_per_second, dev, best)
         finally:
@@ -105,14 +106,14 @@ class Loop:
 
     def rehearse(self) -> None:
         """Read a few sentences without learning from them, so that what cannot be trained is refused at once."""
-        self.model.cascade.eval()
+        self.model.network.eval()
         self.take_step.rehearse(Picked(self.material, self.material.samples()))
 
     def _steps_until_due(self) -> tuple[int, int]:
         """Take steps until there is something to tell; the sentences and words that went by."""
         standing, settings = self.standing, self.settings
         n_sentences = n_words = 0
-        self.model.cascade.train()
+        self.model.network.train()
         with matrix_products(settings.precision), few_threads(self.take_step.device):
             while True:
                 if standing.seen == len(standing.order):
@@ -235,7 +236,7 @@ class Loop:
             n, process = self.accelerator.num_processes, self.accelerator.process_index
             if n == 1:
                 return evaluate(self.model, examples)
-            self.model.cascade.eval()
+            self.model.network.eval()
             own = range(process, len(examples), n)
             predicted = self.model.predictor().predict([examples[i] for i in own])
             everywhere = dict(gather_object(list(zip(own, predicted, strict=True))))
@@ -245,14 +246,14 @@ class Loop:
 
 def evaluate(model: Model, examples: Sequence[Example]) -> Scores:
     """Scores of a model end to end, on sentences with gold annotation."""
-    model.cascade.eval()
+    model.network.eval()
     predicted = model.predictor().predict(examples)
     return score([e.sentence for e in examples], predicted, schema=model.schema)
 
 
 def _optimiser(model: Model, settings: TrainingSettings, n_steps: int) -> tuple[torch.optim.Optimizer, Schedule]:
     return make_optimiser(
-        model.cascade,
+        model.network,
         learning_rate=settings.learning_rate,
         encoder_learning_rate=settings.encoder_learning_rate,
         weight_decay=settings.weight_decay,

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
-from cascade_srn.cascade import Cascade
 from cascade_srn.config import require_choice
+from cascade_srn.methods import Network
 from cascade_srn.training.settings import OPTIMISERS, SCHEDULES
 
 # Where transformers' encoders keep their layers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Those that share their
@@ -51,7 +51,7 @@ class Schedule:
 
 
 def make_optimiser(
-    cascade: Cascade,
+    network: Network,
     *,
     learning_rate: float,
     encoder_learning_rate: float,
@@ -67,16 +67,16 @@ def make_optimiser(
     Biases, norms and embedding-like tables (one-dimensional parameters) are not decayed.
     """
     require_choice("optimiser", optimiser, OPTIMISERS)
-    pretrained = {id(p) for p in cascade.encoder.parameters()}
+    pretrained = {id(p) for p in network.encoder.parameters()}
     groups: list[dict[str, Any]] = []
-    for members, decay in _encoder_layers(cascade, layer_decay):
+    for members, decay in _encoder_layers(network, layer_decay):
         groups += _decayed_and_not(members, encoder_learning_rate * decay, weight_decay)
     groups[0]["name"] = "encoder"
     groups += _decayed_and_not(
-        [p for p in cascade.parameters() if id(p) not in pretrained], learning_rate, weight_decay
+        [p for p in network.parameters() if id(p) not in pretrained], learning_rate, weight_decay
     )
     groups[-1]["name"] = "rest"
-    on_gpu = next(cascade.parameters()).is_cuda
+    on_gpu = next(network.parameters()).is_cuda
     made = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[optimiser](groups, fused=on_gpu or None)
     return made, Schedule(made, schedule_shape(schedule, warmup=warmup, n_steps=n_steps))
 
@@ -97,16 +97,16 @@ def schedule_shape(name: str, *, warmup: float, n_steps: int) -> Callable[[int],
     return share
 
 
-def _encoder_layers(cascade: Cascade, layer_decay: float) -> Iterator[tuple[list[Parameter], float]]:
+def _encoder_layers(network: Network, layer_decay: float) -> Iterator[tuple[list[Parameter], float]]:
     """The encoder's parameters with the factor of their rate: the top layer first, embeddings last.
 
     Without decay they are one group: every group costs the optimiser a launch or two on a GPU.
     """
     if layer_decay == 1.0:
-        yield list(cascade.encoder.parameters()), 1.0
+        yield list(network.encoder.parameters()), 1.0
         return
     depths: dict[int, list[Parameter]] = {}
-    for name, parameter in cascade.encoder.model.named_parameters():
+    for name, parameter in network.encoder.model.named_parameters():
         found = _LAYER.search(name)
         # What stands in no layer is below the first one if it makes embeddings, and above the last one if not.
         depth = int(found[1]) + 1 if found else 0 if "embed" in name else -1

@@ -85,7 +85,7 @@ class Run:
         self.corpus = read_corpus(recipe.data)
         require_entities(self.corpus)
         self.model = create_model(recipe, self.corpus, accelerator=self.accelerator, folder=self.folder.path)
-        self.model.cascade.to(self.device)
+        self.model.network.to(self.device)
         self.preflight = preflight(self.model, self.corpus)
         examples, dev = training_examples(self.model, self.corpus.train, self.corpus.dev)
         self.mixture = self._mixture(examples)
@@ -98,7 +98,7 @@ class Run:
         labelled = self.corpus.labelled
         if labelled is None:
             return None
-        if self.model.cascade.relations is not None and not labelled.joint:
+        if self.model.network.relations is not None and not labelled.joint:
             raise ModelError(
                 f"data.labels, {self.recipe.data.labels!r}, come from teachers that find entities alone, and the "
                 "student is to find relations as well; use other teachers, or train with model.joint=false"
@@ -130,7 +130,7 @@ class Run:
 
     def _check_space(self) -> None:
         training = self.recipe.training
-        n_bytes = sum(p.numel() * p.element_size() for p in self.model.cascade.parameters())
+        n_bytes = sum(p.numel() * p.element_size() for p in self.model.network.parameters())
         copies = 1 + _N_MOMENTS + (training.ema is not None)
         saves = bool(training.save_every or training.save_steps)
         self.folder.check_space(n_model_bytes=n_bytes, n_state_bytes=saves * copies * n_bytes)
@@ -186,7 +186,7 @@ class Run:
     def _best(self) -> Model:
         """The best model, calibrated where it is to be."""
         model = Model.load(self.folder.best)
-        model.cascade.to(self.device)
+        model.network.to(self.device)
         if self.recipe.training.calibrate and self.loop.dev:
             # From the recipe's own, whatever an interrupted run may have left.
             given = self.recipe.model

@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from cascade_srn.data.atomic import replacing_path
 from cascade_srn.data.checksums import checksum
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.prediction import TorchModule
 
 FORMAT_VERSION = 1
 STATE_FILE = "state.json"
@@ -152,7 +153,7 @@ def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
 
 
-def optimiser_tensors(module: nn.Module, optimiser: torch.optim.Optimizer) -> Tensors:
+def optimiser_tensors(module: TorchModule, optimiser: torch.optim.Optimizer) -> Tensors:
     """An optimiser's state by the parameters' names, which, unlike their numbers, mean the same in every release."""
     return {
         f"optimiser.{name}.{key}": value
@@ -161,7 +162,7 @@ def optimiser_tensors(module: nn.Module, optimiser: torch.optim.Optimizer) -> Te
     }
 
 
-def restore_optimiser(module: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimiser(module: TorchModule, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Restore the state of :func:`optimiser_tensors`; parameters that never had a gradient have none."""
     fused = {id(p): bool(group.get("fused")) for group in optimiser.param_groups for p in group["params"]}
     found = {name: below(tensors, f"optimiser.{name}") for name, _ in module.named_parameters()}

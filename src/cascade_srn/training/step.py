@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.cascade import CascadeLoss
-from cascade_srn.data.batch import CascadeBatch
 from cascade_srn.data.batch_settings import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.passes import Division, FewShapes, LeastWork
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.recordings import Recordings
+from cascade_srn.methods import Batch
 from cascade_srn.model import Model
 from cascade_srn.training.averaging import AveragedWeights
 from cascade_srn.training.optimiser import Schedule
@@ -44,7 +44,7 @@ class Step:
 
     A batch is shared out among the processes, and in each among the parts it is accumulated from. The loss being a
     mean over sentences, each part counts by its number of sentences: the gradient is that of the whole batch,
-    however it was divided. ``network`` is the model's cascade or what accelerate wrapped it in, which takes the
+    however it was divided. ``network`` is the model's network or what accelerate wrapped it in, which takes the
     mean of the gradients over the processes.
 
     ``done`` is told the end of each part of a step: collating, forward, backward, optimiser.
@@ -67,18 +67,18 @@ class Step:
         self.optimiser = optimiser
         self.schedule = schedule
         self.settings = settings
-        self.network: Any = model.cascade if network is None else network
+        self.network: Any = model.network if network is None else network
         self.n_processes, self.process = n_processes, process
         self.averaged = averaged
         self.done = done
-        self.parameters = list(model.cascade.parameters())
+        self.parameters = list(model.network.parameters())
         self.device = self.parameters[0].device
         self.totals = torch.zeros(len(LOSS_PARTS), device=self.device)
         self.recordings: list[Recordings] = self._recordings()
         self.division = self._division()
         # A thread is enough: while gradients are computed, Python has nothing else to do.
         self._beside = ThreadPoolExecutor(1, "collating")
-        self._ahead: tuple[int, Future[list[tuple[int, CascadeBatch]]]] | None = None
+        self._ahead: tuple[int, Future[list[tuple[int, Batch]]]] | None = None
 
     def _recordings(self) -> list[Recordings]:
         """Of the encoders, where their work can be recorded: on a GPU that exchanges no gradients with others."""
@@ -89,7 +89,7 @@ class Step:
         return [encoder.record() for encoder in self._encoders() if any(p.requires_grad for p in encoder.parameters())]
 
     def _encoders(self) -> list[PretrainedEncoder]:
-        return [module for module in self.model.cascade.modules() if isinstance(module, PretrainedEncoder)]
+        return [module for module in self.model.network.modules() if isinstance(module, PretrainedEncoder)]
 
     def _division(self) -> Division:
         if self.recordings:
@@ -106,7 +106,7 @@ class Step:
     def rehearse(self, batch: Sequence[Example]) -> None:
         """The way of a batch to its loss, and no further."""
         for _, tensors in self._collated(batch, 0):
-            self.model.cascade(tensors.to(self.device), self.model.settings.loss_weights)
+            self.model.network(tensors.to(self.device), self.model.settings.loss_weights)
 
     def settle(self) -> None:
         """Wait until nothing is being collated: others may want the tokenizer, which is one thread's at a time."""
@@ -137,19 +137,19 @@ class Step:
             self.averaged.update()
         self.done("optimiser")
 
-    def _taken(self, batch: Sequence[Example], number: int) -> list[tuple[int, CascadeBatch]]:
+    def _taken(self, batch: Sequence[Example], number: int) -> list[tuple[int, Batch]]:
         """The parts of a batch, from where they were collated ahead, or made now."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == number:
             return ahead[1].result()
         return self._collated(batch, number)
 
-    def _collated(self, batch: Sequence[Example], number: int) -> list[tuple[int, CascadeBatch]]:
+    def _collated(self, batch: Sequence[Example], number: int) -> list[tuple[int, Batch]]:
         """This process's parts of a batch, each with how many sentences count."""
         settings = self.settings
         made_of = BatchSettings(
             candidates=settings.candidates,
-            joint=self.model.cascade.relations is not None,
+            joint=self.model.network.relations is not None,
             corruption=settings.corruption,
             negatives=settings.negatives,
             masking=settings.masking,
@@ -169,7 +169,7 @@ class Step:
             found.append((len(own), tensors))
         return found
 
-    def _add_gradients(self, tensors: CascadeBatch, n_own: int, n_batch: int) -> None:
+    def _add_gradients(self, tensors: Batch, n_own: int, n_batch: int) -> None:
         """The gradients of this process's sentences, as their share of the batch's."""
         half = self.settings.precision == "bf16"
         self.done("collating")
