@@ -9,6 +9,7 @@ from tests.cli.conftest import failure, run
 from tests.small_models import SENTENCES, small_encoder
 
 from cascade_srn import write_documents
+from cascade_srn.cli import main
 from cascade_srn.cli.benchmark.options import numbers, shapes
 from cascade_srn.errors import ConfigError
 from cascade_srn.types import Document
