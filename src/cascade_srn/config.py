@@ -281,8 +281,8 @@ class Temperatures(Settings):
 class SearchLimits(Settings):
     """Bounds on what prediction looks at in one sentence, so that its cost grows with the text and no faster.
 
-    Where a bound applies, the best candidates by score are kept and a warning is given. Ordinary text stays far below
-    all of them: on SciERC no sentence reaches half of any bound, even with all thresholds at 0.05.
+    Where a bound applies, the best candidates by score are kept and a warning is given. Ordinary text stays below all
+    of them: on SciERC no sentence reaches one, even with all thresholds at 0.05.
 
     Attributes:
         entity_words: Length of the longest entity that is considered, in words.
