@@ -89,9 +89,16 @@ def test_long_bodies_are_read_beside_the_event_loop(service, monkeypatch):
 
 
 def test_large_bodies_share_a_rate_after_a_burst():
-    pace = bodies.Pace(bytes_per_second=100, burst=1000)
+    pace = bodies.Pace(100, 1000)
     assert pace.delay(1000, now=50.0) == 0
     assert pace.delay(50, now=50.0) == 0.5
     # What was waited for is not waited for again, and silence fills the burst.
     assert pace.delay(50, now=50.5) == 0.5
     assert pace.delay(1000, now=100.0) == 0
+
+
+def test_delays_are_bounded():
+    pace = bodies.Pace(10, 1, longest=2.0)
+    assert max(pace.delay(1, now=5.0) for _ in range(100)) == 2.0
+    # A flood that is over does not delay what comes later.
+    assert pace.delay(1, now=8.0) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ class BodyBudget:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.n_bytes = 0
-        self.pace = Pace()
+        self.pace = Pace(PACED_BYTES_PER_SECOND, PACED_BURST)
 
     @contextmanager
     def reservation(self) -> Iterator[Reservation]:
@@ -53,22 +54,30 @@ class BodyBudget:
 
 
 class Pace:
-    """Bounds the bytes per second of large bodies; used from the event loop only.
+    """Bounds how much happens per second, by delays; used from the event loop only.
 
-    The model reads text far more slowly than this. A flood of large bodies would only keep the event loop busy.
+    The model reads text far more slowly than large bodies can arrive. A flood of them would only keep the event loop
+    busy, and so would a flood of refused requests.
+
+    Args:
+        per_second: Amount per second.
+        burst: Amount that is not delayed after a quiet time.
+        longest: Longest delay in seconds.
     """
 
-    def __init__(self, bytes_per_second: int = PACED_BYTES_PER_SECOND, burst: int = PACED_BURST) -> None:
-        self.bytes_per_second = bytes_per_second
+    def __init__(self, per_second: int, burst: int, *, longest: float = math.inf) -> None:
+        self.per_second = per_second
         self.burst = burst
+        self.longest = longest
         self._level = float(burst)
         self._then = 0.0
 
-    def delay(self, n_bytes: int, now: float) -> float:
-        """Count bytes, and return how many seconds to wait before more are read."""
-        self._level = min(self.burst, self._level + (now - self._then) * self.bytes_per_second) - n_bytes
+    def delay(self, amount: int, now: float) -> float:
+        """Count an amount, and return how many seconds to wait before the next one."""
+        self._level = min(self.burst, self._level + (now - self._then) * self.per_second) - amount
+        self._level = max(self._level, -self.longest * self.per_second)
         self._then = now
-        return max(0.0, -self._level / self.bytes_per_second)
+        return max(0.0, -self._level / self.per_second)
 
 
 class Reservation:

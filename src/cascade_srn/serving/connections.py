@@ -275,6 +275,7 @@ class Connection(HttpToolsProtocol):
             access.info("OTHER unknown %d 0.0 ms, %d bytes in, %d out", refusal.status, self._n_head, n_sent)
             return
         self.cycle.keep_alive = False
+        self.flow.pause_reading()
         if self._in_body:
             # The application finds the refusal at the end of the body, and answers it like any other.
             self.cycle.scope["state"]["refusal"] = refusal

@@ -9,6 +9,7 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cascade_srn.serving.bodies import Pace
 from cascade_srn.serving.engine import report
 from cascade_srn.serving.metrics import Metrics
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, refused, stopping
@@ -16,12 +17,17 @@ from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, refused, stopping
 access = logging.getLogger("cascade_srn.serving.access")
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+# Requests refused before their body has arrived are answered at this rate, after a burst; the others wait.
+REFUSALS_PER_SECOND, REFUSAL_BURST = 10, 20
+REFUSAL_DELAY = 2.0
 
 
 class Observer:
     """The outermost middleware: access log, metrics, and an answer for exceptions that nobody caught.
 
     An answer that is sent before all of the body was read closes the connection, so that the rest is never read.
+    Such refusals are delayed when there are many of them: a client that sends the same again after each would
+    otherwise keep the event loop busy.
 
     Unknown paths are not logged, because somebody may have put a text into an address by mistake.
     """
@@ -30,6 +36,7 @@ class Observer:
         self.app = app
         self.metrics = metrics
         self.in_flight = 0
+        self._refusals = Pace(REFUSALS_PER_SECOND, REFUSAL_BURST, longest=REFUSAL_DELAY)
         metrics.gauge("cascade_srn_requests_in_flight", "Requests being answered.", lambda: self.in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,6 +58,8 @@ class Observer:
         async def counting_send(message: Message) -> None:
             nonlocal status, n_out
             if message["type"] == "http.response.start":
+                if 400 <= message["status"] < 500 and (not is_read or "refusal" in scope.get("state", {})):
+                    await asyncio.sleep(self._refusals.delay(1, asyncio.get_running_loop().time()))
                 status = message["status"]
                 if not is_read:
                     MutableHeaders(scope=message)["Connection"] = "close"
