@@ -14,7 +14,7 @@ from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, S
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.heads.span_extraction import LinearMatcher, SpanExtractor
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 

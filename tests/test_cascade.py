@@ -17,7 +17,7 @@ from tests.small_models import (
 
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import ENTITY_FUSIONS, PRESETS, LossWeights, TurnWeights
-from cascade_srn.data.batch_settings import BatchSettings
+from cascade_srn.data.batch import BatchSettings
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs
 from cascade_srn.schema import Schema

@@ -12,12 +12,12 @@ import pytest
 from tests.small_models import NO_LIMITS
 from tests.twelve_sentences import SCHEMA, WORDS
 
-from cascade_srn import Document, Entity, Extractor, bundled
+from cascade_srn import Document, Entity, Extractor
 from cascade_srn.config import ModelSettings, Thresholds
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, ModelError, SchemaError
-from cascade_srn.model import Model
-from cascade_srn.presplit import given_sentences, segment_spaces
+from cascade_srn.model.model import Model, bundled
+from cascade_srn.text.presplit import given_sentences, segment_spaces
 from cascade_srn.types import Sentence
 
 TEXT = "Ada Berg leads Norlux in Oslo. Tim Falk leads Rivon,\nin  Bergen!"

@@ -10,11 +10,11 @@ import pytest
 from tests.twelve_sentences import DOCUMENTS, WORDS
 
 from cascade_srn import Extractor
-from cascade_srn.bundled import find_model
 from cascade_srn.cli import main
 from cascade_srn.data import write_documents
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import find_model
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

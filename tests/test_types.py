@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascade_srn.errors import AnnotationError, CascadeError, DataError
-from cascade_srn.presplit import given_words
+from cascade_srn.text.presplit import given_words
 from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
 
 CRF, TASK = Span(1, 2, "Method"), Span(3, 5, "Task")

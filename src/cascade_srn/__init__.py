@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cascade_srn.config import ModelSettings, Thresholds
     from cascade_srn.data import read_documents, read_schema, write_documents
     from cascade_srn.extractor import Extractor
-    from cascade_srn.model import Model
+    from cascade_srn.model.model import Model
     from cascade_srn.schema import Schema
     from cascade_srn.training import TrainingSettings, train
     from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
@@ -21,7 +21,7 @@ _HOMES = {
     "Document": "types",
     "Entity": "types",
     "Extractor": "extractor",
-    "Model": "model",
+    "Model": "model.model",
     "ModelSettings": "config",
     "Relation": "types",
     "Schema": "schema",

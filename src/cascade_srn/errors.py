@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+_SHORT.maxlevel = 4
 
 
 class CascadeError(ValueError):
@@ -45,3 +50,8 @@ def close_to(received: str, known: Iterable[str]) -> str:
     folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(received.casefold(), folded, n=1, cutoff=0.6)
     return f". Did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: its ``repr``, cut where it is long."""
+    return _SHORT.repr(value)

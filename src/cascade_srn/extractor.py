@@ -7,22 +7,25 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from cascade_srn.bundled import find_model as find_model
 from cascade_srn.config import require_choice
-from cascade_srn.data.alignment import Align, WordMap
 from cascade_srn.data.examples import examples_of
 from cascade_srn.errors import CascadeError, ConfigError
-from cascade_srn.memory import give_back_freed
-from cascade_srn.model import Model
-from cascade_srn.prediction import PRECISIONS, Predictor
+from cascade_srn.inference.batching import give_back_freed
+from cascade_srn.inference.cascade_search import PRECISIONS, Predictor
+from cascade_srn.inference.streaming import BadText, OnError, Outcome, attempt, error_policy, parts
+from cascade_srn.inference.thresholds import ThresholdsLike, chosen_thresholds
+from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
-from cascade_srn.segment import Segmenter, segment
-from cascade_srn.streaming import BadText, OnError, Outcome, attempt, error_policy, parts
-from cascade_srn.thresholds import ThresholdsLike, chosen_thresholds
+from cascade_srn.storage.bundled import find_model as find_model
+from cascade_srn.text.segment import Segmenter, segment
 from cascade_srn.types import Document, Entity, Span
+
+if TYPE_CHECKING:
+    from cascade_srn.data.alignment import Align
 
 
 class Extractor:
@@ -101,7 +104,7 @@ class Extractor:
 
         A text that nothing can be extracted from (one that is no string, say) does not stop the others. With
         ``on_error="warn"`` it is left out with a warning, with "skip" without one; "raise" stops there. A function
-        is given the :class:`~cascade_srn.streaming.BadText`, and what it returns stands in its place, unless it is
+        is given the :class:`.BadText`, and what it returns stands in its place, unless it is
         None. Where ``texts`` itself fails, its error is raised once the documents of those before are given.
         """
         if isinstance(texts, str | bytes | Document):
@@ -155,6 +158,8 @@ class Extractor:
         whole, with a warning that counts them.
         """
         document = self._document(text)
+        from cascade_srn.data.alignment import WordMap
+
         words = WordMap(document.text, [s.offsets for s in document.sentences], document=document.id)
         spans: list[dict[Span, None]] = [{} for _ in document.sentences]
         n_expanded = 0

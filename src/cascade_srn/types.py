@@ -11,17 +11,18 @@ There are two levels, and a type for each, so that a word index is never taken f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.coverage import Coverage, coverage_of
-from cascade_srn.errors import AnnotationError
+from cascade_srn.errors import AnnotationError, CascadeError
+from cascade_srn.text.segment import Coverage, coverage_of
 
 if TYPE_CHECKING:
-    from cascade_srn.segment import Segmenter
+    from cascade_srn.text.segment import Segmenter
 
 Offsets = tuple[tuple[int, int], ...]
 
@@ -223,9 +224,9 @@ class Document:
     def from_text(cls, text: str, *, id: str = "", segmenter: Segmenter | None = None) -> Document:
         """A document without annotations from a text, as ``segmenter`` splits it (left out: the package's own).
 
-        Texts that are split already come with a segmenter of :mod:`cascade_srn.presplit`.
+        Texts that are split already come with a segmenter of :mod:`cascade_srn.text.presplit`.
         """
-        from cascade_srn.segment import segment
+        from cascade_srn.text.segment import segment
 
         sentences = []
         for number, words in enumerate((segment if segmenter is None else segmenter)(text)):
@@ -286,20 +287,37 @@ class Document:
         return coverage_of(self.text, (pair for sentence in self.sentences for pair in sentence.offsets))
 
     def to_networkx(self) -> Any:
-        """The entities as the nodes and the relations as the edges of a ``networkx.MultiDiGraph``.
+        """Convert the document to a ``networkx.MultiDiGraph``.
 
-        A node is an entity's place in :attr:`entities`, with its text, label, offsets and score; an edge leads from
-        head to tail, with label and score. The graph has the document's id and text.
+        Returns:
+            A graph with one node per entity and one edge per relation, from head to tail. Nodes are numbered by
+            position in :attr:`entities` and have the attributes ``text``, ``label``, ``start``, ``end`` and ``score``.
+            Edges have ``label`` and ``score``. The graph has the document's ``id`` and ``text``.
+
+        Raises:
+            CascadeError: networkx is not installed.
         """
-        from cascade_srn.graph import to_graph
-
-        return to_graph(self)
+        try:
+            from networkx import MultiDiGraph  # type: ignore[import-untyped]
+        except ModuleNotFoundError as error:
+            raise CascadeError(
+                "networkx is not installed, and to_networkx() makes a graph of it; install it by "
+                "pip install 'cascade-srn[graph]'"
+            ) from error
+        graph = MultiDiGraph(id=self.id, text=self.text)
+        for position, entity in enumerate(self.entities):
+            graph.add_node(
+                position, text=entity.text, label=entity.label, start=entity.start, end=entity.end, score=entity.score
+            )
+        positions = {entity: position for position, entity in enumerate(self.entities)}
+        for relation in self.relations:
+            head, tail = positions[relation.head], positions[relation.tail]
+            graph.add_edge(head, tail, label=relation.label, score=relation.score)
+        return graph
 
     def _repr_html_(self) -> str:
         """The document drawn, for notebooks."""
-        from cascade_srn.drawing import draw_in_notebook
-
-        return draw_in_notebook(self)
+        return str(_late("drawing", "draw_in_notebook")(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, from which :meth:`from_dict` makes this document again.
@@ -308,17 +326,24 @@ class Document:
         place in ``entities``, and relations name their ``head`` and ``tail`` by it. ``score`` is None where there is
         none.
         """
-        from cascade_srn.data.plain import to_plain
-
-        return to_plain(self)
+        plain: dict[str, Any] = _late("data.plain", "to_plain")(self)
+        return plain
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Document:
         """The inverse of :meth:`to_dict`; unknown keys, wrong types and what contradicts the text are refused."""
-        from cascade_srn.data.plain import from_plain
-
-        return from_plain(record)
+        document: Document = _late("data.plain", "from_plain")(record)
+        return document
 
     def _entity(self, sentence: Sentence, span: Span) -> Entity:
         start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
         return Entity(start, end, span.label, self.text[start:end], span.score)
+
+
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """Look up the implementation of a convenience method when it is called.
+
+    The packages ``data`` and ``drawing`` build on this module, so it cannot import them.
+    """
+    found: Callable[..., Any] = getattr(import_module(f"cascade_srn.{module}"), name)
+    return found

@@ -1,6 +1,6 @@
 """Sentences of an evaluation set do not stay in raw text."""
 
-from cascade_srn.adapt.holdout import HeldOutSentences
+from cascade_srn.adapt.packing import HeldOutSentences
 from cascade_srn.data import write_documents
 from cascade_srn.types import Document
 

@@ -8,8 +8,7 @@ from tests.adapt.fields import documents, small_settings
 from tests.tiny_encoders import FAMILIES, tiny_encoder
 
 from cascade_srn.adapt.loop import AdaptLoop
-from cascade_srn.adapt.masking import Masking
-from cascade_srn.adapt.network import load_network
+from cascade_srn.adapt.network import Masking, load_network
 from cascade_srn.adapt.packing import pack
 from cascade_srn.encoder.pretrained import load_tokenizer
 from cascade_srn.errors import CascadeError

@@ -6,7 +6,7 @@ import torch
 from tests.adapt.fields import documents
 from tests.tiny_encoders import FAMILIES, tiny_tokenizer
 
-from cascade_srn.adapt.masking import Masking
+from cascade_srn.adapt.network import Masking
 from cascade_srn.adapt.packing import BEGINS, SPECIAL, pack
 
 

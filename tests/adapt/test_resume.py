@@ -13,7 +13,7 @@ from tests.training.runs import in_process
 
 from cascade_srn.adapt.run import Adaptation
 from cascade_srn.errors import DataError, ModelError
-from cascade_srn.training.start import seed_everything
+from cascade_srn.runs.process import seed_everything
 
 N_KILLS = 8
 

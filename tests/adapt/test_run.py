@@ -16,7 +16,7 @@ from cascade_srn.adapt.run import Adaptation, check_finished
 from cascade_srn.data import write_documents
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError
-from cascade_srn.segment import segment
+from cascade_srn.text.segment import segment
 from cascade_srn.types import Document
 
 

@@ -7,7 +7,7 @@ import lzma
 
 import pytest
 
-from cascade_srn.adapt.texts import ENDINGS, find_files, read_texts
+from cascade_srn.data.raw_text import ENDINGS, find_files, read_texts
 from cascade_srn.errors import DataError
 
 TWO = ["One line\nand another.\n", "A café."]

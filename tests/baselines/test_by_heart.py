@@ -7,7 +7,7 @@ from cascade_srn.config import ModelSettings
 from cascade_srn.data.examples import examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.evaluation.scores import score
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 from cascade_srn.training import TrainingSettings, train
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from cascade_srn.baselines.limits import beyond
 from cascade_srn.config import BaselineSettings, EncoderSettings, ModelSettings
-from cascade_srn.decode import entity_at
+from cascade_srn.inference.decode import entity_at
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 

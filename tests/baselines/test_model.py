@@ -9,14 +9,14 @@ import torch
 from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn import Document, Extractor
-from cascade_srn.build import method_of
 from cascade_srn.cascade import Cascade
 from cascade_srn.config import METHODS, EncoderSettings, ModelSettings, Thresholds
-from cascade_srn.data.batch_settings import BatchSettings
+from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.examples import Example
-from cascade_srn.data.soft import SoftLabels
+from cascade_srn.data.targets import SoftLabels
 from cascade_srn.errors import ConfigError, DataError, ModelError
-from cascade_srn.model import Model
+from cascade_srn.model.build import method_of
+from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.optimiser import make_optimiser
 

@@ -10,7 +10,7 @@ from tests.encoder import invariances
 from tests.encoder.invariances import INPUT_WIDTH, example, randomise
 from torch import Tensor
 
-from cascade_srn.baselines.partition_filter import ENTITY, RELATION, PartitionFilterNetwork, partition_gates
+from cascade_srn.baselines.table_filling import ENTITY, RELATION, PartitionFilterNetwork, partition_gates
 
 
 def network_of(hidden: int = 4, *, drop_connect: float = 0.0, input_width: int = INPUT_WIDTH) -> PartitionFilterNetwork:

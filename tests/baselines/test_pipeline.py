@@ -5,10 +5,9 @@ import torch
 from tests.small_models import NO_ENTITY, SCHEMA, SENTENCES, examples, small_model
 from torch.nn.functional import cross_entropy, layer_norm, linear
 
-from cascade_srn.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders
-from cascade_srn.baselines.pipeline_batch import spans_within
+from cascade_srn.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders, spans_within
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
-from cascade_srn.data.batch_settings import BatchSettings
+from cascade_srn.data.batch import BatchSettings
 from cascade_srn.heads.span_extraction import MATCH_PRIOR
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from tests.small_models import NESTED, SAME_SPAN, SCHEMA, SENTENCES, SHARED_SUBJECT, examples, small_model
 
-from cascade_srn.baselines.pipeline_batch import ordered_pairs, pipeline_markers, spans_within
+from cascade_srn.baselines.pipeline import ordered_pairs, pipeline_markers, spans_within
 from cascade_srn.config import BaselineSettings
-from cascade_srn.data.batch_settings import BatchSettings
+from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.types import Sentence, Span, Triple
 

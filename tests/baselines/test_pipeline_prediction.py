@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.small_models import EMPTY, NO_ENTITY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
-from cascade_srn.baselines.pipeline_batch import ordered_pairs, spans_within
+from cascade_srn.baselines.pipeline import ordered_pairs, spans_within
 from cascade_srn.baselines.pipeline_prediction import accepted
 from cascade_srn.config import BaselineSettings, Temperatures, Thresholds
 from cascade_srn.data.examples import Example

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tests.small_models import EMPTY, NESTED, SAME_SPAN, SCHEMA, SENTENCES, examples, small_model
 
-from cascade_srn.baselines.table_batch import entity_cells, pairs_of_words, relation_cells
-from cascade_srn.data.batch_settings import BatchSettings
+from cascade_srn.baselines.table_filling import entity_cells, pairs_of_words, relation_cells
+from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.types import Sentence, Span, Triple
 

@@ -6,9 +6,13 @@ from tests.small_models import SCHEMA, SENTENCES, examples, small_model
 from torch.nn.functional import binary_cross_entropy_with_logits, elu, layer_norm, linear
 
 import cascade_srn.baselines.table_filling as table_filling
-from cascade_srn.baselines.partition_filter import PartitionFilterNetwork
-from cascade_srn.baselines.table_batch import entity_cells, pairs_of_words, relation_cells
-from cascade_srn.baselines.table_filling import Table
+from cascade_srn.baselines.table_filling import (
+    PartitionFilterNetwork,
+    Table,
+    entity_cells,
+    pairs_of_words,
+    relation_cells,
+)
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
 from cascade_srn.encoder.srn import SelectionRecurrentNetwork
 from cascade_srn.heads import Pairs, pairs_within

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.small_models import EMPTY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
-from cascade_srn.baselines.table_batch import pairs_of_words
+from cascade_srn.baselines.table_filling import pairs_of_words
 from cascade_srn.baselines.table_prediction import entities_of_cells, first_words_of, surest, triples_of_cells
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example

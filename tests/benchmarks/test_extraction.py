@@ -3,11 +3,11 @@
 import pytest
 from tests.small_models import NESTED, SENTENCES, SHARED_SUBJECT, examples, small_model, spread_probabilities
 
-from cascade_srn.benchmarks.extraction import Batching, Extraction, accepting, with_bilstm
+from cascade_srn.benchmarks.extract import Batching, Extraction, accepting, with_bilstm
 from cascade_srn.benchmarks.workload import count
 from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.data.collate import candidate_subjects
-from cascade_srn.encoder.bilstm import BiLSTM
+from cascade_srn.encoder.sequence import BiLSTM
 
 EXAMPLES = [example for example in examples() if len(example.sentence)]
 

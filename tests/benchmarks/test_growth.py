@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from tests.small_models import SCHEMA, small_model
 
-from cascade_srn.benchmarks.growth import _exponents, _Sentences, growth_exponent
-from cascade_srn.benchmarks.plots import plot_growth, require_matplotlib
+from cascade_srn.benchmarks.growth import _exponents, _Sentences, growth_exponent, plot_growth, require_matplotlib
 from cascade_srn.benchmarks.workload import read_corpus
 from cascade_srn.errors import CascadeError
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from cascade_srn.benchmarks.options import ExtractOptions
-from cascade_srn.benchmarks.results import (
+from cascade_srn.benchmarks.measuring import (
     RESULTS,
     Result,
     command_line,
@@ -18,6 +17,7 @@ from cascade_srn.benchmarks.results import (
     text,
     without_folders,
 )
+from cascade_srn.benchmarks.options import ExtractOptions
 
 COLUMNS = (text("name", "name"), milliseconds("time, ms", lambda row: row["s"]), number("n", lambda row: row["n"]))
 ROWS = [{"name": "a", "s": 0.0125, "n": 1234.0}, {"name": "b", "s": None, "n": None}]

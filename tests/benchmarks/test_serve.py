@@ -10,9 +10,8 @@ from tests.serving.live import TEXT, live, random_extractor
 from tests.small_models import small_model, spread_probabilities
 
 from cascade_srn import Extractor, Thresholds
-from cascade_srn.benchmarks.serve import is_faultless, measure
-from cascade_srn.benchmarks.serve_load import Question, ask_at_once, ask_in_turn
-from cascade_srn.benchmarks.serve_options import ServeOptions
+from cascade_srn.benchmarks.options import ServeOptions
+from cascade_srn.benchmarks.serve import Question, ask_at_once, ask_in_turn, is_faultless, measure
 from cascade_srn.errors import ConfigError
 
 TEXTS = [TEXT, "a tagger helps parsing", "search engines need data .", "accuracy measures the parser"]

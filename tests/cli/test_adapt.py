@@ -14,7 +14,7 @@ from cascade_srn.adapt import AdaptSettings
 from cascade_srn.cli.adapt import adapt
 from cascade_srn.data import write_documents
 from cascade_srn.extractor import Extractor
-from cascade_srn.segment import segment
+from cascade_srn.text.segment import segment
 from cascade_srn.types import Document
 
 

@@ -10,7 +10,7 @@ from tests.small_models import SENTENCES, small_encoder
 
 from cascade_srn import write_documents
 from cascade_srn.cli import main
-from cascade_srn.cli.benchmark.options import numbers, shapes
+from cascade_srn.cli.benchmark import numbers, parse_shapes
 from cascade_srn.errors import ConfigError
 from cascade_srn.types import Document
 
@@ -49,7 +49,7 @@ def test_each_writes_its_result_and_shows_a_table(name, workplace, capsys):
     assert (workplace / "benchmarks" / "results" / "growth-cpu.png").is_file() == (name == "growth")
 
 
-@pytest.mark.parametrize("name", [*SHORT, "fuzz", "serve", "worst-text"])
+@pytest.mark.parametrize("name", [*SHORT, "serve", "worst-text"])
 def test_each_is_documented_by_its_command(name):
     for path in ("docs/benchmarks.md", "benchmarks/README.md"):
         assert f"cascade-srn benchmark {name} " in (ROOT / path).read_text(encoding="utf-8").replace("`", " ")
@@ -84,6 +84,6 @@ def test_unknown_values_are_one_sentence(arguments, message, workplace, capsys):
 def test_lists():
     assert numbers("--n", "1, 2,3") == (1, 2, 3)
     assert numbers("--n", "") == ()
-    assert shapes("--s", "8x40,32x4") == ((8, 40), (32, 4))
+    assert parse_shapes("--s", "8x40,32x4") == ((8, 40), (32, 4))
     with pytest.raises(ConfigError, match="--s is '8x4x2'"):
-        shapes("--s", "8x4x2")
+        parse_shapes("--s", "8x4x2")

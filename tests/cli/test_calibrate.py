@@ -8,7 +8,7 @@ from tests.small_models import SENTENCES, examples, small_model, spread_probabil
 from cascade_srn import Document, write_documents
 from cascade_srn.config import Thresholds
 from cascade_srn.evaluation.scores import score
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 
 
 def run(*arguments):

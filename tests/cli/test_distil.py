@@ -11,7 +11,7 @@ from tests.tiny_encoders import tiny_encoder
 from tests.twelve_sentences import SCHEMA, SENTENCES
 
 from cascade_srn.cli.distil import distil
-from cascade_srn.distil.labels import LabelledText
+from cascade_srn.data.labelled.labels import LabelledText
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema

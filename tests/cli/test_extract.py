@@ -17,7 +17,7 @@ from tests.extraction.models import model_folder
 
 from cascade_srn import read_documents
 from cascade_srn.config import SearchLimits
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 TEXT = "Ada Berg leads Norlux in Oslo."

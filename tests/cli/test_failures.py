@@ -100,7 +100,7 @@ def test_exit_codes_of_what_no_command_handles(capsys, error, code, sentence):
 def with_closed(arguments, *numbers):
     """Run a command with some of its standard streams closed, in a shell, since Python opens all of them."""
     closed = " ".join(f"{number}{'<' if number == 0 else '>'}&-" for number in numbers)
-    command = f'exec "$0" -m cascade_srn.cli "$@" {closed}'
+    command = f'exec "$0" -m cascade_srn "$@" {closed}'
     told = subprocess.run(
         ["/bin/sh", "-c", command, sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False
     )

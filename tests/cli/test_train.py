@@ -260,7 +260,7 @@ def test_stopped_while_runs_go_side_by_side(recipe, tmp_path, monkeypatch, capsy
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr("cascade_srn.training.side_by_side.side_by_side", interrupted)
+    monkeypatch.setattr("cascade_srn.runs.parallel.run_parallel", interrupted)
     assert run("train", recipe, "--seeds", 2, "--jobs", 2, "--device", "cpu") == 130
     assert capsys.readouterr().err == (
         f"Stopped; what there is of the runs is in {tmp_path}/run; go on with the same command and --resume\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 HOLD = """
 import sys
-from cascade_srn.data.folder_lock import FolderLock
+from cascade_srn.storage.lock import FolderLock
 lock = FolderLock(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cascade_srn.data.examples import Example
-from cascade_srn.data.soft import KINDS, TURNS, SoftLabels, SoftTable
+from cascade_srn.data.targets import KINDS, TURNS, SoftLabels, SoftTable
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence
 

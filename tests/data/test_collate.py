@@ -15,7 +15,7 @@ from tests.small_models import (
 )
 
 from cascade_srn.config import PRESETS
-from cascade_srn.data.batch_settings import BatchSettings
+from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.collate import candidate_subjects, gold_subjects, queries_of
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import ConfigError

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from cascade_srn.data.corruption import corrupt
+from cascade_srn.data.collate import corrupt
 from cascade_srn.types import Span
 
 CHANCE = random.Random(0)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cascade_srn.cli import app
 from cascade_srn.data import read_documents
-from cascade_srn.data.published import SCIERC
+from cascade_srn.data.corpora import SCIERC
 from cascade_srn.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]

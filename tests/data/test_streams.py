@@ -5,15 +5,15 @@ import threading
 
 import pytest
 
-from cascade_srn.adapt.texts import find_files
-from cascade_srn.bundled import is_model
 from cascade_srn.data import read_documents
-from cascade_srn.data.folders import replacing_folder
 from cascade_srn.data.formats.files import stored_json
-from cascade_srn.distil.cache import LabelFolder
+from cascade_srn.data.labelled.cache import LabelFolder
+from cascade_srn.data.raw_text import find_files
 from cascade_srn.errors import CascadeError, DataError, ModelError
 from cascade_srn.extraction.sources import Sources
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
+from cascade_srn.storage.bundled import is_model
+from cascade_srn.storage.folders import replacing_folder
 from cascade_srn.training.run_folder import LOG, SUMMARY, RunFolder
 
 DEEP = "[" * 100_000

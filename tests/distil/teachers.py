@@ -12,7 +12,7 @@ from tests.small_models import SENTENCES, small_model, spread_probabilities
 from tests.training.runs import write_recipe
 
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 
 # All that teachers differ in beside their weights.
 THRESHOLDS = (Thresholds(0.42, 0.3, 0.3), Thresholds(0.46, 0.35, 0.32, {"Task": 0.5}, {"used-for": 0.4}))

@@ -20,9 +20,8 @@ from tests.small_models import (
 
 from cascade_srn.config import PRESETS
 from cascade_srn.data.examples import Example
-from cascade_srn.data.soft import KINDS
-from cascade_srn.distil.ensemble import Ensemble
-from cascade_srn.distil.labelling import label_batches, predict
+from cascade_srn.data.targets import KINDS
+from cascade_srn.distil.labelling import Ensemble, label_batches, predict
 from cascade_srn.errors import ModelError, SchemaError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Span

@@ -9,10 +9,9 @@ from tests.data.other_processes import can_hold, held_elsewhere
 from tests.distil.teachers import saved_teacher, teacher, write_text
 from tests.small_models import small_model
 
-from cascade_srn.adapt.texts import read_texts
-from cascade_srn.distil.ensemble import Ensemble
-from cascade_srn.distil.labelling import Labelling, label_batches
-from cascade_srn.distil.labels import LabelledText
+from cascade_srn.data.labelled.labels import LabelledText
+from cascade_srn.data.raw_text import read_texts
+from cascade_srn.distil.labelling import Ensemble, Labelling, label_batches
 from cascade_srn.distil.selection import select
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError

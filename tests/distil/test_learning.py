@@ -8,12 +8,12 @@ from tests.twelve_sentences import DOCUMENTS, SCHEMA, SENTENCES, WORDS
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.data.examples import examples_of
+from cascade_srn.data.labelled.labels import LabelledText
 from cascade_srn.distil.labelling import Labelling
-from cascade_srn.distil.labels import LabelledText
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.evaluation.scores import score
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.loop import Loop
 from cascade_srn.training.mixing import Mixture

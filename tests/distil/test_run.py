@@ -9,9 +9,9 @@ from tests.distil.teachers import saved_teacher, teacher, write_lessons
 from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
 from cascade_srn.data.examples import examples_of
+from cascade_srn.data.labelled.labels import LabelledText
 from cascade_srn.distil.display import opening
 from cascade_srn.distil.labelling import Labelling
-from cascade_srn.distil.labels import LabelledText
 from cascade_srn.distil.run import Distillation, student_overrides
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.schema import Schema

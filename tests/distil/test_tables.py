@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from cascade_srn.distil.tables import certainties, kept_pairs, kept_words, least_by_row
+from cascade_srn.distil.turns import certainties, kept_pairs, kept_words, least_by_row
 from cascade_srn.heads import pairs_within
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing.sentences import NESTED, PARALLEL, sentences
 
-from cascade_srn.drawing.arcs import anchor, pack, place_arcs
+from cascade_srn.drawing.layout import anchor, pack, place_arcs
 from cascade_srn.types import Span, Triple
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=12)

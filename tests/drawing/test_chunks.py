@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from tests.drawing.sentences import EMPTY, LONG_ENTITY, MIXED, NESTED, RIGHT_TO_LEFT, sentences
 
-from cascade_srn.drawing.chunks import KEPT_TOGETHER, direction, extents, width
+from cascade_srn.drawing.labels import KEPT_TOGETHER, direction, extents, width
 from cascade_srn.drawing.layout import gaps
 from cascade_srn.types import Sentence, Span
 

@@ -7,7 +7,7 @@ from tests.drawing.markup import read_markup
 from tests.drawing.sentences import DOCUMENT, HOSTILE
 
 from cascade_srn.drawing import draw_document
-from cascade_srn.drawing.templating import environment
+from cascade_srn.drawing.render import environment
 from cascade_srn.errors import CascadeError
 from cascade_srn.types import Document
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from tests.drawing.sentences import ALL, LONG_ENTITY, PARALLEL, PLAIN, sentence, sentences
 from tests.drawing.test_in_browser import DENSE
 
-from cascade_srn.drawing.arcs import place_arcs
-from cascade_srn.drawing.layout import gaps
-from cascade_srn.drawing.metrics import cut_to_width, text_width
+from cascade_srn.drawing.labels import cut_to_width, text_width
+from cascade_srn.drawing.layout import gaps, place_arcs
 from cascade_srn.drawing.svg_layout import AROUND, TYPE, label_width, lay_out_lines
 
 

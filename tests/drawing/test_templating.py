@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from cascade_srn.drawing.templating import as_markup, environment, read_asset
+from cascade_srn.drawing.render import as_markup, environment, read_asset
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,8 +7,8 @@ import sys
 
 import torch
 
-from cascade_srn.encoder.srn_kernels import triton_srn_scan
-from cascade_srn.encoder.srn_plain import srn_scan
+from cascade_srn.encoder.srn_kernels.reference import srn_scan
+from cascade_srn.encoder.srn_kernels.triton_srn import triton_srn_scan
 
 NAMES = ("projected", "recurrent", "cell_weight", "cell_bias")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -16,10 +16,9 @@ from tests.tiny_encoders import WORDS, tiny_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, PreTrainedTokenizerFast, PythonBackend
 
-from cascade_srn.encoder.passes import FewShapes, LeastWork
 from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
-from cascade_srn.encoder.windows import window_owners, window_starts
+from cascade_srn.encoder.windows import FewShapes, LeastWork, window_owners, window_starts
 from cascade_srn.errors import ModelError
 
 SENTENCE = [

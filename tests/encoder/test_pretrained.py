@@ -15,9 +15,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
-from cascade_srn import bundled
 from cascade_srn.encoder import pretrained
-from cascade_srn.encoder.passes import FewShapes, LeastWork
 from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import (
     PretrainedEncoder,
@@ -27,7 +25,9 @@ from cascade_srn.encoder.pretrained import (
     load_tokenizer,
     quiet_transformers,
 )
+from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
+from cascade_srn.model.model import bundled
 
 SENTENCES = (
     ["We", "train", "a", "tagger", "for", "named", "entity", "recognition", ",", "with", "words", "and", "spans", "."],

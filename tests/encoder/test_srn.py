@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from cascade_srn.encoder.sequence import padding_mask, reverse_sequences
 from cascade_srn.encoder.srn import SelectionRecurrentCell, SelectionRecurrentNetwork
-from cascade_srn.encoder.srn_plain import srn_scan
+from cascade_srn.encoder.srn_kernels.reference import srn_scan
 
 HIDDEN = 3
 

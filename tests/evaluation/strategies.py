@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from cascade_srn.evaluation import SYMMETRIC_POLICIES
-from cascade_srn.evaluation.alignment import align
+from cascade_srn.evaluation.items import align
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span, Triple
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, sentences, some
 
 from cascade_srn.evaluation import Counts, score
-from cascade_srn.evaluation.breakdown import Bins, SeenTexts, break_down, distance_group, nesting
-from cascade_srn.evaluation.groups import count_groups
+from cascade_srn.evaluation.breakdown import Bins, SeenTexts, break_down, count_groups, distance_group, nesting
 from cascade_srn.evaluation.items import RelationItem
 from cascade_srn.types import Document, Sentence, Span, Triple
 

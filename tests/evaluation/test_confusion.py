@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, some
 
 from cascade_srn.evaluation import Counts, score
-from cascade_srn.evaluation.confusion import confuse_entities, confuse_relations
+from cascade_srn.evaluation.errors import confuse_entities, confuse_relations
 from cascade_srn.types import Sentence, Span, Triple
 
 WORDS = list("abcdefgh")

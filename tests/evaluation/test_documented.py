@@ -5,8 +5,7 @@ from pathlib import Path
 
 from cascade_srn.cli import app
 from cascade_srn.evaluation.breakdown import ENTITY_TEXTS, NESTINGS
-from cascade_srn.evaluation.entity_errors import ENTITY_KINDS
-from cascade_srn.evaluation.relation_errors import RELATION_KINDS
+from cascade_srn.evaluation.errors import ENTITY_KINDS, RELATION_KINDS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
 

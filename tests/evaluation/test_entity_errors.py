@@ -5,7 +5,7 @@ from hypothesis import given
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, some
 
 from cascade_srn.evaluation import score
-from cascade_srn.evaluation.entity_errors import ENTITY_KINDS, count_entity_errors, entity_errors
+from cascade_srn.evaluation.errors import ENTITY_KINDS, count_entity_errors, entity_errors
 from cascade_srn.types import Sentence, Span
 
 GOLD = Sentence.from_words(list("abcdefgh"), [Span(2, 5, "A")])

@@ -12,11 +12,21 @@ from cascade_srn import Document, Extractor, Schema, Sentence, Span, Triple, wri
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.evaluation import SYMMETRIC_POLICIES, analyse, score_documents
 from cascade_srn.evaluation.comparison import Bootstrap, compare
-from cascade_srn.evaluation.evaluate import evaluate, require_writable, write_json, write_reports
+from cascade_srn.evaluation.evaluate import (
+    Run,
+    check_labels,
+    check_same_labels,
+    evaluate,
+    require_writable,
+    run_model,
+    shown_name,
+    shown_names,
+    write_json,
+    write_reports,
+)
 from cascade_srn.evaluation.options import PRECISIONS, RESAMPLED, EvaluateOptions
-from cascade_srn.evaluation.running import Run, check_labels, check_same_labels, run_model, shown_name, shown_names
 from cascade_srn.evaluation.text import evaluation_text
-from cascade_srn.prediction import PRECISIONS as PREDICTOR_PRECISIONS
+from cascade_srn.inference.cascade_search import PRECISIONS as PREDICTOR_PRECISIONS
 
 
 def evaluated(*models, data=None, environment=None, **options):

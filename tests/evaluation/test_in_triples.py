@@ -4,7 +4,7 @@ from hypothesis import given
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, some
 
 from cascade_srn.evaluation import Counts, score
-from cascade_srn.evaluation.in_triples import group_in_triples
+from cascade_srn.evaluation.breakdown import group_in_triples
 from cascade_srn.types import Sentence, Span, Triple
 
 WORDS = tuple("abcdefgh")

@@ -8,8 +8,8 @@ from hypothesis import given
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, some
 
 from cascade_srn.evaluation import score
+from cascade_srn.evaluation.errors import RELATION_KINDS, RelationError, count_relation_errors, relation_errors
 from cascade_srn.evaluation.items import relation_items
-from cascade_srn.evaluation.relation_errors import RELATION_KINDS, RelationError, count_relation_errors, relation_errors
 from cascade_srn.types import Sentence, Span, Triple
 
 CRF, HMM, NER, LONE = Span(0, 2, "A"), Span(3, 4, "A"), Span(5, 8, "B"), Span(9, 10, "A")

@@ -11,7 +11,7 @@ from tests.twelve_sentences import SCHEMA, WORDS
 from cascade_srn.config import ModelSettings, Thresholds
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.extractor import Extractor
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 
 _FOLDER = TemporaryDirectory()  # removed when the interpreter ends
 

@@ -6,8 +6,8 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.extraction import finding
-from cascade_srn.extraction.finding import find_inputs
+from cascade_srn.extraction import sources as finding
+from cascade_srn.extraction.sources import find_inputs
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from tests.extraction.models import extractor
 
 from cascade_srn import Document
 from cascade_srn.errors import DataError
-from cascade_srn.extraction.display import figures
-from cascade_srn.extraction.run import Counts, extract_all, told
+from cascade_srn.extraction.run import Counts, extract_all, figures, told
 from cascade_srn.extraction.sources import Text, Unreadable
 
 

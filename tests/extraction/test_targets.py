@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from cascade_srn.extraction.targets import Stream
+from cascade_srn.extraction.writers import Stream
 
 
 def test_a_stream_has_everything_at_once():

@@ -14,10 +14,9 @@ from tests.drawing.markup import read_markup
 from tests.drawing.sentences import DOCUMENT, HOSTILE, NESTED, PLAIN, SCHEMA, sentence
 
 from cascade_srn import Document, Span, read_documents
-from cascade_srn.drawing.chunks import width as columns_of
+from cascade_srn.drawing.labels import width as columns_of
 from cascade_srn.errors import CascadeError, ConfigError, DataError
-from cascade_srn.extraction.tables import document_table
-from cascade_srn.extraction.writers import chosen_format, make_writer
+from cascade_srn.extraction.writers import chosen_format, document_table, make_writer
 from cascade_srn.schema import Schema
 
 FIRST = Document.from_sentences([PLAIN, NESTED], id="first")
@@ -208,7 +207,7 @@ def test_a_page_whose_name_is_not_utf_8(tmp_path):
 
 
 def test_a_page_needs_its_templates_before_anything_is_extracted(tmp_path, monkeypatch):
-    from cascade_srn.drawing.templating import environment
+    from cascade_srn.drawing.render import environment
 
     environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from cascade_srn import Extractor
-from cascade_srn.bundled import DEFAULT, bundled_models, find_model
 from cascade_srn.data import read_documents
 from cascade_srn.evaluation.scores import score_documents
+from cascade_srn.storage.bundled import DEFAULT, bundled_models, find_model
 
 FOLDER = find_model()
 CARD = (FOLDER / "README.md").read_text(encoding="utf-8")

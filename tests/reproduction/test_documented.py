@@ -6,9 +6,8 @@ from pathlib import Path
 import typer
 
 from cascade_srn.cli.reproduce import reproduce
-from cascade_srn.reproduction.options import DEFAULTS, QUICK
+from cascade_srn.reproduction.options import DEFAULTS, QUICK, VARIANTS
 from cascade_srn.reproduction.tables import TABLES
-from cascade_srn.reproduction.variants import VARIANTS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text(encoding="utf-8")
 

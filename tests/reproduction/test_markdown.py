@@ -7,8 +7,7 @@ import pytest
 
 from cascade_srn.reproduction.claims import Claim
 from cascade_srn.reproduction.judging import HELD, NOT_SHOWN, Verdict
-from cascade_srn.reproduction.markdown import QUICK_LOOK, table_markdown
-from cascade_srn.reproduction.plot import draw_table
+from cascade_srn.reproduction.markdown import QUICK_LOOK, draw_table, table_markdown
 from cascade_srn.reproduction.results import Measured, TableResult
 from cascade_srn.reproduction.tables import COUNT, ERROR_KINDS, SPEED, TABLES
 

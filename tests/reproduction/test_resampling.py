@@ -5,8 +5,8 @@ from tests.small_models import SCHEMA
 
 from cascade_srn import Extractor
 from cascade_srn.evaluation.comparison import Bootstrap, compare
+from cascade_srn.reproduction.judging import resample
 from cascade_srn.reproduction.measures import count, f1, number
-from cascade_srn.reproduction.resampling import resample
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence"])

@@ -2,10 +2,10 @@ import pytest
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.reproduction.claims import FEWER, MORE, NO_WORSE
-from cascade_srn.reproduction.listing import tables_text
+from cascade_srn.reproduction.markdown import tables_text
 from cascade_srn.reproduction.measures import MEASURES
+from cascade_srn.reproduction.options import VARIANTS
 from cascade_srn.reproduction.tables import COLUMNS, TABLES, chosen_tables, needed_variants, paper_figures
-from cascade_srn.reproduction.variants import VARIANTS
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

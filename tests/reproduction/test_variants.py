@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.reproduction.variants import VARIANTS, check_changes
+from cascade_srn.reproduction.options import VARIANTS, check_changes
 from cascade_srn.training.recipe import load_recipe
 from cascade_srn.training.run_folder import differences
 

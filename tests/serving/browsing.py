@@ -12,7 +12,7 @@ from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 from cascade_srn import Document, Extractor, Model, ModelSettings, Sentence, TrainingSettings, train
 from cascade_srn.data.alignment import WordMap
 from cascade_srn.encoder.fresh import create_encoder
-from cascade_srn.segment import segment
+from cascade_srn.text.segment import segment
 from cascade_srn.types import Span, Triple
 
 TEXT = (

@@ -10,7 +10,7 @@ from tests.serving.live import PATIENCE, TEXT, live, random_extractor, until
 from cascade_srn.errors import ModelError
 from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.engine import Engine, NotReady, report
-from cascade_srn.serving.work import prepare
+from cascade_srn.serving.queue import prepare
 
 BAD = "unspeakable"
 

@@ -8,11 +8,11 @@ from tests.serving.live import TEXT, live, random_extractor
 
 from cascade_srn import Entity
 from cascade_srn.config import Thresholds
+from cascade_srn.inference.thresholds import chosen_thresholds
 from cascade_srn.serving import Limits, ServeSettings
 from cascade_srn.serving.messages import ThresholdsForm
-from cascade_srn.serving.orders import thresholds_of
 from cascade_srn.serving.refusals import Refusal
-from cascade_srn.thresholds import chosen_thresholds
+from cascade_srn.serving.requests import thresholds_of
 
 WORDS = ["a", "tagger", "helps", "parsing", "translation", "search", "engines", "neural", "speech", "accuracy", "data"]
 

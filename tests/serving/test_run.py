@@ -10,9 +10,8 @@ import pytest
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.serving import ServeSettings
+from cascade_srn.serving.queue import QueueClosed, Ticket
 from cascade_srn.serving.run import address, allow_many_connections, listening_socket, make_server
-from cascade_srn.serving.waiting import QueueClosed
-from cascade_srn.serving.work import Ticket
 
 ROOT = Path(__file__).parents[2]
 

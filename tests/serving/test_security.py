@@ -9,7 +9,7 @@ from tests.serving.test_refusals import refusal
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.serving import ServeSettings, create_app
-from cascade_srn.serving.security import PROTECTED
+from cascade_srn.serving.middleware import PROTECTED
 from cascade_srn.serving.settings import find_api_key
 
 KEY = "letters-and-digits-123"

@@ -10,7 +10,7 @@ from tests.serving.test_refusals import refusal
 
 from cascade_srn.errors import ModelError
 from cascade_srn.serving import ServeSettings, answering, bodies
-from cascade_srn.serving.work import prepare
+from cascade_srn.serving.queue import prepare
 
 
 @pytest.fixture

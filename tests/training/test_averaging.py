@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from cascade_srn.training.averaging import AveragedWeights
+from cascade_srn.training.step import AveragedWeights
 
 
 def _module():

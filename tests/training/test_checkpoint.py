@@ -9,10 +9,10 @@ from safetensors.torch import load_file
 from tests.small_models import SCHEMA, examples, small_model
 
 from cascade_srn.errors import ModelError
+from cascade_srn.runs.process import seed_everything
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.loop import Loop
-from cascade_srn.training.start import seed_everything
 
 EXAMPLES = [example for example in examples() if len(example.sentence)]
 SETTINGS = TrainingSettings(epochs=4, batch_size=4, log_steps=1, ema=0.9, learning_rate=0.01, corruption=0.3)
@@ -97,7 +97,7 @@ def test_the_state_before_stays_until_the_new_one_is_whole(tmp_path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cascade_srn.training.state_files.replacing", refuse)
+        patched.setattr("cascade_srn.training.checkpoint.replacing", refuse)
         with pytest.raises(OSError, match="No space left"):
             save_state(loop, tmp_path, log_bytes=18)
     again = _loop()

@@ -5,10 +5,10 @@ from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.data import write_documents
-from cascade_srn.data.checksums import checksum
 from cascade_srn.data.formats import write_schema
 from cascade_srn.errors import DataError, SchemaError
 from cascade_srn.schema import Schema
+from cascade_srn.storage.files import checksum
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.types import Document, Sentence, Span

@@ -1,4 +1,4 @@
-from cascade_srn.training.curves import draw_curves
+from cascade_srn.training.progress import draw_curves
 
 LINES = [
     {"step": 1, "loss": 9.0, "loss_entity": 5.0, "loss_subject": 3.0, "loss_object": 1.0},

@@ -7,7 +7,7 @@ from tests.tiny_encoders import FAMILIES, tiny_encoder
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.optimiser import make_optimiser, schedule_shape
 

@@ -8,8 +8,8 @@ from safetensors import SafetensorError
 from tests.data.other_processes import held_elsewhere
 from tests.training.runs import small_recipe
 
-from cascade_srn.data.folder_lock import LOCK
 from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.storage.lock import LOCK
 from cascade_srn.training.run_folder import RunFolder, differences
 
 

@@ -5,11 +5,11 @@ from tests.data.other_processes import can_hold, held_elsewhere
 from tests.training.runs import small_recipe
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.spread import Spread
+from cascade_srn.evaluation.summary import Spread
+from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.run import Run
 from cascade_srn.training.run_folder import RunFolder
 from cascade_srn.training.seeds import Seeds
-from cascade_srn.training.start import make_accelerator
 
 SHORT = {"epochs": 6}
 

@@ -7,7 +7,7 @@ import torch
 from tests.small_models import SENTENCES, examples, small_model
 
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.passes import FewShapes, LeastWork
+from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.step import LOSS_PARTS, Step, few_threads, matrix_products

@@ -2,8 +2,8 @@ import pytest
 from accelerate.utils import LoggerType
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.training import trackers
-from cascade_srn.training.trackers import check_trackers, flat, tracker_options
+from cascade_srn.training import progress as trackers
+from cascade_srn.training.progress import check_trackers, flat, tracker_options
 
 
 def test_a_missing_package_is_one_sentence(monkeypatch):

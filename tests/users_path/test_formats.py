@@ -5,7 +5,7 @@ from tests.users_path.commands import MOMENT, NEWS, SPLITS, evaluated, read_json
 
 from cascade_srn import read_documents, write_documents
 from cascade_srn.data.formats import FORMATS
-from cascade_srn.segment import segment
+from cascade_srn.text.segment import segment
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from tests.users_path.commands import read_json, succeed
 
 from cascade_srn import read_documents, write_documents
 from cascade_srn.evaluation.scores import score_documents
-from cascade_srn.segment import segment
+from cascade_srn.text.segment import segment
 
 pytestmark = pytest.mark.slow
 

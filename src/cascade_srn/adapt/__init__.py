@@ -3,7 +3,7 @@
 What needs torch is imported from its own module: :class:`~cascade_srn.adapt.run.Adaptation` is the whole of it.
 """
 
-from cascade_srn.adapt.progress import AdaptProgress
+from cascade_srn.adapt.display import AdaptProgress
 from cascade_srn.adapt.settings import AdaptSettings
 
 __all__ = ["AdaptProgress", "AdaptSettings"]

@@ -7,22 +7,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.adapt.folder import AdaptFolder
-from cascade_srn.adapt.holdout import HeldOutSentences
+from cascade_srn.adapt.display import AdaptProgress
+from cascade_srn.adapt.folder import AdaptFolder, load_state, save_state
 from cascade_srn.adapt.loop import AdaptLoop
-from cascade_srn.adapt.masking import Masking
-from cascade_srn.adapt.network import load_network
-from cascade_srn.adapt.packing import Packed, pack
-from cascade_srn.adapt.progress import AdaptProgress
+from cascade_srn.adapt.network import Masking, load_network
+from cascade_srn.adapt.packing import HeldOutSentences, Packed, pack
 from cascade_srn.adapt.settings import AdaptSettings
-from cascade_srn.adapt.state import load_state, save_state
-from cascade_srn.adapt.texts import find_files, read_texts
-from cascade_srn.device import find_device
+from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.encoder.pieces import piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
 from cascade_srn.errors import ConfigError
-from cascade_srn.training.environment import command_line, environment, shareable
-from cascade_srn.training.start import make_accelerator
+from cascade_srn.runs.device import find_device
+from cascade_srn.runs.environment import command_line, environment, shareable
+from cascade_srn.runs.process import make_accelerator
 
 
 class Adaptation:

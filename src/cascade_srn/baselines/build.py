@@ -5,19 +5,30 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from cascade_srn.baselines.partition_filter import PartitionFilterNetwork
-from cascade_srn.baselines.pipeline import PairClassifier, Pipeline, SpanClassifier, TwoEncoders
-from cascade_srn.baselines.pipeline_batch import PipelineCollator, find_markers, pipeline_markers
+from cascade_srn.baselines.pipeline import (
+    PairClassifier,
+    Pipeline,
+    PipelineCollator,
+    SpanClassifier,
+    TwoEncoders,
+    find_markers,
+    pipeline_markers,
+)
 from cascade_srn.baselines.pipeline_prediction import PipelineSearch
-from cascade_srn.baselines.table_batch import TableCollator
-from cascade_srn.baselines.table_filling import Table, TableFilling, TwoTaskEncoder
+from cascade_srn.baselines.table_filling import (
+    PartitionFilterNetwork,
+    Table,
+    TableCollator,
+    TableFilling,
+    TwoTaskEncoder,
+)
 from cascade_srn.baselines.table_prediction import TableSearch
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.srn import SelectionRecurrentNetwork
 from cascade_srn.fusion.markers import Markers
-from cascade_srn.methods import Method
+from cascade_srn.model.family import Method
 from cascade_srn.schema import Schema
 
 N_TASKS = 2

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cascade_srn.baselines.pipeline import NONE, Pipeline
-from cascade_srn.baselines.pipeline_batch import N_MARKERS, PipelineCollator, ordered_pairs, spans_within
-from cascade_srn.data.batching import by_word_budget
+from cascade_srn.baselines.pipeline import N_MARKERS, NONE, Pipeline, PipelineCollator, ordered_pairs, spans_within
+from cascade_srn.data.batch import moved
 from cascade_srn.data.examples import Example
-from cascade_srn.data.moving import moved
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole, within_limits
+from cascade_srn.inference.batching import by_word_budget
+from cascade_srn.inference.cascade_search import Found, ScoredTriple, Terms, as_a_whole, within_limits
 from cascade_srn.types import Span, Triple
 
 

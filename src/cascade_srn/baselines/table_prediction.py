@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cascade_srn.baselines.table_batch import TableCollator
-from cascade_srn.baselines.table_filling import TableFilling
+from cascade_srn.baselines.table_filling import TableCollator, TableFilling
+from cascade_srn.data.batch import moved
 from cascade_srn.data.examples import Example
-from cascade_srn.data.moving import moved
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.prediction import Found, ScoredTriple, Terms, as_a_whole, within_limits
+from cascade_srn.inference.cascade_search import Found, ScoredTriple, Terms, as_a_whole, within_limits
 from cascade_srn.types import Span, Triple
 
 

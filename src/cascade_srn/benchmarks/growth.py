@@ -7,22 +7,80 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, cycle, islice, repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from cascade_srn.benchmarks.extraction import CALIBRATION, Batching, Extraction, accepting
-from cascade_srn.benchmarks.measuring import Memory, peak_memory, side_by_side
+from cascade_srn.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting
+from cascade_srn.benchmarks.measuring import (
+    Memory,
+    Result,
+    environment,
+    measured_in_turns,
+    milliseconds,
+    number,
+    peak_memory,
+    plain_settings,
+    text,
+)
 from cascade_srn.benchmarks.options import GrowthOptions
-from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings, text
 from cascade_srn.benchmarks.workload import FRESH, Corpus, calibrated, count, encoder_name, new_model, read_corpus
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
-from cascade_srn.device import find_device
+from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor, find_model
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
+from cascade_srn.runs.device import find_device
 from cascade_srn.types import Sentence, Span
+
+COLOUR = "#2a6fb0"
+
+
+def require_matplotlib() -> None:
+    """Refuse before anything is measured, rather than after."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CascadeError(
+            "the plot needs matplotlib, which is not installed; install it by pip install 'cascade-srn[report]', "
+            "or pass --no-plot"
+        ) from error
+
+
+def plot_growth(result: dict[str, Any], path: str | Path) -> Path:
+    """Draw each series of a growth result (as of its JSON) over logarithmic axes, and return the path."""
+    require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    series = list(dict.fromkeys(row["series"] for row in result["rows"]))
+    figure = Figure(figsize=(4.2 * len(series), 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, name in zip(figure.subplots(1, len(series), squeeze=False)[0], series, strict=True):
+        points = sorted((row["size"], 1000 * row["median_s"]) for row in result["rows"] if row["series"] == name)
+        sizes, times = zip(*points, strict=True)
+        axes.loglog(sizes, times, marker="o", color=COLOUR, linewidth=1.5)
+        axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.minorticks_off()
+        axes.set_xlabel(name)
+        axes.set_ylabel("time, ms")
+        axes.grid(alpha=0.3)
+        exponent = result["summary"]["exponents"].get(name)
+        if exponent is not None:
+            axes.set_title(f"power {exponent['overall']:.2f}, at the end {exponent['final']:.2f}", fontsize=10)
+    settings, environment = result["settings"], result["environment"]
+    hardware = environment["gpu"] or environment["cpu"]
+    figure.suptitle(f"{settings['preset']}, {environment['precision']}, {hardware}", fontsize=10)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=150)
+    return target
+
 
 LENGTH, SUBJECTS, CORPUS = "sentence length", "subjects in a sentence", "corpus size"
 # Entities of a sentence while its length grows: as many in a short one as in a long one.
@@ -137,7 +195,7 @@ def _series(
     device: torch.device,
 ) -> list[dict[str, Any]]:
     candidates = {str(size): run for size, run in runs.items()}
-    timings = side_by_side(candidates, repeats=options.repeats, warmup=options.warmup, device=device)
+    timings = measured_in_turns(candidates, repeats=options.repeats, warmup=options.warmup, device=device)
     rows = []
     for size in runs:
         memory = memories[size]

@@ -1,4 +1,4 @@
-"""What each benchmark can be asked to measure; free of torch, so that a command line can show it at once."""
+"""What the benchmark of the service can be asked to measure; free of torch and of the service's libraries."""
 
 from __future__ import annotations
 
@@ -176,3 +176,27 @@ def _require_presets(names: tuple[str, ...]) -> None:
         raise ConfigError(f"no fusion preset was named; give one or more of {', '.join(PRESETS)}")
     for name in names:
         preset_axes(name)
+
+
+@dataclass(frozen=True)
+class ServeOptions(Settings):
+    """One client, then ``clients`` of them at once for ``seconds``, each asking anew as soon as it has its answer.
+
+    ``model`` is a saved one; without one a small one is made, its heads at random.
+    """
+
+    model: str | None = None
+    data: str | None = None
+    sentences: int = 500
+    clients: int = 1000
+    seconds: float = 30.0
+    single: int = 200
+    batch_words: int = 1024
+    precision: str = "auto"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("sentences", "clients", "single", "batch_words"):
+            require_range(name, getattr(self, name), 1)
+        require_range("seconds", self.seconds, 0.1)
+        require_choice("precision", self.precision, PRECISIONS)

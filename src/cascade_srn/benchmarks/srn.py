@@ -9,11 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.benchmarks.measuring import Timing, side_by_side
+from cascade_srn.benchmarks.measuring import (
+    Result,
+    Timing,
+    environment,
+    measured_in_turns,
+    milliseconds,
+    number,
+    plain_settings,
+    text,
+)
 from cascade_srn.benchmarks.options import SrnOptions
-from cascade_srn.benchmarks.results import Result, environment, milliseconds, number, plain_settings, text
-from cascade_srn.device import find_device
 from cascade_srn.encoder.srn import SelectionRecurrentCell
+from cascade_srn.runs.device import find_device
 
 LSTM = "lstm"
 PASSES = ("forward", "forward+backward")
@@ -92,7 +100,7 @@ def _call(network: nn.Module, inputs: Tensor, lengths: Tensor, which: str) -> Ca
 def _rows(
     calls: dict[str, Callable[[], object]], case: dict[str, Any], options: SrnOptions, device: torch.device
 ) -> list[dict[str, Any]]:
-    walls = side_by_side(calls, repeats=options.repeats, warmup=options.warmup, device=device)
+    walls = measured_in_turns(calls, repeats=options.repeats, warmup=options.warmup, device=device)
     kept_busy = _device_times(calls) if device.type == "cuda" and find_spec("triton") is not None else None
     return [
         {

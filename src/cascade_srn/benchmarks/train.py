@@ -8,12 +8,21 @@ from typing import Any
 
 import torch
 
-from cascade_srn.benchmarks.measuring import Timing, peak_memory, synchronise
+from cascade_srn.benchmarks.measuring import (
+    Result,
+    Row,
+    Timing,
+    environment,
+    number,
+    peak_memory,
+    plain_settings,
+    synchronise,
+    text,
+)
 from cascade_srn.benchmarks.options import TrainOptions
-from cascade_srn.benchmarks.results import Result, Row, environment, number, plain_settings, text
 from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_model, read_corpus
-from cascade_srn.device import find_device
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
+from cascade_srn.runs.device import find_device
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.step import Step, few_threads, matrix_products

@@ -18,7 +18,7 @@ from cascade_srn.data import read_documents
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import DataError
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.types import Document, Sentence

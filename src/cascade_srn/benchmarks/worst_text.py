@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
+from cascade_srn.benchmarks.measuring import Column, Result, Row, environment, plain_settings, text
 from cascade_srn.benchmarks.options import WorstTextOptions
-from cascade_srn.benchmarks.results import Column, Result, Row, environment, plain_settings, text
 from cascade_srn.benchmarks.worst_text_patterns import Pattern, mutated, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Worker, WorkerError
 from cascade_srn.extractor import find_model

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from cascade_srn.cli.reading import tell_unread
+from cascade_srn.cli.failures import tell_unread
 from cascade_srn.data.alignment import Align
 
 if TYPE_CHECKING:
+    from cascade_srn.calibration.model_folder import Recalibrated
     from cascade_srn.evaluation.scores import TaskScores
-    from cascade_srn.recalibrate import Recalibrated
 
 
 def calibrate(
@@ -40,8 +40,8 @@ def calibrate(
     Training does this on the development documents; here others take their place, such as a few annotated ones of
     another field. The weights stay as they are.
     """
-    from cascade_srn.device import find_device
-    from cascade_srn.recalibrate import recalibrate
+    from cascade_srn.calibration.model_folder import recalibrate
+    from cascade_srn.runs.device import find_device
 
     found = recalibrate(
         model,

@@ -42,7 +42,7 @@ def convert(
     """
     from cascade_srn.config import require_choice
     from cascade_srn.data import read_documents, write_documents
-    from cascade_srn.presplit import SEGMENTERS
+    from cascade_srn.text.presplit import SEGMENTERS
 
     require_choice("--segmenter", segmenter, tuple(SEGMENTERS))
     documents = read_documents(

@@ -82,10 +82,10 @@ def distil(
     """
     from cascade_srn.distil.display import comparison
     from cascade_srn.distil.run import Distillation, student_overrides
+    from cascade_srn.runs.process import end_processes, make_accelerator
     from cascade_srn.training.display import console_for, shown_scores
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
-    from cascade_srn.training.start import end_processes, make_accelerator
 
     if jobs > 1 and seeds is None:
         raise ConfigError(f"--jobs {jobs} was given without --seeds; there is one run only: give --seeds as well")

@@ -28,7 +28,7 @@ def download(
     The files are installed only if their SHA-256 checksums are the known ones. An interrupted download is resumed;
     files that are there already are not fetched again. See docs/data.md, also for corpora that need a licence.
     """
-    from cascade_srn.data import published
+    from cascade_srn.data import corpora as published
     from cascade_srn.errors import ConfigError
 
     if url is not None and archive is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.cli.reading import tell_unread
+from cascade_srn.cli.failures import tell_unread
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
 
@@ -80,11 +80,11 @@ def evaluate(
         n_resamples=resamples,
         seed=seed,
     )
-    from cascade_srn.benchmarks.results import environment
-    from cascade_srn.device import find_device
+    from cascade_srn.benchmarks.measuring import environment
     from cascade_srn.evaluation.evaluate import evaluate as evaluate_models
     from cascade_srn.evaluation.evaluate import require_writable, write_json, write_reports
     from cascade_srn.evaluation.text import evaluation_text
+    from cascade_srn.runs.device import find_device
 
     where = find_device(device)
     require_writable(report, json)

@@ -11,7 +11,7 @@ import typer
 
 from cascade_srn.cli.failures import CLOSED_PIPE, give_up_stdout, one_line, was_closed
 from cascade_srn.errors import ConfigError
-from cascade_srn.terminating import ending_by_exception
+from cascade_srn.runs.process import ending_by_exception
 
 if TYPE_CHECKING:
     from cascade_srn.extraction.sources import Sources
@@ -133,11 +133,11 @@ def _arguments(inputs: list[str] | None, text: list[str] | None) -> list[str]:
 
 def _extractor(model: str | None, *, segmenter: str, device: str, precision: str) -> Extractor:
     from cascade_srn.config import require_choice
-    from cascade_srn.presplit import SEGMENTERS
+    from cascade_srn.text.presplit import SEGMENTERS
 
     require_choice("--segmenter", segmenter, tuple(SEGMENTERS))
-    from cascade_srn.device import find_device
     from cascade_srn.extractor import Extractor
+    from cascade_srn.runs.device import find_device
 
     return Extractor.from_pretrained(
         model, device=find_device(device), precision=precision, segmenter=SEGMENTERS[segmenter]
@@ -155,10 +155,9 @@ def _run(
     strict: bool,
 ) -> int:
     """Extract, show it, and say what was done; how many texts could not be used."""
-    from cascade_srn.extraction.display import display
-    from cascade_srn.extraction.run import extract_all, told
+    from cascade_srn.extraction.run import display, extract_all, told
     from cascade_srn.extraction.writers import make_writer
-    from cascade_srn.thresholds import parse_thresholds
+    from cascade_srn.inference.thresholds import parse_thresholds
 
     thresholds = parse_thresholds(threshold, extractor.schema, extractor.model.settings.thresholds)
     terminal = sys.stdout.isatty()

@@ -13,7 +13,16 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from cascade_srn.data.reports import OUTWARD, ReadReport, may_be_missed
 from cascade_srn.errors import CascadeError
+
+
+def tell_unread(report: ReadReport) -> None:
+    """Say what there is in the data that its format does not read, a misspelt field for one, or reads otherwise."""
+    for kind, count in report.noted.items():
+        if may_be_missed(kind) or kind == OUTWARD:
+            typer.echo(f"Note: {count} x {kind} (first: {report.examples[kind][0]})", err=True)
+
 
 USAGE, INTERRUPTED = 2, 130
 CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1

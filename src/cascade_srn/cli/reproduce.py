@@ -102,7 +102,7 @@ def reproduce(
     if LIST in tables:
         if len(tables) > 1:
             raise ConfigError(f"{LIST!r} was given with {tables[0 if tables[0] != LIST else 1]!r}; give one of the two")
-        from cascade_srn.reproduction.listing import tables_text
+        from cascade_srn.reproduction.markdown import tables_text
 
         typer.echo(tables_text())
         return

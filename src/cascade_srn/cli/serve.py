@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.bundled import DEFAULT
 from cascade_srn.errors import ConfigError
 from cascade_srn.serving.settings import KEY_VARIABLE, Limits, ServeSettings, find_api_key
+from cascade_srn.storage.bundled import DEFAULT
 
 # Settings that can be refused, and the options that set them.
 OPTIONS = {
@@ -130,8 +130,8 @@ def serve(
     from cascade_srn.serving.run import serve as run_service  # first: it needs an extra that may be missing
 
     # isort: split
-    from cascade_srn.device import find_device
     from cascade_srn.extractor import Extractor, find_model
+    from cascade_srn.runs.device import find_device
 
     where, folder = find_device(device), find_model(model)
     # Large texts are tokenized in a thread of low priority; threads of the tokenizer's own would not be.

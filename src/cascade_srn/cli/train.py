@@ -11,14 +11,14 @@ import typer
 
 from cascade_srn.cli.failures import mark_reported
 from cascade_srn.errors import ConfigError, TrainingError
-from cascade_srn.terminating import ending_by_exception
+from cascade_srn.runs.process import ending_by_exception
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cascade_srn.training.recipe import Recipe
     from cascade_srn.training.run import Run
-    from cascade_srn.training.summary import Summary
+    from cascade_srn.training.run_folder import Summary
 
 
 def train(
@@ -44,9 +44,9 @@ def train(
     Everything goes to the recipe's output folder: the model in best/, the scores in summary.json, the log, the
     curves, and the state that --resume goes on from. docs/training.md explains recipes.
     """
+    from cascade_srn.runs.process import end_processes, make_accelerator
     from cascade_srn.training.display import console_for, shown_failure, shown_scores
     from cascade_srn.training.recipe import load_recipe
-    from cascade_srn.training.start import end_processes, make_accelerator
 
     if jobs > 1 and seeds is None:
         raise ConfigError(f"--jobs {jobs} was given without --seeds; there is one run only: give --seeds as well")
@@ -59,7 +59,7 @@ def train(
     elif jobs > 1:
         given = ["train", str(recipe), *(overrides or [])]
         given += ["--device", device, *["--resume"] * resume, *["--overwrite"] * overwrite]
-        summaries = _run_side_by_side(chosen, seeds, jobs, given, console, resume=resume, overwrite=overwrite)
+        summaries = _run_parallel(chosen, seeds, jobs, given, console, resume=resume, overwrite=overwrite)
         where = f"{chosen.output}/seed-N/best"
     else:
         summaries = _run_seeds(chosen, seeds, console, resume=resume, overwrite=overwrite, device=device)
@@ -73,7 +73,7 @@ def train(
 
 def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, device: str) -> Summary:
     """One run, shown; its summary. Stopped on the way, it says where, and how to go on."""
-    from cascade_srn.training.start import make_accelerator
+    from cascade_srn.runs.process import make_accelerator
 
     begun: list[Run] = []
     processes = make_accelerator(device)
@@ -131,7 +131,7 @@ def _go_on(*, overwrite: bool) -> str:
 
 def _stopped(begun: Sequence[Run], output: str, go_on: str) -> str:
     """Where a run was stopped, what there is of it, and how to go on."""
-    from cascade_srn.training.state_files import STATE_FILE
+    from cascade_srn.training.checkpoint import STATE_FILE
 
     if not begun:
         return f"Stopped before the first step; there is nothing new in {output}"
@@ -149,8 +149,8 @@ def _run_seeds(
     recipe: Recipe, n_seeds: int, console: Console, *, resume: bool, overwrite: bool, device: str
 ) -> Sequence[Summary]:
     """A run for each seed, those that are finished left out when resuming; the summaries of all."""
+    from cascade_srn.runs.process import make_accelerator
     from cascade_srn.training.seeds import Seeds
-    from cascade_srn.training.start import make_accelerator
 
     series = Seeds(recipe, n_seeds, processes=make_accelerator(device), resume=resume, overwrite=overwrite)
     for each in series.to_run():
@@ -159,13 +159,13 @@ def _run_seeds(
     return series.finish()
 
 
-def _run_side_by_side(
+def _run_parallel(
     recipe: Recipe, n_seeds: int, n_jobs: int, command: list[str], console: Console, *, resume: bool, overwrite: bool
 ) -> Sequence[Summary]:
     """The same as :func:`_run_seeds`, several at once; what one cannot do does not stop the others."""
+    from cascade_srn.runs.parallel import run_parallel
+    from cascade_srn.runs.process import make_accelerator
     from cascade_srn.training.seeds import Seeds
-    from cascade_srn.training.side_by_side import side_by_side
-    from cascade_srn.training.start import make_accelerator
 
     processes = make_accelerator("cpu")
     if processes.num_processes > 1:
@@ -179,7 +179,7 @@ def _run_side_by_side(
     failed = []
     go_on = f"go on with {_go_on(overwrite=overwrite)}"
     with _telling(lambda: f"Stopped; what there is of the runs is in {recipe.output}; {go_on}"):
-        for ended in side_by_side(commands, n_jobs, Path(recipe.output)):
+        for ended in run_parallel(commands, n_jobs, Path(recipe.output)):
             console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s", highlight=False)
             failed += [ended] if ended.code else []
     if failed:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, get_args
 
-from cascade_srn.data.reports import shown
-from cascade_srn.errors import AnnotationError, ConfigError, did_you_mean
+from cascade_srn.errors import AnnotationError, ConfigError, did_you_mean, shown
 from cascade_srn.types import Offsets
 
 Align = Literal["exact", "expand"]

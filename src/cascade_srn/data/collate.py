@@ -9,17 +9,52 @@ import torch
 from torch import Tensor
 
 from cascade_srn.config import FusionSettings
-from cascade_srn.data.batch import CascadeBatch
-from cascade_srn.data.batch_settings import ALL_THERE_IS, BatchSettings
-from cascade_srn.data.corruption import corrupt
+from cascade_srn.data.batch import ALL_THERE_IS, BatchSettings, CascadeBatch
 from cascade_srn.data.examples import Example
-from cascade_srn.data.soft import SoftLabels
-from cascade_srn.data.wanted import SoftSource, Wanted
+from cascade_srn.data.targets import SoftLabels, SoftSource, Wanted
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.fusion import Markers, Queries
 from cascade_srn.heads import Pairs, SpanLabels, pairs_within
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
+
+MISTAKES = ("missed", "moved", "retyped", "invented")
+# An entity that is not there has up to this many words.
+_LONGEST_INVENTED = 4
+
+
+def corrupt(
+    entities: Sequence[Span], n_words: int, labels: Sequence[str], share: float, chance: random.Random
+) -> list[Span]:
+    """The entities, about ``share`` of them with a mistake, as ``chance`` has it."""
+    kept: list[Span] = []
+    for entity in entities:
+        mistake = chance.choice(MISTAKES) if chance.random() < share else None
+        if mistake == "moved":
+            kept.append(_moved(entity, n_words, chance))
+        elif mistake == "retyped":
+            kept.append(Span(entity.start, entity.end, chance.choice(labels)))
+        elif mistake != "missed":
+            kept.append(entity)
+        if mistake == "invented":
+            kept.append(_invented(n_words, labels, chance))
+    return sorted(set(kept))
+
+
+def _moved(entity: Span, n_words: int, chance: random.Random) -> Span:
+    """One edge a word further out or in, where there is room; else as it was."""
+    start, end = entity.start, entity.end
+    if chance.random() < 0.5:
+        start += chance.choice((-1, 1))
+    else:
+        end += chance.choice((-1, 1))
+    return Span(start, end, entity.label) if 0 <= start < end <= n_words else entity
+
+
+def _invented(n_words: int, labels: Sequence[str], chance: random.Random) -> Span:
+    start = chance.randrange(n_words)
+    end = min(n_words, start + chance.randint(1, _LONGEST_INVENTED))
+    return Span(start, end, chance.choice(labels))
 
 
 class Collator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cascade_srn.data.soft import SoftLabels
+from cascade_srn.data.targets import SoftLabels
 from cascade_srn.types import Document, Sentence
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from cascade_srn.data.alignment import WordMap
 from cascade_srn.data.formats.base import ReadContext, strictly
-from cascade_srn.data.formats.draft import Draft, Placed, check_text, word_offsets
+from cascade_srn.data.formats.builder import Draft, Placed, check_text, word_offsets
 from cascade_srn.data.formats.records import Value, encodable
-from cascade_srn.data.reports import Place, shown
-from cascade_srn.errors import AnnotationError, DataError, did_you_mean
+from cascade_srn.data.reports import Place
+from cascade_srn.errors import AnnotationError, DataError, did_you_mean, shown
 from cascade_srn.types import Document, Span
 
 FIELDS = ("id", "text", "sentences", "entities", "relations")

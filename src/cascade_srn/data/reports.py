@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections import Counter
 from dataclasses import dataclass, field
 
+from cascade_srn.errors import shown
 from cascade_srn.types import Document
 
 EXAMPLES_KEPT = 3
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 60
-_SHORT.maxlevel = 4
-
-
-def shown(value: object) -> str:
-    """A value as a message quotes it: its ``repr``, cut where it is long."""
-    return _SHORT.repr(value)
-
 
 # What published corpora hold besides entities and relations; that it is not read surprises nobody.
 _BESIDES = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from cascade_srn.distil.labelling import Labelling, LabelProgress
 from cascade_srn.training.display import duration
-from cascade_srn.training.summary import rows
+from cascade_srn.training.run_folder import rows
 
 # Seconds between two lines.
 _PATIENCE = 60.0

@@ -18,12 +18,12 @@ from cascade_srn.distil.labelling import Labelling, predict
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.encoder.pretrained import load_tokenizer, require_encoder
 from cascade_srn.evaluation.scores import score
+from cascade_srn.runs.environment import shareable
+from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import read_corpus, teachers_schema
-from cascade_srn.training.environment import shareable
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import LABELS, TEACHER, RunFolder
 from cascade_srn.training.seeds import Seeds
-from cascade_srn.training.start import make_accelerator
 
 
 def student_overrides(output: str | Path, encoder: str | None, changes: Sequence[str] = ()) -> list[str]:

@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
 
-from cascade_srn.data.examples import Example
+from cascade_srn.data.labelled.shards import Selected
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.errors import DataError
-from cascade_srn.segment import segment
-from cascade_srn.types import Document, Sentence
+from cascade_srn.text.segment import segment
+from cascade_srn.types import Document
 
 _HALVES = re.compile("[\ud800-\udfff]")
 # How often the number of documents is told.
 _TOLD_EVERY = 1000
-
-
-@dataclass
-class Selected:
-    """A document as its sentences, words joined by spaces, and which of them are to be labelled."""
-
-    number: int
-    sentences: list[str]
-    chosen: list[bool]
-
-    @property
-    def n_chosen(self) -> int:
-        """How many sentences are to be labelled."""
-        return sum(self.chosen)
-
-    def examples(self, context_words: int) -> Iterator[Example]:
-        """The sentences to be labelled, with up to so many words of the document on each side."""
-        words = [sentence.split(" ") for sentence in self.sentences]
-        everything = [word for sentence in words for word in sentence]
-        at = 0
-        for own, chosen in zip(words, self.chosen, strict=True):
-            left = everything[max(0, at - context_words) : at] if chosen else ()
-            at += len(own)
-            if chosen:
-                right = everything[at : at + context_words]
-                yield Example(Sentence.from_words(own), tuple(left), tuple(right))
 
 
 @dataclass

@@ -14,7 +14,7 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, RowBatch
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
 from cascade_srn.types import Span
 
 

@@ -1,8 +1,7 @@
 """Sentences and documents drawn as HTML: entities as coloured bars under the words, relations as arcs above them."""
 
 from cascade_srn.drawing.labels import Labels, Mark, Marks
-from cascade_srn.drawing.notebook import draw_in_notebook
-from cascade_srn.drawing.render import draw_document, draw_page, draw_sentence, stylesheet
+from cascade_srn.drawing.render import draw_document, draw_in_notebook, draw_page, draw_sentence, stylesheet
 from cascade_srn.drawing.svg import draw_svg
 
 __all__ = [

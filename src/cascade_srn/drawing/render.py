@@ -1,17 +1,51 @@
-"""Drawings as HTML: a sentence, a document, a page that holds its own style and asks nothing of the network."""
+"""What a notebook shows of a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from cascade_srn.drawing.colours import colour_class, colour_rules
 from cascade_srn.drawing.labels import Labels, Marks
-from cascade_srn.drawing.templating import as_markup, environment, read_asset
 from cascade_srn.drawing.view import sentence_view
+from cascade_srn.errors import CascadeError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+HERE = "cascade_srn.drawing"
+
+
+@cache
+def environment(*packages: str) -> Environment:
+    """Templates of the given packages, then of this one. Everything put into them is escaped unless it is markup."""
+    try:
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError as error:
+        raise CascadeError(
+            "jinja2 is not installed, and drawing as HTML needs it; install it by pip install 'cascade-srn[report]'"
+        ) from error
+    loaders = [PackageLoader(package, "templates") for package in (*packages, HERE)]
+    return Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined)
+
+
+def read_asset(name: str, package: str = HERE) -> str:
+    """A style sheet or a script that lies beside the templates."""
+    return files(package).joinpath("templates", name).read_text("utf-8")
+
+
+def as_markup(text: str) -> Markup:
+    """Text that is HTML already, or CSS or a script of ours, and must not be escaped."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
 
 # How many arcs of a drawing stand out while their label is pointed at and the others fade.
 SET_OFF = 32
@@ -110,3 +144,14 @@ def text_between(document: Document, sentence: Sentence) -> list[str]:
 
 def _macro(name: str, argument: Any) -> str:
     return str(getattr(environment().get_template("drawing.html.jinja").module, name)(argument))
+
+
+def draw_in_notebook(document: Document) -> str:
+    """A document as HTML for a notebook: drawn, or where it cannot be drawn, why, with the document as text.
+
+    A notebook asks for this by itself, so there is no one to catch an error.
+    """
+    try:
+        return draw_document(document)
+    except CascadeError as error:
+        return f"<p>{escape(str(error))}</p><pre>{escape(repr(document))}</pre>"

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
 from cascade_srn.config import require_range
-from cascade_srn.drawing.arcs import Arc, place_arcs
-from cascade_srn.drawing.chunks import direction
 from cascade_srn.drawing.colours import DARK, LIGHT, SEEDS, Theme, shades
-from cascade_srn.drawing.labels import Labels, Marks
-from cascade_srn.drawing.metrics import BOLD, cut_to_width, text_width
+from cascade_srn.drawing.labels import BOLD, Labels, Marks, cut_to_width, direction, text_width
+from cascade_srn.drawing.layout import Arc, place_arcs
 from cascade_srn.drawing.render import legend_groups, text_between
 from cascade_srn.drawing.svg_layout import (
     FEET,

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from cascade_srn.drawing.arcs import Arc, pack, place_arcs
-from cascade_srn.drawing.chunks import extents
-from cascade_srn.drawing.layout import stack
-from cascade_srn.drawing.metrics import BOLD, cut_to_width, text_width
+from cascade_srn.drawing.labels import BOLD, cut_to_width, extents, text_width
+from cascade_srn.drawing.layout import Arc, pack, place_arcs, stack
 from cascade_srn.types import Sentence, Span
 
 TYPE, SMALL = 16.0, 11.0  # the sizes of words and of labels

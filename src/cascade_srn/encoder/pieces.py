@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from cascade_srn.encoder.passes import Division, Pass, equal_passes, window_begins
-from cascade_srn.encoder.windows import Integers, window_owners, window_starts
+from cascade_srn.encoder.windows import (
+    Division,
+    Integers,
+    Pass,
+    equal_passes,
+    window_begins,
+    window_owners,
+    window_starts,
+)
 from cascade_srn.errors import ModelError
 
 # Ordinary English has about 1.3 word pieces per word. Text with more pieces per word than this is charged by them.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import safe_open
@@ -14,12 +14,14 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
-from cascade_srn.bundled import hub_is_out_of_reach, is_model
 from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.config_checks import FLOATS, check_encoder
 from cascade_srn.encoder.pieces import RowBatch
-from cascade_srn.encoder.recordings import Recordings
 from cascade_srn.errors import ModelError
+from cascade_srn.storage.bundled import hub_is_out_of_reach, is_model
+
+if TYPE_CHECKING:
+    from cascade_srn.encoder.cuda_graphs import Recordings
 
 
 class PretrainedEncoder(nn.Module):
@@ -70,6 +72,8 @@ class PretrainedEncoder(nn.Module):
 
     def record(self) -> Recordings:
         """From now on, training plays recordings of what the encoder computes, on a GPU; one process, no wrappers."""
+        from cascade_srn.encoder.cuda_graphs import Recordings
+
         self.recordings = Recordings(self.model, self._read)
         return self.recordings
 

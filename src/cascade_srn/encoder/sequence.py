@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class SequenceEncoder(nn.Module, ABC):
@@ -54,3 +55,27 @@ def reverse_sequences(values: Tensor, lengths: Tensor) -> Tensor:
     positions = torch.arange(values.shape[1], device=values.device).expand(values.shape[0], -1)
     mirrored = torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)
     return values[torch.arange(values.shape[0], device=values.device)[:, None], mirrored]
+
+
+class BiLSTM(SequenceEncoder):
+    """A bidirectional LSTM; every task sees the same representation."""
+
+    def __init__(self, input_width: int, hidden_width: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(input_width, hidden_width, batch_first=True, bidirectional=True)
+        self.task_width = 2 * hidden_width
+
+    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
+        """See :class:`SequenceEncoder`; a feature is (2 * hidden_width,)."""
+        if inputs.shape[0] == 0 or inputs.shape[1] == 0:
+            return inputs.new_zeros(*inputs.shape[:2], self.task_width)
+        inputs = inputs.masked_fill(~padding_mask(lengths, inputs.shape[1])[:, :, None], 0.0)
+        # An LSTM cannot pack a sequence of no items: it runs over one padded item, which is masked after.
+        packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        outputs, _ = self.lstm(packed)
+        padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
+        return torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], padded, 0.0)
+
+    def task(self, features: Tensor, task: int) -> Tensor:
+        """See :class:`SequenceEncoder`."""
+        return features

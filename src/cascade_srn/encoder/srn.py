@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.config import SRN_BACKENDS, require_choice
-from cascade_srn.encoder.selection import task_sets
 from cascade_srn.encoder.sequence import SequenceEncoder, reverse_sequences
-from cascade_srn.encoder.srn_backends import choose_backend, run_cell
+from cascade_srn.encoder.srn_kernels import choose_backend, run_cell
+from cascade_srn.encoder.srn_kernels.reference import task_sets
 
 
 class SelectionRecurrentCell(nn.Module):

@@ -15,7 +15,7 @@ from cascade_srn.evaluation.scores import (
     score_documents,
 )
 from cascade_srn.evaluation.sentences import SentenceAnalysis
-from cascade_srn.evaluation.spread import Spread
+from cascade_srn.evaluation.summary import Spread
 
 __all__ = [
     "SYMMETRIC_POLICIES",

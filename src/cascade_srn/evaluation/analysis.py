@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cascade_srn.config import require_choice
-from cascade_srn.evaluation.alignment import align_documents
-from cascade_srn.evaluation.breakdown import Breakdown, break_down
-from cascade_srn.evaluation.calibration import Calibration, calibrate_entities, calibrate_relations
-from cascade_srn.evaluation.confusion import Confusion, confuse_entities, confuse_relations
-from cascade_srn.evaluation.entity_errors import count_entity_errors
-from cascade_srn.evaluation.error_kinds import Errors
-from cascade_srn.evaluation.in_triples import InTriples, group_in_triples
-from cascade_srn.evaluation.items import require_policy
-from cascade_srn.evaluation.relation_errors import count_relation_errors
+from cascade_srn.evaluation.breakdown import Breakdown, InTriples, break_down, group_in_triples
+from cascade_srn.evaluation.errors import (
+    Confusion,
+    Errors,
+    confuse_entities,
+    confuse_relations,
+    count_entity_errors,
+    count_relation_errors,
+)
+from cascade_srn.evaluation.items import align_documents, require_policy
+from cascade_srn.evaluation.reliability import Calibration, calibrate_entities, calibrate_relations
 from cascade_srn.evaluation.scores import Scores, score_documents
 from cascade_srn.evaluation.sentences import SentenceAnalysis, analyse_sentence
 from cascade_srn.schema import Schema

@@ -1,7 +1,7 @@
 """Scores by what entities and relations are like: the sentence's length, distance, size, nesting, known texts.
 
 Entities are counted as ``ner`` counts them, relations as ``re_strict`` does, and the groups of a breakdown add up to
-those scores (:mod:`cascade_srn.evaluation.groups` says how). Lengths and distances are in words.
+those scores (:mod:`cascade_srn.evaluation.breakdown` says how). Lengths and distances are in words.
 
 * ``sentence_length``: of the sentence.
 * ``entity_length``: of the entity; of a relation's longer argument.
@@ -18,16 +18,85 @@ those scores (:mod:`cascade_srn.evaluation.groups` says how). Lengths and distan
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from cascade_srn.evaluation.alignment import Pair
-from cascade_srn.evaluation.groups import count_groups
-from cascade_srn.evaluation.items import RelationItem, relation_items
+from cascade_srn.evaluation.items import Pair, RelationItem, relation_items
 from cascade_srn.evaluation.scores import Counts
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span
+
+T = TypeVar("T")
+
+
+def count_groups(
+    pairs: Iterable[Pair],
+    *,
+    groups: Sequence[str],
+    items: Callable[[Sentence], set[T]],
+    group_of: Callable[[T, Sentence], str],
+) -> dict[str, Counts]:
+    """The counts of each of the groups, in their order; a group that nothing falls into has zeros.
+
+    ``items`` is what is counted of a sentence, ``group_of`` the group of such an item in its sentence.
+    """
+    n_gold, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
+    for pair in pairs:
+        gold, predicted = items(pair.gold), items(pair.predicted)
+        for item in gold:
+            group = group_of(item, pair.gold)
+            n_gold[group] += 1
+            if item in predicted:
+                n_predicted[group] += 1
+                n_correct[group] += 1
+        n_predicted.update(group_of(item, pair.predicted) for item in predicted - gold)
+    if unknown := (n_gold.keys() | n_predicted.keys()) - set(groups):
+        raise ValueError(f"items fell into groups that are not declared: {sorted(unknown)}")
+    return {group: Counts(n_gold[group], n_predicted[group], n_correct[group]) for group in groups}
+
+
+IN_TRIPLE, OUT_OF_TRIPLE = "in_triple", "out_of_triple"
+
+
+@dataclass(frozen=True)
+class InTriples:
+    """The counts of both groups; ``by_predicted_relations`` has predicted and correct ones, and no gold."""
+
+    in_triple: Counts
+    out_of_triple: Counts
+    by_predicted_relations: dict[str, Counts]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            IN_TRIPLE: self.in_triple.to_dict(),
+            OUT_OF_TRIPLE: self.out_of_triple.to_dict(),
+            "by_predicted_relations": {
+                group: {"precision": counts.precision, "n_predicted": counts.n_predicted, "n_correct": counts.n_correct}
+                for group, counts in self.by_predicted_relations.items()
+            },
+        }
+
+
+def group_in_triples(pairs: Sequence[Pair]) -> InTriples:
+    """The scores of entities in and out of triples."""
+    groups = (IN_TRIPLE, OUT_OF_TRIPLE)
+    counts = count_groups(pairs, groups=groups, items=lambda s: set(s.entities), group_of=triple_group)
+    own = {group: Counts() for group in groups}
+    for pair in pairs:
+        gold = set(pair.gold.entities)
+        for entity in pair.predicted.entities:
+            own[triple_group(entity, pair.predicted)] += Counts(0, 1, int(entity in gold))
+    return InTriples(counts[IN_TRIPLE], counts[OUT_OF_TRIPLE], own)
+
+
+def triple_group(entity: Span, sentence: Sentence) -> str:
+    """Whether an entity of a sentence is the subject or object of one of the sentence's relations."""
+    related = any(entity in (triple.head, triple.tail) for triple in sentence.triples)
+    return IN_TRIPLE if related else OUT_OF_TRIPLE
+
 
 SHARED_WORDS = "sharing words"
 NESTINGS = ("nested", "crossing", "flat")

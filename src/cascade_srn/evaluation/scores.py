@@ -22,9 +22,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.evaluation.alignment import Pair, align, align_documents
-from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, relation_items, require_policy
-from cascade_srn.evaluation.tables import aligned
+from cascade_srn.evaluation.items import (
+    SYMMETRIC_POLICIES,
+    Pair,
+    align,
+    align_documents,
+    aligned,
+    relation_items,
+    require_policy,
+)
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.evaluation.alignment import Pair
-from cascade_srn.evaluation.entity_errors import entity_errors
-from cascade_srn.evaluation.in_triples import IN_TRIPLE, triple_group
-from cascade_srn.evaluation.items import items_of
-from cascade_srn.evaluation.relation_errors import RelationError, relation_errors
+from cascade_srn.evaluation.breakdown import IN_TRIPLE, triple_group
+from cascade_srn.evaluation.errors import RelationError, entity_errors, relation_errors
+from cascade_srn.evaluation.items import Pair, items_of
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 

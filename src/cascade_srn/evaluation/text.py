@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cascade_srn.evaluation.evaluate import Evaluation
-from cascade_srn.evaluation.running import Run, shown_name
+from cascade_srn.evaluation.evaluate import Evaluation, Run, shown_name
+from cascade_srn.evaluation.items import aligned
 from cascade_srn.evaluation.summary import figures_table
-from cascade_srn.evaluation.tables import aligned
 
 
 def evaluation_text(evaluation: Evaluation, *, per_label: bool = False) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
 from cascade_srn.extraction.writers import Writer
 from cascade_srn.extractor import Extractor
-from cascade_srn.streaming import BadText, reason
-from cascade_srn.thresholds import ThresholdsLike
+from cascade_srn.inference.streaming import BadText, reason
+from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document
 
 
@@ -170,3 +175,47 @@ def told(counts: Counts, output: Path | None) -> str:
 
 def _counted(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
+
+
+_REFRESH = 0.2
+
+
+@contextmanager
+def display(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[Counts], None]]:
+    """A function to be told of progress, which draws a bar on standard error where it is to be ``shown``."""
+    if not shown:
+        yield lambda counts: None
+        return
+    columns = (SpinnerColumn(), TextColumn("extracting"), BarColumn(), TextColumn("{task.fields[told]}"))
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, refresh_per_second=1 / _REFRESH) as bar:
+        task = bar.add_task("extracting", total=n_bytes or None, told="")
+        start = last = time.monotonic()
+
+        def update(counts: Counts) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= _REFRESH:
+                last = now
+                bar.update(task, completed=counts.position, told=figures(counts, now - start, n_bytes))
+
+        yield update
+
+
+def figures(counts: Counts, seconds: float, n_bytes: int | None) -> str:
+    """Rate and time left on one line."""
+    parts = [
+        f"{counts.documents:,} documents",
+        f"{counts.documents / seconds:,.1f}/s" if seconds else "",
+        f"{counts.words / seconds:,.0f} words/s" if seconds else "",
+    ]
+    if n_bytes and counts.position:
+        left = seconds * max(0, n_bytes - counts.position) / counts.position
+        parts.append(f"{_duration(left)} left")
+    return "  ".join(part for part in parts if part)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,11 +1,4 @@
-"""Claims against figures: by how much, how sure, and whether a claim held.
-
-A claim that one figure is higher **held** where it is and p < 0.05, is **contradicted** where it is lower and p <
-0.05, and is **not shown** in between. A claim that a figure is no worse is contradicted by a loss with p < 0.05,
-however small; else it held where the interval excludes a loss of more than a point, and is not shown in between. Speed
-has no p-value: that one variant is faster held where it was so in every turn, is contradicted where it was slower in
-every one, and is not shown in between.
-"""
+"""The bootstrap of :mod:`cascade_srn.evaluation.comparison` for figures other than F1: recall, numbers of errors."""
 
 from __future__ import annotations
 
@@ -16,12 +9,31 @@ from typing import Any
 import numpy as np
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.comparison import Bootstrap, Difference, compare
+from cascade_srn.evaluation.comparison import Array, Bootstrap, Difference, compare, drawn_differences, p_value_of
 from cascade_srn.reproduction.claims import FEWER, NO_WORSE, Claim
-from cascade_srn.reproduction.measures import MEASURES, POLICY, TASK_OF, Counted
-from cascade_srn.reproduction.resampling import Resampled, resample
+from cascade_srn.reproduction.measures import MEASURES, POLICY, TASK_OF, Counted, Statistic
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """The middle 95 % of the differences, first minus second, and the two-sided p-value of there being none."""
+
+    low: float
+    high: float
+    p_value: float
+
+
+def resample(first: Array, second: Array, statistic: Statistic, bootstrap: Bootstrap) -> Resampled:
+    """How the difference of two sides in a figure varies over resamples of the units, and of each side's models.
+
+    Shapes: first, second (n_models, n_units, n_counts)
+    """
+    differences = drawn_differences(first, second, statistic, bootstrap)
+    low, high = np.percentile(differences, (2.5, 97.5))
+    return Resampled(float(low), float(high), p_value_of(differences))
+
 
 HELD, NOT_SHOWN, CONTRADICTED = "held", "not shown", "contradicted"
 SURE, MARGIN = 0.05, 0.01

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.tables import aligned
-from cascade_srn.reproduction.options import ReproduceOptions
+from cascade_srn.evaluation.items import aligned
+from cascade_srn.reproduction.options import VARIANTS, ReproduceOptions
 from cascade_srn.reproduction.tables import Table, chosen_tables, needed_variants
-from cascade_srn.reproduction.variants import VARIANTS
-from cascade_srn.training.environment import command_line
+from cascade_srn.runs.environment import command_line
 from cascade_srn.training.recipe import Recipe, load_recipe
 from cascade_srn.training.run_folder import RECIPE, RunFolder, differences
 

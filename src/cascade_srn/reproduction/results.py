@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.evaluation.spread import Spread
+from cascade_srn.evaluation.summary import Spread
 from cascade_srn.reproduction.judging import Verdict
 from cascade_srn.reproduction.tables import COLUMNS, COUNT, SCORE, Row, Table
 

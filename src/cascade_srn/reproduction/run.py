@@ -9,23 +9,20 @@ from typing import Any
 from rich.console import Console
 
 from cascade_srn.data.formats.files import replacing
-from cascade_srn.device import find_device
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.comparison import Bootstrap
 from cascade_srn.evaluation.evaluate import write_json
 from cascade_srn.reproduction.judging import Judge, Verdict, judge_speed
-from cascade_srn.reproduction.markdown import table_markdown
-from cascade_srn.reproduction.measures import MEASURES, POLICY, Counted, count
+from cascade_srn.reproduction.markdown import draw_table, table_markdown
+from cascade_srn.reproduction.measures import MEASURES, POLICY, Counted, check_data, count, predict_test
 from cascade_srn.reproduction.plan import Plan
-from cascade_srn.reproduction.plot import draw_table
-from cascade_srn.reproduction.predictions import check_data, predict_test
 from cascade_srn.reproduction.results import Measured, TableResult
-from cascade_srn.reproduction.speed import speeds
 from cascade_srn.reproduction.tables import COLUMNS, SPEED, TABLES, Table, paper_figures
-from cascade_srn.reproduction.training import train_missing
+from cascade_srn.reproduction.training import speeds, train_missing
+from cascade_srn.runs.device import find_device
+from cascade_srn.runs.environment import command_line, shareable
 from cascade_srn.training.corpus import Corpus, read_corpus
-from cascade_srn.training.curves import can_draw
-from cascade_srn.training.environment import command_line, shareable
+from cascade_srn.training.progress import can_draw
 from cascade_srn.types import Document
 
 RESULTS = "results.md"

@@ -18,9 +18,9 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.serving.engine import Engine, NotReady
 from cascade_srn.serving.messages import DrawRequest, ExtractRequest
-from cascade_srn.serving.orders import failed_text, n_given, orders_of, require_lengths, texts_of
+from cascade_srn.serving.queue import QueueClosed, QueueFull, RequestTooLarge
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, stopping, unavailable
-from cascade_srn.serving.waiting import QueueClosed, QueueFull, RequestTooLarge
+from cascade_srn.serving.requests import failed_text, n_given, orders_of, require_lengths, texts_of
 from cascade_srn.types import Document
 
 T = TypeVar("T")

@@ -15,10 +15,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect
 
-from cascade_srn.serving.messages import Message
+from cascade_srn.serving.messages import Message, said
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, unavailable, unprocessable
 from cascade_srn.serving.settings import Limits
-from cascade_srn.serving.wording import said
 
 M = TypeVar("M", bound=Message)
 

@@ -16,8 +16,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from cascade_srn.serving.metrics import Metrics
+from cascade_srn.serving.middleware import HEADERS
 from cascade_srn.serving.refusals import Refusal, refused, stopping, unavailable
-from cascade_srn.serving.security import HEADERS
 
 access = logging.getLogger("cascade_srn.serving.access")
 

@@ -12,11 +12,10 @@ from typing import NamedTuple
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
-from cascade_srn.memory import give_back_freed
+from cascade_srn.inference.batching import give_back_freed
 from cascade_srn.serving.metrics import Metrics
+from cascade_srn.serving.queue import Batch, Order, Part, Ticket, WaitingRoom
 from cascade_srn.serving.settings import ServeSettings
-from cascade_srn.serving.waiting import Batch, Part, WaitingRoom
-from cascade_srn.serving.work import Order, Ticket
 from cascade_srn.types import Sentence
 
 logger = logging.getLogger("cascade_srn.serving")
@@ -26,8 +25,8 @@ WARM_UP = "We train a tagger for named entity recognition. It finds names of peo
 SLICE_SECONDS = 0.05
 # However slow the machine is, a slice costs at least this many words.
 SMALLEST_SLICE = 64
-# Batches after which freed memory goes back to the system.
-BATCHES_BETWEEN_SWEEPS = 64
+# Freed memory goes back to the system this often, if there was work since the last time.
+SWEEP_SECONDS = 5.0
 
 
 class NotReady(Exception):
@@ -58,6 +57,8 @@ class Engine:
         self._is_stopping = False
         self._speed = 0.0
         self._seconds_in_between = 0.0
+        self._n_batches = 0
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cascade-srn-model", daemon=True)
 
     @property
@@ -127,11 +128,21 @@ class Engine:
                 self.on_loaded()
         if self.failure is not None:
             return
-        n_batches = 0
+        threading.Thread(target=self._sweep, name="cascade-srn-sweep", daemon=True).start()
         while batch := self.waiting.take(wait=self.settings.batch_wait):
             self._do(extractor, batch)
-            n_batches += 1
-            if n_batches % BATCHES_BETWEEN_SWEEPS == 0:
+            self._n_batches += 1
+        self._has_ended.set()
+
+    def _sweep(self) -> None:
+        """Give freed memory back to the system while there is work, and once after it.
+
+        Batches of many shapes leave gaps, which the C library would keep: hundreds of megabytes after hours.
+        """
+        n_before = 0
+        while not self._has_ended.wait(SWEEP_SECONDS):
+            if self._n_batches != n_before:
+                n_before = self._n_batches
                 give_back_freed()
 
     def _do(self, extractor: Extractor, batch: Batch) -> None:

@@ -3,29 +3,130 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
+from pydantic.json_schema import models_json_schema
 
-from cascade_srn.data.formats.brat_writing import write as write_brat
+from cascade_srn.data.formats.brat import write as write_brat
 from cascade_srn.drawing import draw_document, draw_svg
 from cascade_srn.errors import CascadeError
-from cascade_srn.model_card import summarize
+from cascade_srn.model.card import summarize
 from cascade_srn.schema import Schema
 from cascade_srn.serving import messages
 from cascade_srn.serving.answering import ITEM, Answerer
 from cascade_srn.serving.bodies import BodyBudget, read_message
-from cascade_srn.serving.description import ERRORS
 from cascade_srn.serving.metrics import CONTENT_TYPE
-from cascade_srn.serving.orders import document_of, require_drawable
 from cascade_srn.serving.refusals import json_answer, stopping, unprocessable
+from cascade_srn.serving.requests import document_of, require_drawable
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
+
+REQUESTS = {
+    "/extract": messages.ExtractRequest,
+    "/draw": messages.DrawRequest,
+    "/convert": messages.ConvertRequest,
+}
+_REASONS = {
+    400: "The body is not JSON.",
+    401: "The API key is missing or wrong.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    415: "The body is not said to be JSON.",
+    422: "Something in the body is not as it should be; the message says what.",
+    500: "The service failed.",
+    503: "Not ready, full, or being stopped; Retry-After says when to try again.",
+    504: "The answer was not there in time.",
+}
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": messages.ErrorAnswer, "description": reason} for status, reason in _REASONS.items()
+}
+LICENCE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+DESCRIPTION = "Entities and relations from text. Every error has the same form: a code and a message."
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description of the service."""
+    described = get_openapi(
+        title="cascade-srn", version=__version__, description=DESCRIPTION, routes=app.routes, license_info=LICENCE
+    )
+    schemas = described.setdefault("components", {}).setdefault("schemas", {})
+    forms = [(form, "validation") for form in REQUESTS.values()]
+    _, found = models_json_schema(forms, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    schemas |= found.get("$defs", {})
+    for path, form in REQUESTS.items():
+        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{form.__name__}"}}}
+        described["paths"][path]["post"]["requestBody"] = {"required": True, "content": content}
+    described["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    return described
+
+
+STYLE = (
+    ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;"
+    "padding:0 1rem}h2{margin-top:2.5rem}code,pre{font-family:ui-monospace,monospace;font-size:.9em}"
+    "pre{overflow-x:auto;padding:.75rem;border:1px solid #8886;border-radius:.4rem}"
+    "table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}"
+)
+
+
+def operations_page(described: Mapping[str, Any]) -> str:
+    """The description as a page to read."""
+    info = described["info"]
+    parts = [
+        f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>",
+        f"<p>{escape(info.get('description', ''))}</p>",
+        '<p>For programs: <a href="openapi.json">openapi.json</a>.</p>',
+    ]
+    for path, methods in described["paths"].items():
+        parts += [_operation(path, method, operation) for method, operation in methods.items()]
+    parts.append("<h2>Forms</h2>")
+    for name, form in described["components"]["schemas"].items():
+        parts.append(f'<h3 id="{escape(name)}">{escape(name)}</h3>{_shown(form)}')
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(info['title'])}: operations</title><style>{STYLE}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>"
+    )
+
+
+def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
+    description = "".join(f"<p>{escape(part)}</p>" for part in operation.get("description", "").split("\n\n") if part)
+    body = "".join(
+        f"<p>Body: <code>{escape(kind)}</code>, {_link(content['schema'])}</p>"
+        for kind, content in operation.get("requestBody", {}).get("content", {}).items()
+    )
+    rows = "".join(_answer(status, answer) for status, answer in operation["responses"].items())
+    return f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2>{description}{body}<table>{rows}</table>"
+
+
+def _answer(status: str, answer: Mapping[str, Any]) -> str:
+    kinds = answer.get("content", {})
+    forms = ", ".join(
+        f"<code>{escape(kind)}</code> {_link(content.get('schema', {}))}" for kind, content in kinds.items()
+    )
+    return f"<tr><th>{escape(status)}</th><td>{escape(answer['description'])}</td><td>{forms}</td></tr>"
+
+
+def _link(schema: Mapping[str, Any]) -> str:
+    name = escape(schema.get("$ref", "").rpartition("/")[2])
+    return f'<a href="#{name}">{name}</a>' if name else ""
+
+
+def _shown(form: Mapping[str, Any]) -> str:
+    return f"<pre>{escape(json.dumps(form, indent=2, ensure_ascii=False))}</pre>"
+
 
 M = TypeVar("M", bound=messages.Message)
 

@@ -2,33 +2,204 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import random
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from accelerate.utils import gather_object
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from cascade_srn.data.formats.files import replacing
+from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.inference.cascade_search import TorchModule
+from cascade_srn.runs.process import seed_everything
+from cascade_srn.storage.atomic import replacing_path
+from cascade_srn.storage.files import checksum
 from cascade_srn.training.loop import Loop, Standing
-from cascade_srn.training.start import seed_everything
-from cascade_srn.training.state_files import (
-    InvalidState,
-    Tensors,
-    below,
-    optimiser_tensors,
-    random_tensors,
-    read_state,
-    require_like,
-    require_step,
-    restore_optimiser,
-    restore_random,
-    write_state,
-)
 from cascade_srn.training.step import LOSS_PARTS
+
+FORMAT_VERSION = 1
+STATE_FILE = "state.json"
+
+Tensors = dict[str, Tensor]
+
+
+class InvalidState(ValueError):
+    """A state whose files can be read but whose values cannot be those of the run."""
+
+
+def write_state(folder: Path, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+    """Write the tensors, then atomically the JSON file that names them and holds the checksums of both.
+
+    If the process is killed at any moment, one complete state is there: the old one or the new one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"state-{step}.safetensors"
+    with replacing_path(folder / name) as beside:
+        save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, beside)
+        sha256 = checksum(beside)
+    state = {"format_version": FORMAT_VERSION, "tensors": name, "tensors_sha256": sha256, **values}
+    with replacing(folder / STATE_FILE) as handle:
+        handle.write(json.dumps({**state, _CHECKSUM: _digest(state)}).encode())
+    for other in folder.glob("*state-*.safetensors*"):
+        if other.name != name:
+            # A process that was killed leaves a temporary folder.
+            shutil.rmtree(other) if other.is_dir() and not other.is_symlink() else other.unlink()
+
+
+def read_state(folder: Path, restore: Callable[[dict[str, Any], Tensors], None]) -> dict[str, Any] | None:
+    """Read a state, check it against its checksums, and restore it.
+
+    States of releases that wrote no checksums are read without that check.
+
+    Args:
+        folder: the folder that :func:`write_state` wrote to.
+        restore: takes the values and the tensors; raises :class:`InvalidState` for values that cannot be right.
+
+    Returns:
+        The values of the state, or None where there is no state.
+
+    Raises:
+        ModelError: if the state is damaged, incomplete, or of another format version.
+    """
+    path = folder / STATE_FILE
+    if not path.is_file():
+        return None
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(state, dict):
+            raise InvalidState(f"{STATE_FILE} holds no mapping")
+        if state["format_version"] != FORMAT_VERSION:
+            raise ModelError(
+                f"the state in {str(folder)!r} has format version {state['format_version']}, and this release reads "
+                f"{FORMAT_VERSION}; resume with the release that wrote it, or start over with --overwrite"
+            )
+        if _CHECKSUM in state and state[_CHECKSUM] != _digest(state):
+            raise InvalidState(f"{STATE_FILE} does not match its checksum")
+        restore(state, _read_tensors(folder, state))
+    except InvalidState as error:
+        raise ModelError(
+            f"the state in {str(folder)!r} is damaged: {error}. Restore the folder from a copy, or start over with "
+            "--overwrite."
+        ) from error
+    except (*_UNREADABLE, SafetensorError) as error:
+        if isinstance(error, CascadeError):
+            raise
+        raise ModelError(
+            f"the state in {str(folder)!r} cannot be read ({type(error).__name__}: {error}); start over with "
+            "--overwrite"
+        ) from error
+    return state
+
+
+# What a value of a wrong type or size can raise where it is used. CascadeError is a ValueError, and passes.
+_UNREADABLE = (KeyError, TypeError, ValueError, OSError, RuntimeError, AttributeError, OverflowError, IndexError)
+_CHECKSUM = "sha256"
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the values of a state, whatever the layout of the JSON file."""
+    values = {key: value for key, value in state.items() if key != _CHECKSUM}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _read_tensors(folder: Path, state: Mapping[str, Any]) -> Tensors:
+    name = state["tensors"]
+    if Path(name).name != name:
+        raise InvalidState(f"it names the file {name!r}, which is not in the folder")
+    tensors: Tensors = load_file(folder / name)
+    if "tensors_sha256" in state and checksum(folder / name) != state["tensors_sha256"]:
+        raise InvalidState(f"{name} does not match its checksum")
+    return tensors
+
+
+def require_like(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], kind: str) -> None:
+    """Refuse tensors of a state whose names, shapes or dtypes differ from the expected ones, or that are not finite.
+
+    Args:
+        found: the tensors of the state, by name.
+        expected: tensors of the same names, shapes and dtypes.
+        kind: what they are, for the message, such as ``"weight"``.
+    """
+    for name, tensor in expected.items():
+        if name not in found:
+            raise InvalidState(f"the {kind} {name} is missing")
+        if found[name].shape != tensor.shape or found[name].dtype != tensor.dtype:
+            raise InvalidState(
+                f"the {kind} {name} is {_described(found[name])}, but the run needs {_described(tensor)}"
+            )
+    for name, tensor in found.items():
+        if name not in expected:
+            raise InvalidState(f"the {kind} {name} is unknown")
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise InvalidState(f"the {kind} {name} holds numbers that are not finite")
+
+
+def require_step(step: Any, n_steps: int) -> None:
+    """Refuse a step that the run does not have."""
+    if type(step) is not int or not 0 <= step <= n_steps:
+        raise InvalidState(f"its step is {step!r}, but the run has {n_steps} steps")
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+
+
+def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The tensors below a prefix, without it."""
+    start = f"{prefix}."
+    return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
+
+
+def optimiser_tensors(module: TorchModule, optimiser: torch.optim.Optimizer) -> Tensors:
+    """An optimiser's state by the parameters' names, which, unlike their numbers, mean the same in every release."""
+    return {
+        f"optimiser.{name}.{key}": value
+        for name, parameter in module.named_parameters()
+        for key, value in optimiser.state.get(parameter, {}).items()
+    }
+
+
+def restore_optimiser(module: TorchModule, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Restore the state of :func:`optimiser_tensors`; parameters that never had a gradient have none."""
+    fused = {id(p): bool(group.get("fused")) for group in optimiser.param_groups for p in group["params"]}
+    found = {name: below(tensors, f"optimiser.{name}") for name, _ in module.named_parameters()}
+    kinds = {key for own in found.values() for key in own}
+    for name, parameter in module.named_parameters():
+        own = found[name]
+        if own:
+            expected = {key: own[key] if key == "step" and key in own else parameter.detach() for key in kinds}
+            require_like(own, expected, f"optimiser state of {name}:")
+            # The count of steps stays with the processor unless the fused optimiser reads it on the device.
+            optimiser.state[parameter] = {
+                key: value if key == "step" and not fused[id(parameter)] else value.to(parameter.device)
+                for key, value in own.items()
+            }
+
+
+def random_tensors(device: torch.device) -> Tensors:
+    """Where torch's random numbers stand, on the processor and on the device."""
+    tensors = {"torch": torch.get_rng_state()}
+    if device.type == "cuda":
+        tensors["cuda"] = torch.cuda.get_rng_state(device)
+    return tensors
+
+
+def restore_random(device: torch.device, tensors: Mapping[str, Tensor]) -> None:
+    """Put torch's random numbers back to where :func:`random_tensors` found them."""
+    torch.set_rng_state(tensors["torch"])
+    if device.type == "cuda" and "cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["cuda"], device)
 
 
 def save_state(loop: Loop, folder: Path, **more: Any) -> None:

@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cascade_srn.training.progress import Progress, reached
-from cascade_srn.training.summary import found_nothing, rows
+from cascade_srn.training.run_folder import found_nothing, rows
 
 # Seconds without a word after which a line is due all the same, and between two movements of a bar.
 _PATIENCE, _REFRESH = 60.0, 0.5

@@ -17,15 +17,14 @@ from accelerate.utils import gather_object
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
-from cascade_srn.memory import is_out_of_memory
-from cascade_srn.model import Model
-from cascade_srn.training.averaging import AveragedWeights
+from cascade_srn.inference.batching import is_out_of_memory
+from cascade_srn.model.model import Model
+from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.optimiser import Schedule, make_optimiser
 from cascade_srn.training.progress import Progress, reached
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.start import make_accelerator, seed_everything
-from cascade_srn.training.step import LOSS_PARTS, Step, few_threads, matrix_products
+from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, few_threads, matrix_products
 
 
 @dataclass

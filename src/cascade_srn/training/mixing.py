@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.data.examples import Example
-from cascade_srn.distil.labels import LabelledText
+from cascade_srn.data.labelled.labels import LabelledText
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.settings import DistillationSettings
 

@@ -11,7 +11,7 @@ import torch
 from torch.nn import Parameter
 
 from cascade_srn.config import require_choice
-from cascade_srn.methods import Network
+from cascade_srn.model.family import Network
 from cascade_srn.training.settings import OPTIMISERS, SCHEDULES
 
 # Where transformers' encoders keep their layers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Those that share their

@@ -2,33 +2,123 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from cascade_srn.calibrate import calibrate
+from accelerate import Accelerator
+from torch import Tensor
+
+from cascade_srn.calibration.choose import calibrate
+from cascade_srn.config import FRESH
 from cascade_srn.data.examples import Example, examples_of
-from cascade_srn.device import find_device
-from cascade_srn.errors import ModelError
+from cascade_srn.encoder.fresh import create_encoder
+from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.scores import Scores
-from cascade_srn.model import Model
+from cascade_srn.model.model import Model
+from cascade_srn.runs.device import find_device
+from cascade_srn.runs.environment import command_line, environment, shareable
+from cascade_srn.runs.process import make_accelerator
+from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.training.checkpoint import load_state, save_state
-from cascade_srn.training.corpus import read_corpus
-from cascade_srn.training.curves import can_draw, draw_curves
-from cascade_srn.training.environment import command_line, environment, shareable
-from cascade_srn.training.examples import training_examples
+from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
 from cascade_srn.training.loop import Loop, evaluate
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.preflight import preflight, require_entities
-from cascade_srn.training.progress import Progress
-from cascade_srn.training.recipe import Recipe
+from cascade_srn.training.progress import (
+    Progress,
+    can_draw,
+    check_trackers,
+    draw_curves,
+    flat,
+    start_trackers,
+    tracker_options,
+)
+from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
 from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, SUMMARY, RunFolder
-from cascade_srn.training.settings import DistillationSettings
-from cascade_srn.training.start import create_model, make_accelerator
-from cascade_srn.training.trackers import check_trackers, flat, start_trackers, tracker_options
+from cascade_srn.training.settings import DistillationSettings, TrainingSettings
 from cascade_srn.types import Document
+
+
+def train(
+    model: Model,
+    documents: Iterable[Document],
+    dev: Iterable[Document] = (),
+    settings: TrainingSettings | None = None,
+) -> Iterator[Progress]:
+    """Train a model in place, yielding after every epoch and every evaluation.
+
+    With ``dev`` the weights that did best there, by the sum of NER and strict RE F1 end to end (the paper's
+    choice), are the ones the model is left with, also by a caller who stops early; without, the last ones.
+    """
+    settings = TrainingSettings() if settings is None else settings
+    if not isinstance(settings, TrainingSettings):
+        raise ConfigError(
+            f"settings is a {type(settings).__name__}; give TrainingSettings(…), or TrainingSettings.from_dict(…)"
+        )
+    examples, dev_examples = training_examples(model, documents, dev)
+    return _in_memory(Loop(model, examples, dev_examples, settings))
+
+
+def _in_memory(loop: Loop) -> Iterator[Progress]:
+    """The loop with the best weights kept beside the model, nothing being written."""
+    best: dict[str, Tensor] | None = None
+
+    def put_back() -> None:
+        if best is not None:
+            loop.model.network.load_state_dict(best)
+        elif loop.averaged is not None:
+            loop.averaged.copy_to_module()
+
+    try:
+        for progress in loop:
+            if progress.best:
+                with loop.evaluated_weights():
+                    best = {name: value.detach().clone() for name, value in loop.model.network.state_dict().items()}
+            if progress.finished:
+                put_back()
+            if progress.epoch_done or progress.dev is not None or progress.finished:
+                yield progress
+    finally:
+        put_back()
+
+
+def create_model(recipe: Recipe, corpus: Corpus, *, accelerator: Accelerator, folder: Path) -> Model:
+    """The model of a recipe before training; what is not pretrained starts at random, by the recipe's seed.
+
+    All processes call this. A fresh encoder passes through the ``folder`` that they share.
+    """
+    settings, seed = recipe.model, recipe.training.seed
+    if settings.encoder.name != FRESH:
+        return Model.create(settings, corpus.schema, seed=seed)
+    with _fresh_encoder(recipe, corpus, accelerator, folder) as name:
+        named = replace(settings, encoder=replace(settings.encoder, name=name))
+        # The encoder's folder is gone in a moment: the model keeps the name that the recipe gives.
+        return replace(Model.create(named, corpus.schema, seed=seed), settings=settings)
+
+
+@contextmanager
+def _fresh_encoder(recipe: Recipe, corpus: Corpus, accelerator: Accelerator, folder: Path) -> Iterator[str]:
+    """The folder of a small encoder over the training words, made by the main process alone: transformers has no
+    other process write."""
+    shape = FreshEncoderSettings() if recipe.fresh is None else recipe.fresh
+    made = folder / ".fresh-encoder.tmp"
+    with leaving_no_folders(folder) if accelerator.is_main_process else nullcontext():
+        if accelerator.is_main_process:
+            words = [word for document in corpus.train for sentence in document.sentences for word in sentence.words]
+            create_encoder(words, made, seed=recipe.training.seed, **shape.to_dict())
+        accelerator.wait_for_everyone()
+        try:
+            yield str(made)
+            accelerator.wait_for_everyone()
+        finally:
+            if accelerator.is_main_process:
+                shutil.rmtree(made)
+
 
 # Weights are float32, and so are Adam's two moments and the averages.
 _N_MOMENTS = 2

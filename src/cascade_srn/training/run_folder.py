@@ -5,20 +5,65 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
-from cascade_srn.data.atomic import open_without_links, replace_durably
-from cascade_srn.data.folder_lock import LOCK, FolderLock
-from cascade_srn.data.folders import try_writing
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import CascadeError, ConfigError, DataError
+from cascade_srn.evaluation.summary import Spread
+from cascade_srn.storage.atomic import open_without_links, replace_durably
+from cascade_srn.storage.folders import try_writing
+from cascade_srn.storage.lock import LOCK, FolderLock
 from cascade_srn.training.recipe import Recipe, load_recipe
-from cascade_srn.training.summary import rows
+
+# What is scored, and how tables call it.
+TASKS = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
+FIGURES = ("precision", "recall", "f1")
+SPLITS = ("dev", "test")
+
+Summary = Mapping[str, Any]
+
+
+def spreads(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """By split, task and figure: the mean and the deviation over runs, micro."""
+    return {
+        split: {
+            "symmetric": summaries[0][split]["symmetric"],
+            **{
+                task: {
+                    figure: Spread.of(summary[split][task]["micro"][figure] for summary in summaries).to_dict()
+                    for figure in FIGURES
+                }
+                for task in TASKS
+            },
+        }
+        for split in SPLITS
+        if all(split in summary for summary in summaries)
+    }
+
+
+def rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
+    """A table of the scores, of one run or over several: each row opening with the split and the protocol."""
+    found = []
+    for split in SPLITS:
+        if not all(split in summary for summary in summaries):
+            continue
+        policy = summaries[0][split]["symmetric"]
+        for task, name in TASKS.items():
+            protocol = f"{name}, micro" if task == "ner" else f"{name}, {policy}, micro"
+            figures = [Spread.of(s[split][task]["micro"][figure] for s in summaries) for figure in FIGURES]
+            found.append((split, protocol, *map(str, figures)))
+    return found
+
+
+def found_nothing(summary: Summary) -> bool:
+    """Whether a run was scored on dev, and nothing that it predicted there is right."""
+    return "dev" in summary and not any(summary["dev"][task]["micro"]["f1"] for task in TASKS)
+
 
 RECIPE, ENVIRONMENT, DATA, PREFLIGHT = "recipe.yaml", "environment.json", "data.json", "preflight.json"
 LOG, CURVES, SUMMARY = "log.jsonl", "curves.png", "summary.json"

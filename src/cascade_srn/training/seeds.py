@@ -11,12 +11,11 @@ from typing import Any
 from accelerate import Accelerator
 
 from cascade_srn.config import require_range
-from cascade_srn.data.folder_lock import FolderLock
 from cascade_srn.errors import ConfigError
-from cascade_srn.training.environment import command_line, shareable
+from cascade_srn.runs.environment import command_line, shareable
+from cascade_srn.storage.lock import FolderLock
 from cascade_srn.training.recipe import Recipe
-from cascade_srn.training.run_folder import RunFolder
-from cascade_srn.training.summary import SPLITS, TASKS, spreads
+from cascade_srn.training.run_folder import SPLITS, TASKS, RunFolder, spreads
 
 SEEDS = "seeds.json"
 

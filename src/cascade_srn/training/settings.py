@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from cascade_srn.config import MAX_SEED, Settings, require_choice, require_range
-from cascade_srn.data.batch_settings import CANDIDATES
+from cascade_srn.data.batch import CANDIDATES
 from cascade_srn.errors import ConfigError
 
 PRECISIONS = ("float32", "tf32", "bf16")
@@ -34,7 +34,7 @@ class TrainingSettings(Settings):
     **Evaluation.** The development documents are scored every ``evaluate_every`` epochs, every ``evaluate_steps``
     steps, and at the end. With ``patience`` training ends after that many evaluations without a new best. With
     ``calibrate`` the best model gets the temperatures and thresholds that suit those documents, with
-    ``calibrate_labels`` each label its own (:mod:`cascade_srn.calibrate`).
+    ``calibrate_labels`` each label its own (:mod:`cascade_srn.calibration.choose`).
 
     **Turns 2 and 3.** ``candidates`` says whose objects the object turn learns: those of all gold "entities", or of
     gold "subjects" only (the paper's ablation). About a ``corruption`` share of the entities that these turns are

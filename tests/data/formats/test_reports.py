@@ -1,5 +1,6 @@
 from cascade_srn.data import Occurrence, Place, ReadReport
-from cascade_srn.data.reports import EXAMPLES_KEPT, shown
+from cascade_srn.data.reports import EXAMPLES_KEPT
+from cascade_srn.errors import shown
 from cascade_srn.types import Document
 
 

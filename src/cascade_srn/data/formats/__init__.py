@@ -10,14 +10,13 @@ from cascade_srn.data.alignment import Align, check_align
 from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
 from cascade_srn.data.formats.brat import BRAT
 from cascade_srn.data.formats.dygie import DYGIE
-from cascade_srn.data.formats.files import empty_file, head_text, is_stream
+from cascade_srn.data.formats.files import DocumentStream, empty_file, head_text, is_stream
 from cascade_srn.data.formats.jsonl import JSONL
 from cascade_srn.data.formats.records import encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
 from cascade_srn.data.formats.spert import SPERT
-from cascade_srn.data.formats.stream import DocumentStream
-from cascade_srn.data.packing import is_packed, plain_name
 from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.storage.files import is_packed, plain_name
 from cascade_srn.types import Document
 
 __all__ = [

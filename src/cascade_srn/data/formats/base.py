@@ -60,7 +60,7 @@ class ReadContext:
         """Sentences of word offsets, from the caller's segmenter or else the package's own."""
         if self.segmenter is not None:
             return self.segmenter(text)
-        from cascade_srn.segment import segment
+        from cascade_srn.text.segment import segment
 
         return segment(text)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cascade_srn.data.formats.base import Format, ReadContext
-from cascade_srn.data.formats.draft import Draft, Placed
+from cascade_srn.data.formats.builder import Draft, Placed
 from cascade_srn.data.formats.files import json_lines, to_json, writing
 from cascade_srn.data.formats.records import Value
 from cascade_srn.errors import DataError

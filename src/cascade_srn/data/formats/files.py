@@ -1,4 +1,4 @@
-"""Files in and out: text and JSON with errors that name the line, and writing that is all or nothing."""
+"""Documents of a file as something to iterate over, any number of times."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NoReturn
 
-from cascade_srn.data.atomic import AtomicFile
-from cascade_srn.data.formats.base import ReadContext, Refused, strictly
+from cascade_srn.data.alignment import Align
+from cascade_srn.data.formats.base import Format, ReadContext, Refused, Segmenter, strictly
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.limits import LINE_VARIABLE, max_line_bytes
-from cascade_srn.data.packing import broken, broken_errors, packing, read_whole, unpacked
-from cascade_srn.data.reports import Occurrence, Place, shown
-from cascade_srn.errors import DataError
+from cascade_srn.data.reports import Occurrence, Place, ReadReport
+from cascade_srn.errors import DataError, shown
+from cascade_srn.storage.atomic import AtomicFile
+from cascade_srn.storage.files import (
+    LINE_VARIABLE,
+    broken,
+    broken_errors,
+    max_line_bytes,
+    packing,
+    read_whole,
+    unpacked,
+)
 from cascade_srn.types import Document
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -250,3 +258,40 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     """As :func:`replacing`, and what is written is compressed where the ending of ``path`` says so."""
     with replacing(path) as on_disk, packing(path, on_disk) as handle:
         yield handle
+
+
+class DocumentStream:
+    """The documents of a path, read while they are iterated over.
+
+    Each iteration opens the path anew and starts a fresh :attr:`report`,
+    which is complete when the iteration is.
+    """
+
+    def __init__(self, path: Path, format: Format, *, strict: bool, align: Align, segmenter: Segmenter | None) -> None:
+        self.path = path
+        self.format = format.name
+        self.report = ReadReport()
+        self._format = format
+        self._strict = strict
+        self._align: Align = align
+        self._segmenter = segmenter
+        self._started = False
+
+    def __iter__(self) -> Iterator[Document]:
+        if self._started and is_stream(self.path):
+            # A second pass over a pipe would wait forever, or find nothing.
+            raise read_once(self.path)
+        self._started = True
+        self.report = ReadReport()
+        return self._documents(ReadContext(self._strict, self._align, self._segmenter, self.report))
+
+    def _documents(self, context: ReadContext) -> Iterator[Document]:
+        for document in self._format.read(self.path, context):
+            context.report.count(document)
+            yield document
+
+    def __repr__(self) -> str:
+        return (
+            f"DocumentStream({str(self.path)!r}, format={self.format!r}, strict={self._strict}, "
+            f"align={self._align!r}): iterate to read, then see .report"
+        )

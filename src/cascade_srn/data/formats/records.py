@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cascade_srn.data.formats.base import ReadContext, Refused
-from cascade_srn.data.reports import Occurrence, Place, shown
-from cascade_srn.errors import CascadeError, DataError
+from cascade_srn.data.reports import Occurrence, Place
+from cascade_srn.errors import CascadeError, DataError, shown
 
 
 @dataclass(frozen=True, slots=True)

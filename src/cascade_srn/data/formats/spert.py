@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cascade_srn.data.formats.base import Format, ReadContext
-from cascade_srn.data.formats.draft import Draft, Placed
+from cascade_srn.data.formats.builder import Draft, Placed
 from cascade_srn.data.formats.files import to_json, whole_json, writing
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import Place, shown
-from cascade_srn.errors import DataError
+from cascade_srn.data.reports import Place
+from cascade_srn.errors import DataError, shown
 from cascade_srn.types import Document, Sentence, Span
 
 FIELDS = ("tokens", "entities", "relations", "orig_id")

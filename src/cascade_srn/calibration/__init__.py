@@ -1,0 +1,1 @@
+"""Choose decision thresholds and fit score calibration on development data."""

@@ -1,0 +1,286 @@
+"""Published corpora: where they are, which files they hold, and the checksums that identify them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from cascade_srn.data.formats import read_documents
+from cascade_srn.errors import CascadeError, ConfigError, DataError, did_you_mean
+from cascade_srn.storage.atomic import replace_durably
+from cascade_srn.storage.download import Progress, fetch
+from cascade_srn.storage.files import broken_errors, checksum, sniffed
+from cascade_srn.storage.lock import FolderLock
+
+# No file of a corpus is this large; a larger one was made to fill a disk.
+LARGEST = 1 << 28
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file of a corpus: its path in the archive, its contents in numbers, and its SHA-256 where that is known."""
+
+    member: str
+    sha256: str | None
+    documents: int
+    sentences: int
+    entities: int
+    relations: int
+
+
+@dataclass(frozen=True)
+class PublishedCorpus:
+    """An archive, and the files to take from it, by the names they get."""
+
+    name: str
+    url: str
+    format: str
+    files: Mapping[str, PublishedFile]
+
+
+@dataclass(frozen=True)
+class Download:
+    """The result of :func:`download`: the files, and whether they had to be fetched."""
+
+    files: tuple[Path, ...]
+    fetched: bool
+
+
+SCIERC = PublishedCorpus(
+    name="scierc",
+    url="http://nlp.cs.washington.edu/sciIE/data/sciERC_processed.tar.gz",
+    format="dygie",
+    files={
+        "train.json": PublishedFile(
+            "processed_data/json/train.json",
+            "a1e656c4de5d5552c1fba0e5416ad10541e711e0723cec71ffa11179aa33060d",
+            documents=350,
+            sentences=1861,
+            entities=5598,
+            relations=3219,
+        ),
+        "dev.json": PublishedFile(
+            "processed_data/json/dev.json",
+            "56e16fa779f8315ad49826223c206803022f9a2148f8dc14ba8436748cca0a8a",
+            documents=50,
+            sentences=275,
+            entities=811,
+            relations=455,
+        ),
+        "test.json": PublishedFile(
+            "processed_data/json/test.json",
+            "82aaf0bf709c4da8bcaf28463e18fc6671eb7fe739f7312226dc18f3efff9989",
+            documents=100,
+            sentences=551,
+            entities=1685,
+            relations=974,
+        ),
+    },
+)
+CORPORA: Mapping[str, PublishedCorpus] = {SCIERC.name: SCIERC}
+
+
+def find_corpus(name: str) -> PublishedCorpus:
+    """Return a corpus by its name."""
+    if name not in CORPORA:
+        raise ConfigError(f"there is no corpus {name!r} to download. {did_you_mean(name, CORPORA)}")
+    return CORPORA[name]
+
+
+def download(
+    corpus: PublishedCorpus,
+    folder: Path,
+    *,
+    url: str | None = None,
+    archive: Path | None = None,
+    sha256: str | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Download:
+    """Put the verified files of a corpus into a folder; fetch nothing if they are there already.
+
+    Args:
+        corpus: the corpus.
+        folder: where its files go.
+        url: another address of the archive.
+        archive: the archive itself, downloaded by other means.
+        sha256: the SHA-256 that the archive must have. Required if the checksum of a file is not known here.
+        overwrite: replace files of the same names that hold something else.
+        progress: called while the archive arrives.
+
+    Raises:
+        ConfigError: ``sha256`` is missing or malformed.
+        DataError: the archive cannot be had, or is not the published one. Nothing is installed then.
+    """
+    expected = _checked_sha256(sha256, corpus)
+    targets = {name: folder / name for name in corpus.files}
+    present = {name: path for name, path in targets.items() if os.path.lexists(path)}
+    if len(present) == len(targets) and all(_known(path, corpus.files[name]) for name, path in targets.items()):
+        return Download(tuple(targets.values()), fetched=False)
+    other = [path for name, path in present.items() if not _known(path, corpus.files[name])]
+    if other and not overwrite:
+        raise DataError(
+            f"{other[0]} is there already and is not that of the corpus {corpus.name!r}; give another folder, or "
+            "replace it with --overwrite"
+        )
+    if archive is not None and not archive.is_file():
+        raise DataError(f"there is no archive {str(archive)!r}; give the file that was downloaded")
+    # The lock also removes a new folder that stays empty; a partial download stays for the next attempt.
+    with FolderLock(folder):
+        if archive is not None:
+            _install(corpus, archive, folder, expected)
+        else:
+            _fetch_and_install(corpus, corpus.url if url is None else url, folder, expected, progress)
+    return Download(tuple(targets.values()), fetched=True)
+
+
+def _checked_sha256(given: str | None, corpus: PublishedCorpus) -> str | None:
+    if given is None:
+        unknown = [file.member for file in corpus.files.values() if file.sha256 is None]
+        if unknown:
+            raise ConfigError(
+                f"the checksum of {unknown[0]} is not known here; give the SHA-256 of the archive by --sha256, from a "
+                "source that you trust"
+            )
+        return None
+    plain = given.strip().lower().removeprefix("sha256:")
+    if not _SHA256.fullmatch(plain):
+        raise ConfigError(f"--sha256 is {given!r}; give 64 hexadecimal digits, as sha256sum prints them")
+    return plain
+
+
+def _fetch_and_install(
+    corpus: PublishedCorpus, address: str, folder: Path, sha256: str | None, progress: Progress
+) -> None:
+    # Named by the address, so that a download from one address is not continued from another.
+    arrived = folder / f".{corpus.name}-{hashlib.sha256(address.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    fetch(address, arrived, progress=progress)
+    try:
+        _install(corpus, arrived, folder, sha256)
+    finally:
+        # An archive that was refused is of no use to another attempt either.
+        arrived.unlink(missing_ok=True)
+
+
+def _install(corpus: PublishedCorpus, archive: Path, folder: Path, sha256: str | None) -> None:
+    """Unpack the files beside their places, check all of them, and only then put them there."""
+    if sha256 is not None and (found := checksum(archive)) != sha256:
+        raise DataError(
+            f"{archive} has the SHA-256 {found}, and {sha256} was expected; it is damaged or another archive: "
+            "download it again, or check --sha256"
+        )
+    with tempfile.TemporaryDirectory(prefix=".cascade-srn-unpacked-", dir=folder) as beside:
+        unpacked = {name: Path(beside) / name for name in corpus.files}
+        unpack(archive, {file.member: unpacked[name] for name, file in corpus.files.items()})
+        for name, path in unpacked.items():
+            check(path, corpus.files[name], corpus.format)
+        for name, path in unpacked.items():
+            replace_durably(path, folder / name)
+
+
+def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST) -> None:
+    """Write the wanted members of a tar archive to the given paths.
+
+    Nothing else is written: names in the archive are only compared, and only regular files are read.
+
+    Raises:
+        DataError: the archive is damaged, lacks a wanted member, or holds one larger than ``largest``.
+    """
+    missing = dict(wanted)
+    try:
+        with _opened_tar(archive, largest) as tar:
+            for member in tar:
+                target = missing.get(str(PurePosixPath(member.name)))
+                if target is None or not member.isreg():
+                    continue
+                if member.size > largest:
+                    raise DataError(
+                        f"{member.name} in {archive} has {member.size} bytes, more than any file of a corpus; "
+                        "the archive is not the published one"
+                    )
+                content = tar.extractfile(member)
+                assert content is not None  # a regular file always has one
+                target.write_bytes(content.read())
+                del missing[str(PurePosixPath(member.name))]
+    except CascadeError:
+        raise
+    except _unpacking_errors() as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
+        raise DataError(
+            f"{archive} cannot be unpacked ({reason}); it is damaged or no tar archive: download it again"
+        ) from error
+    if missing:
+        raise DataError(
+            f"{archive} holds no file {next(iter(missing))}; it is not the published archive: check the address"
+        )
+
+
+def _unpacking_errors() -> tuple[type[Exception], ...]:
+    # A crafted archive raises more than TarError: headers that are no numbers, or that nest without end.
+    return (*broken_errors(), tarfile.TarError, ValueError, OverflowError, RecursionError)
+
+
+class _SmallReads:
+    """A stream that refuses to read more at once than a limit, since headers in an archive state any size."""
+
+    def __init__(self, handle: IO[bytes], largest: int) -> None:
+        self._handle = handle
+        self._largest = largest
+        self.seek = handle.seek
+        self.tell = handle.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= max(self._largest, tarfile.RECORDSIZE):
+            raise tarfile.ReadError(f"a header states {size} bytes")
+        return self._handle.read(size)
+
+
+@contextmanager
+def _opened_tar(archive: Path, largest: int) -> Iterator[tarfile.TarFile]:
+    with (
+        archive.open("rb") as on_disk,
+        sniffed(on_disk) as handle,
+        tarfile.open(fileobj=_SmallReads(handle, largest), mode="r:") as tar,  # type: ignore[call-overload]
+    ):
+        yield tar
+
+
+def check(path: Path, published: PublishedFile, format: str) -> None:
+    """Refuse a file that is not the published one.
+
+    Its SHA-256 must be the known one. Where none is known, the caller has verified the archive, and the numbers of
+    documents, sentences, entities and relations must be the published ones.
+    """
+    if published.sha256 is not None:
+        if (found := checksum(path)) != published.sha256:
+            raise DataError(
+                f"{published.member} has the SHA-256 {found}, and {published.sha256} was published; the archive is "
+                "damaged or of another version: download it again, or give another address by --url"
+            )
+        return
+    stream = read_documents(path, format)
+    for _ in stream:
+        pass
+    report = stream.report
+    for what in ("documents", "sentences", "entities", "relations"):
+        counted, expected = getattr(report, what), getattr(published, what)
+        if counted != expected:
+            raise DataError(
+                f"{published.member} holds {counted} {what}, and {expected} were published; the archive is of another "
+                "version: give another address by --url"
+            )
+
+
+def _known(path: Path, published: PublishedFile) -> bool:
+    return published.sha256 is not None and path.is_file() and checksum(path) == published.sha256

@@ -1,0 +1,1 @@
+"""Texts labelled by a model, as training data."""

@@ -1,0 +1,194 @@
+"""One file pair of labels: sentences as JSON lines, and their probabilities as flat arrays beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from cascade_srn.data.examples import Example
+from cascade_srn.data.formats.files import replacing, to_json
+from cascade_srn.data.targets import KINDS, TURNS
+from cascade_srn.errors import DataError
+from cascade_srn.storage.files import checksum
+from cascade_srn.types import Sentence
+
+TABLES = tuple(f"{turn}.{kind}" for turn in TURNS for kind in KINDS)
+# What a table has: flat positions, their probabilities, and how many of them each row has.
+PARTS = {"position": np.int32, "probability": np.float16, "counts": np.int32}
+
+_NAME = re.compile(r"shard-\d{5,}\.(jsonl|safetensors|sha256)")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass
+class Selected:
+    """A document as its sentences, words joined by spaces, and which of them are to be labelled."""
+
+    number: int
+    sentences: list[str]
+    chosen: list[bool]
+
+    @property
+    def n_chosen(self) -> int:
+        """How many sentences are to be labelled."""
+        return sum(self.chosen)
+
+    def examples(self, context_words: int) -> Iterator[Example]:
+        """The sentences to be labelled, with up to so many words of the document on each side."""
+        words = [sentence.split(" ") for sentence in self.sentences]
+        everything = [word for sentence in words for word in sentence]
+        at = 0
+        for own, chosen in zip(words, self.chosen, strict=True):
+            left = everything[max(0, at - context_words) : at] if chosen else ()
+            at += len(own)
+            if chosen:
+                right = everything[at : at + context_words]
+                yield Example(Sentence.from_words(own), tuple(left), tuple(right))
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """The two files of a shard and, until the labels are finished, a file with their checksums, written last.
+
+    The third file has the form of ``sha256sum``. When all shards are there, ``labels.json`` takes over its contents.
+    """
+
+    sentences: Path
+    arrays: Path
+
+    @property
+    def sums(self) -> Path:
+        """The file with the checksums of the other two."""
+        return self.sentences.with_suffix(".sha256")
+
+    @classmethod
+    def of(cls, folder: Path, number: int) -> ShardFiles:
+        """Those of a shard by its number."""
+        return cls(folder / f"shard-{number:05d}.jsonl", folder / f"shard-{number:05d}.safetensors")
+
+    @staticmethod
+    def are_these(path: Path) -> bool:
+        """Whether a file, by its name, is one of a shard."""
+        return _NAME.fullmatch(path.name) is not None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether both files are there."""
+        return self.sentences.is_file() and self.arrays.is_file()
+
+    def is_whole(self) -> bool:
+        """Return whether the shard was written to its end and has not changed since; both files are read."""
+        if not self.is_there or not self.sums.is_file():
+            return False
+        return self.sums.read_bytes() == self._sums()
+
+    def checksums(self) -> dict[str, str]:
+        """Return the checksums that were recorded when the shard was written, or else those that the files have."""
+        names = {self.sentences.name: "sentences", self.arrays.name: "arrays"}
+        if not self.sums.is_file():
+            return {kind: checksum(self.sentences.with_name(name)) for name, kind in names.items()}
+        lines = (line.split(maxsplit=1) for line in self.sums.read_text(encoding="utf-8").splitlines())
+        return {names[name]: known for known, name in lines}
+
+    def _sums(self) -> bytes:
+        return "".join(f"{checksum(path)}  {path.name}\n" for path in (self.sentences, self.arrays)).encode()
+
+    def write(self, documents: Sequence[Selected], sentences: Sequence[Sentence], arrays: Arrays) -> None:
+        """Write a shard; ``sentences`` are the labelled ones of the documents, in order.
+
+        The file with the checksums is written last. Without it the shard is labelled again.
+        """
+        self.sums.unlink(missing_ok=True)
+        with replacing(self.arrays) as handle:
+            handle.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        with replacing(self.sentences) as handle:
+            for record in records(documents, sentences):
+                handle.write(to_json(record).encode() + b"\n")
+        with replacing(self.sums) as handle:
+            handle.write(self._sums())
+
+    def read(self) -> tuple[list[dict[str, Any]], Arrays]:
+        """What was written; what cannot be read is refused."""
+        try:
+            lines = self.sentences.read_text(encoding="utf-8").rstrip("\n")
+            # As one list: several times faster than line by line.
+            return json.loads(f"[{lines.replace(chr(10), ',')}]"), load_file(self.arrays)
+        except (OSError, ValueError, SafetensorError, RecursionError) as error:
+            raise DataError(
+                f"the labels in {str(self.sentences)!r} and {self.arrays.name!r} cannot be read ({error}); label the "
+                "text again"
+            ) from error
+
+
+def records(documents: Iterable[Selected], sentences: Iterable[Sentence]) -> Iterable[dict[str, Any]]:
+    """A JSON value for each sentence of the documents; those without labels have no entities."""
+    labelled = iter(sentences)
+    for document in documents:
+        for text, chosen in zip(document.sentences, document.chosen, strict=True):
+            record: dict[str, Any] = {"document": document.number, "text": text}
+            yield record | _annotations(next(labelled)) if chosen else record
+
+
+def _annotations(sentence: Sentence) -> dict[str, Any]:
+    at = {span: number for number, span in enumerate(sentence.entities)}
+    return {
+        "entities": [[e.start, e.end, e.label, _rounded(e.score)] for e in sentence.entities],
+        "relations": [[at[t.head], t.label, at[t.tail], _rounded(t.score)] for t in sentence.triples],
+    }
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)
+
+
+class ShardArrays:
+    """Puts the arrays of batches, whose sentences were taken in another order, into the order of a shard."""
+
+    def __init__(self, n_sentences: int) -> None:
+        self.n_queries = np.zeros(n_sentences, dtype=np.int32)
+        self.certainty = np.zeros((n_sentences, 3), dtype=np.float16)
+        self._parts: dict[str, list[tuple[NDArray[np.int64], Any]]] = {name: [] for name in TABLES}
+
+    def add(
+        self,
+        members: Sequence[int],
+        n_queries: NDArray[np.int32],
+        certainty: NDArray[np.float16],
+        tables: Mapping[str, Any],
+    ) -> None:
+        """A batch: which sentences of the shard it was, and what was found (:class:`~…turns.Labelled`)."""
+        sentences = np.asarray(members, dtype=np.int64)
+        self.n_queries[sentences], self.certainty[sentences] = n_queries, certainty
+        # Rows of turn 3 are queries: for now the number of the sentence, and of the query within it.
+        first = np.cumsum(n_queries) - n_queries
+        of_query = np.repeat(np.arange(len(members)), n_queries)
+        within = np.arange(len(of_query)) - first[of_query]
+        rows = np.stack((sentences, np.zeros_like(sentences))), np.stack((sentences[of_query], within))
+        for name, entries in tables.items():
+            self._parts[name].append((rows[name.startswith("object")][:, entries.row], entries))
+
+    def arrays(self) -> Arrays:
+        """All of it, by the names that stand in the file."""
+        found: Arrays = {"queries": self.n_queries, "certainty": self.certainty}
+        first_query = np.cumsum(self.n_queries) - self.n_queries
+        for name, parts in self._parts.items():
+            by_query = name.startswith("object")
+            sentence, within = np.concatenate([np.zeros((2, 0), dtype=np.int64), *(rows for rows, _ in parts)], axis=1)
+            row = first_query[sentence] + within if by_query else sentence
+            order = np.argsort(row, kind="stable")
+            n_rows = int(self.n_queries.sum()) if by_query else len(self.n_queries)
+            found[f"{name}.counts"] = np.bincount(row, minlength=n_rows).astype(np.int32)
+            for part in ("position", "probability"):
+                values = [np.zeros(0, dtype=PARTS[part]), *(getattr(entries, part) for _, entries in parts)]
+                found[f"{name}.{part}"] = np.concatenate(values)[order]
+        return found

@@ -1,0 +1,70 @@
+"""Which implementation runs the recurrent part of the SRN; results never depend on it beyond rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from cascade_srn.encoder.sequence import padding_mask
+from cascade_srn.encoder.srn_kernels.reference import Packing, srn_scan
+from cascade_srn.errors import ConfigError
+
+
+def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> str:
+    """Which of "plain", "fused" and "triton" runs, for inputs of (batch, length, …); "auto" leaves it to us."""
+    if backend == "triton" or (backend == "auto" and inputs.is_cuda and _has_triton()):
+        if not _has_triton():
+            raise ConfigError("srn_backend is 'triton', which is not installed; install triton, or choose 'auto'")
+        from cascade_srn.encoder.srn_kernels import triton_srn
+
+        if triton_srn.covers(inputs, hidden, n_tasks):
+            return "triton"
+    return "plain" if backend == "plain" else "fused"
+
+
+def run_cell(
+    backend: str,
+    inputs: Tensor,
+    lengths: Tensor,
+    project: Callable[[Tensor], Tensor],
+    weights: tuple[Tensor, Tensor, Tensor],
+    n_tasks: int,
+) -> Tensor:
+    """The features of all task sets: tanh of the memories (paper, eq. 10), zero at padding.
+
+    ``project`` makes the gates' inputs of a word's vector; ``weights`` are those of the recurrence, in whose
+    precision states are kept whatever autocast makes of the projection.
+
+    Shapes:
+        inputs: (batch, length, input_width), lengths: (batch,)
+        weights: as of :func:`cascade_srn.encoder.srn_kernels.reference.srn_scan`
+        returns: (batch, length, n_sets, hidden)
+    """
+    if backend == "fused":
+        from cascade_srn.encoder.srn_kernels.fused import fused_srn_scan
+
+        packing = Packing(lengths, inputs.shape[1])
+        projected = project(packing.pack(inputs))
+        with torch.autocast(inputs.device.type, enabled=False):
+            memories = fused_srn_scan(projected.to(weights[0].dtype), *weights, n_tasks, packing.counts)
+            return packing.unpack(memories.tanh())
+    if backend != "triton" or torch.is_grad_enabled():
+        # Whatever stands at padding (even NaN) is cut off before it meets a weight, or a weight's gradient.
+        inputs = torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], inputs, 0.0)
+    projected = project(inputs)
+    with torch.autocast(inputs.device.type, enabled=False):
+        if backend == "triton":
+            from cascade_srn.encoder.srn_kernels import triton_srn
+
+            return triton_srn.triton_srn_scan(projected, *weights, n_tasks, lengths)
+        memories = srn_scan(projected.to(weights[0].dtype), *weights, n_tasks)
+        return memories.tanh() * padding_mask(lengths, inputs.shape[1])[:, :, None, None]
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,0 +1,115 @@
+"""The recurrent part of the SRN, as the paper's equations stand: to read, and to hold the fast ones against."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+
+def task_sets(n_tasks: int) -> list[tuple[int, ...]]:
+    """All non-empty sets of tasks, small ones first: for three tasks e, s, o, es, eo, so, eso.
+
+    There is one memory for each of the ``2 ** n_tasks - 1`` sets, in this order.
+    """
+    return [s for size in range(1, n_tasks + 1) for s in combinations(range(n_tasks), size)]
+
+
+def selection_gates(masters: Tensor) -> Tensor:
+    """The gate of each task set from the tasks' master gates ρ (paper, equations 4 and 5).
+
+    For two or more tasks it is the product of their master gates (eq. 4). For one task it is
+    ``ρ_t · ∏_{u≠t} (1 − ρ_u)``: equation 5 subtracts and adds shared gates by inclusion–exclusion, which for
+    any number of tasks multiplies out to this product.
+
+    Shapes:
+        masters: (n_tasks, …)
+        returns: (2 ** n_tasks − 1, …)
+    """
+    n_tasks = masters.shape[0]
+    gates = []
+    for members in task_sets(n_tasks):
+        gate = masters[members[0]]
+        for task in members[1:]:
+            gate = gate * masters[task]
+        if len(members) == 1:
+            for other in range(n_tasks):
+                if other != members[0]:
+                    gate = gate * (1 - masters[other])
+        gates.append(gate)
+    return torch.stack(gates)
+
+
+class Packing:
+    """The real positions of a padded batch, by step and then longest row first.
+
+    Rows being in that order, those that go on from one step to the next are always the first ones of both.
+
+    Attributes:
+        counts: how many rows have a first item, a second one, and so on
+        positions: (n_real,), flat positions in (batch × length)
+    """
+
+    def __init__(self, lengths: Tensor, length: int) -> None:
+        order = lengths.argsort(descending=True, stable=True)
+        step = torch.arange(length, device=lengths.device)[:, None]
+        real = lengths[order] > step
+        self.counts: list[int] = [n for n in real.sum(1).tolist() if n]
+        self.positions = (order * length + step)[real]
+        self.shape = (lengths.shape[0], length)
+
+    def pack(self, values: Tensor) -> Tensor:
+        """Shapes: (batch, length, …) to (n_real, …)."""
+        return values.flatten(0, 1).index_select(0, self.positions)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """Zero at padding. Shapes: (n_real, …) to (batch, length, …)."""
+        batch, length = self.shape
+        flat = packed.new_zeros(batch * length, *packed.shape[1:]).index_copy(0, self.positions, packed)
+        padded: Tensor = flat.unflatten(0, self.shape)
+        return padded
+
+
+# What a cell is held within. Nothing in the equations does that, and over a long sentence it may grow at every word:
+# without, it became infinite in training. Trained models come nowhere near.
+CELL_BOUND = 10_000.0
+
+
+def srn_scan(
+    projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int
+) -> Tensor:
+    """Run the recurrent part of the SRN over all time steps, from zero states: plainly, as the equations stand.
+
+    This is the reading version, and the reference for the fast ones; models run ``fused_srn_scan``.
+
+    ``projected`` holds the input's share of every gate, bias included, in the order f, o, ĉ, master gates of
+    the history (one a task), master gates of the candidate (one a task). Numbers in comments are the paper's
+    equations.
+
+    Shapes:
+        projected: (batch, length, (3 + 2 * n_tasks) * hidden)
+        recurrent_weight: (hidden, (3 + 2 * n_tasks) * hidden)
+        cell_weight: (n_sets * hidden, hidden), cell_bias: (hidden,)
+        returns: the memories, (batch, length, n_sets, hidden), with n_sets = 2 ** n_tasks − 1
+    """
+    batch = projected.shape[0]
+    hidden = recurrent_weight.shape[0]
+    h = projected.new_zeros(batch, hidden)
+    c = projected.new_zeros(batch, hidden)
+    memories = []
+    for step in projected.unbind(1):
+        gates = torch.addmm(step, h, recurrent_weight)
+        f, o = gates[:, : 2 * hidden].sigmoid().chunk(2, dim=1)  # (1)
+        candidate = gates[:, 2 * hidden : 3 * hidden].tanh()  # (1): ĉ
+        history = f * c  # (2): c̃
+        # (3), for the history and for the candidate at once: (n_tasks, batch, 2, hidden)
+        masters = gates[:, 3 * hidden :].sigmoid().view(batch, 2, n_tasks, hidden).permute(2, 0, 1, 3)
+        selected = selection_gates(masters) * torch.stack((history, candidate), dim=1)  # (4), (5)
+        memory = selected.sum(dim=2).transpose(0, 1)  # (6), (7): (batch, n_sets, hidden)
+        c = torch.addmm(cell_bias, memory.flatten(1), cell_weight).clamp(-CELL_BOUND, CELL_BOUND)  # (8)
+        h = o * c.tanh()  # (9)
+        memories.append(memory)
+    if not memories:
+        return projected.new_zeros(batch, 0, len(task_sets(n_tasks)), hidden)
+    return torch.stack(memories, dim=1)

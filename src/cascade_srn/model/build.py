@@ -1,0 +1,103 @@
+"""Make the parts of a model from its settings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from cascade_srn.cascade import N_TASKS, Cascade, RelationTurns
+from cascade_srn.config import ModelSettings
+from cascade_srn.data.collate import Collator
+from cascade_srn.encoder.pieces import WordPieces
+from cascade_srn.encoder.pretrained import PretrainedEncoder
+from cascade_srn.encoder.sequence import BiLSTM, SequenceEncoder
+from cascade_srn.encoder.srn import SelectionRecurrentNetwork
+from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
+from cascade_srn.fusion.markers import Markers, marker_names
+from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
+from cascade_srn.inference.predictor import CascadeSearch
+from cascade_srn.model.family import Method
+from cascade_srn.schema import Schema
+
+# Where the model families other than the cascade are registered.
+BASELINES_MODULE = "cascade_srn.baselines.build"
+
+
+def method_of(settings: ModelSettings) -> Method:
+    """Return the model family that the settings name.
+
+    Baselines are loaded on first use: extraction with a cascade does not need them, and they build on this package.
+    """
+    if settings.method == "cascade":
+        return CASCADE
+    baselines: dict[str, Method] = import_module(BASELINES_MODULE).BASELINES
+    return baselines[settings.method]
+
+
+def build_cascade(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Cascade:
+    """A cascade of the shape the settings say, over an encoder whose vocabulary holds the markers already."""
+    sequence = _sequence_encoder(settings, encoder.width)
+    relations = None
+    if settings.joint and schema.relation_types:
+        relations = _relation_turns(settings, schema, sequence.task_width)
+    return Cascade(
+        encoder=encoder,
+        sequence=sequence,
+        entity_head=_span_extractor(settings, sequence.task_width, len(schema.entity_types)),
+        relations=relations,
+        dropout=settings.dropout,
+    )
+
+
+def _sequence_encoder(settings: ModelSettings, input_width: int) -> SequenceEncoder:
+    if settings.sequence_encoder == "bilstm":
+        return BiLSTM(input_width, settings.hidden_width)
+    return SelectionRecurrentNetwork(
+        input_width,
+        settings.hidden_width,
+        n_tasks=N_TASKS,
+        bidirectional=settings.sequence_encoder == "bisrn",
+        backend=settings.srn_backend,
+    )
+
+
+def _relation_turns(settings: ModelSettings, schema: Schema, task_width: int) -> RelationTurns:
+    fusion = settings.fusion
+    tags = EntityTags(len(schema.entity_types), fusion.tag_width) if fusion.entities == "tags" else None
+    width = task_width + (tags.width if tags is not None else 0)
+    subject_fusion: SubjectTag | SubjectSpan | None = None
+    if fusion.subject == "tag":
+        subject_fusion = SubjectTag(width, fusion.tag_width)
+    elif fusion.subject == "span":
+        # As wide as a task's representation, whatever the sequence encoder.
+        subject_fusion = SubjectSpan(width, task_width, max_distance=fusion.max_distance)
+    object_width = width if subject_fusion is None else subject_fusion.output_width
+    return RelationTurns(
+        subject_head=_span_extractor(settings, width, 1),
+        object_head=_span_extractor(settings, object_width, len(schema.relation_types)),
+        entity_tags=tags,
+        subject_fusion=subject_fusion,
+    )
+
+
+def _span_extractor(settings: ModelSettings, width: int, n_labels: int) -> SpanExtractor:
+    matcher: LinearMatcher | MlpMatcher
+    if settings.matcher == "linear":
+        matcher = LinearMatcher(width, n_labels)
+    else:
+        matcher = MlpMatcher(width, n_labels, hidden_width=settings.matcher_width)
+    dropout = settings.dropout if settings.head_dropout is None else settings.head_dropout
+    return SpanExtractor(width, n_labels, matcher=matcher, dropout=dropout)
+
+
+def _markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
+    return marker_names(settings.fusion, schema.entity_types)
+
+
+def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> Collator:
+    markers = Markers.of(settings.fusion, schema.entity_types, tokenizer)
+    return Collator(pieces, markers, schema, settings.fusion)
+
+
+CASCADE = Method(_markers, build_cascade, _collator, CascadeSearch)
+"""The family of ``ModelSettings.method == "cascade"``."""

@@ -1,0 +1,1 @@
+"""Files, folders, locks and downloads."""

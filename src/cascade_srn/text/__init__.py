@@ -1,0 +1,1 @@
+"""Raw text to sentences and words."""

@@ -1,0 +1,411 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
+
+from cascade_srn.calibration.choose import (
+    FEWEST,
+    FLOOR,
+    RELATED,
+    SLACK,
+    SUBJECT_SLACK,
+    SUBJECT_THRESHOLDS,
+    TEMPERATURES,
+    THRESHOLDS,
+    best_threshold,
+    calibrate,
+    enough,
+    fit_temperature,
+    looked_at,
+    related_threshold,
+    relation_thresholds,
+    tempered,
+    thresholds_by_label,
+)
+from cascade_srn.config import Temperatures, Thresholds
+from cascade_srn.data.examples import Example
+from cascade_srn.evaluation.scores import score
+from cascade_srn.model.model import Model
+
+LOW = Thresholds(entity=0.4, subject=0.3, object=0.5)
+
+
+def f1_of(passed: np.ndarray, correct: np.ndarray, n_gold: int) -> float:
+    return 2 * int((passed & correct).sum()) / (int(passed.sum()) + n_gold)
+
+
+@pytest.mark.parametrize("true", [0.5, 1.0, 2.0])
+def test_a_known_temperature_is_found(true: float) -> None:
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 3, 20000)
+    correct = random.random(20000) < 1 / (1 + np.exp(-logits / true))
+    found = fit_temperature(1 / (1 + np.exp(-logits)), correct)
+    assert found == pytest.approx(true, rel=0.1)
+
+
+def test_a_temperature_of_one_changes_nothing_and_more_makes_less_sure() -> None:
+    scores = np.array([0.001, 0.3, 0.5, 0.9, 0.9999])
+    np.testing.assert_allclose(tempered(scores, 1.0), scores)
+    np.testing.assert_array_less(np.abs(tempered(scores, 2.0) - 0.5)[[0, 1, 3, 4]], np.abs(scores - 0.5)[[0, 1, 3, 4]])
+    assert np.isfinite(tempered(np.array([0.0, 1.0]), 0.25)).all()
+
+
+def test_too_little_to_tell() -> None:
+    correct = np.array([True] * FEWEST + [False] * (FEWEST - 1))
+    assert not enough(correct)
+    assert enough(np.append(correct, False))
+    assert fit_temperature(np.full(len(correct), 0.9), correct) == 1.0
+
+
+def test_the_best_threshold_is_where_f1_is_highest() -> None:
+    random = np.random.default_rng(1)
+    correct = random.random(5000) < 0.4
+    scores = np.clip(np.where(correct, 0.45, 0.15) + random.normal(0, 0.1, 5000), 0, 1)
+    found, f1 = best_threshold(scores, correct, int(correct.sum()))
+    reached = {t: f1_of(scores >= t, correct, int(correct.sum())) for t in THRESHOLDS}
+    assert reached[found] >= max(reached.values()) - 0.005
+    assert 0.25 <= found <= 0.35
+    at = list(THRESHOLDS).index(found)
+    assert f1 == pytest.approx(np.mean([reached[t] for t in THRESHOLDS[at - 1 : at + 2]]))
+
+
+def test_where_the_subject_tells_nothing_it_lets_all_pass() -> None:
+    """Only the object does, and the two thresholds are chosen together."""
+    random = np.random.default_rng(2)
+    correct = random.random(4000) < 0.5
+    objects = np.clip(np.where(correct, 0.7, 0.3) + random.normal(0, 0.08, 4000), 0, 1)
+    subjects = random.random(4000)
+    subject, object_ = relation_thresholds(subjects, objects, correct, int(correct.sum()))
+    assert subject == SUBJECT_THRESHOLDS[0] == FLOOR
+    assert 0.4 <= object_ <= 0.6
+
+
+def test_where_only_the_subject_tells_its_threshold_is_high() -> None:
+    random = np.random.default_rng(2)
+    correct = random.random(4000) < 0.5
+    subjects = np.clip(np.where(correct, 0.6, 0.2) + random.normal(0, 0.06, 4000), 0, 1)
+    objects = random.uniform(0.5, 1, 4000)
+    subject, object_ = relation_thresholds(subjects, objects, correct, int(correct.sum()))
+    assert subject == 0.4
+    assert object_ <= 0.5
+
+
+@pytest.mark.parametrize(("n_wrong", "expected"), [(8, 0.02), (20, 0.4)])
+def test_the_subjects_threshold_is_the_lowest_that_is_about_as_good_as_the_best(n_wrong: int, expected: float) -> None:
+    # Without the wrong ones, whose subjects score 0.35, F1 is 1.
+    correct = np.array([True] * 1000 + [False] * n_wrong)
+    subjects, objects = np.where(correct, 0.9, 0.35), np.full(len(correct), 0.9)
+    loss = 1 - f1_of(subjects >= 0.02, correct, 1000)
+    assert (loss > SUBJECT_SLACK) == (expected > 0.02)
+    assert relation_thresholds(subjects, objects, correct, 1000)[0] == expected
+
+
+def test_a_lucky_peak_is_not_chosen() -> None:
+    # A plateau of good thresholds on the right, and two a little better on its left, beside a drop.
+    scores = np.array([0.17] * 50 + [0.27] * 2 + [0.72] * 30)
+    correct = np.array([False] * 50 + [True] * 2 + [True] * 30)
+    assert best_threshold(scores, correct, 32)[0] == 0.25
+    # The more neighbours count, the farther from the drop.
+    assert best_threshold(scores, correct, 32, reach=2)[0] == 0.3
+    # Relations are fewer than entities, and two neighbours on each side count for their objects.
+    assert relation_thresholds(np.full(len(scores), 0.9), scores, correct, 32)[1] == 0.3
+
+
+def test_of_nothing_at_all_no_threshold_is_better() -> None:
+    nothing = np.zeros(0)
+    assert best_threshold(nothing, nothing.astype(bool), 5) == (THRESHOLDS[0], 0.0)
+
+
+def test_labels_get_thresholds_of_their_own_where_there_is_enough_of_them() -> None:
+    random = np.random.default_rng(3)
+    labels = ["shy"] * 400 + ["bold"] * 400 + ["rare"] * 12
+    correct = random.random(812) < 0.5
+    # One label's right ones score about 0.3, the other's about 0.8.
+    middle = np.where(np.array(labels) == "shy", 0.2, 0.7)
+    scores = np.clip(middle + np.where(correct, 0.12, -0.12) + random.normal(0, 0.03, 812), 0, 1)
+    found = thresholds_by_label(scores, correct, labels, int(correct.sum()), 0.5)
+    assert set(found) == {"shy", "bold"}
+    assert 0.15 <= found["shy"] <= 0.25
+    assert 0.65 <= found["bold"] <= 0.75
+
+
+@pytest.mark.parametrize("temperature", [0.25, 1.0, 5.0, 16.0])
+def test_nothing_is_chosen_below_what_was_looked_at(temperature: float) -> None:
+    """Scores begin at a floor, which a temperature moves: below it all thresholds would look alike."""
+    known = looked_at(temperature)
+    floor = tempered(np.array([FLOOR]), temperature)[0]
+    assert len(known) > 0
+    assert known.min() >= floor
+    assert not ((floor <= THRESHOLDS) & (known.min() > THRESHOLDS)).any()
+    # All that scores is right: the lower the threshold the better.
+    scores = tempered(np.linspace(FLOOR, 0.99, 50), temperature)
+    correct = np.ones(50, dtype=bool)
+    assert best_threshold(scores, correct, 60, known)[0] == known.min()
+    assert relation_thresholds(np.ones(50), scores, correct, 60, known) == (0.02, known.min())
+    right = np.arange(50) % 2 == 0
+    assert thresholds_by_label(scores, right, ["a"] * 50, 60, 0.5, known)["a"] >= known.min()
+
+
+@pytest.mark.parametrize("temperature", [0.25, 1.0, 5.0, 6.0, 6.1, 9.0, 16.0])
+def test_thresholds_are_never_far_apart_before_their_temperature(temperature: float) -> None:
+    known = looked_at(temperature)
+    middle = known[(known >= 0.4) & (known <= 0.6)]
+    apart = np.diff(temperature * np.log(middle / (1 - middle)))
+    assert apart.max() <= 1.3
+    assert known.max() == 0.9
+    assert temperature > 6 or set(known) <= set(THRESHOLDS)
+
+
+def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
+    """Sentences whose gold annotation is what the model finds with other thresholds than its own."""
+    given = list(examples(SENTENCES)) * 3
+    words = [replace(e, sentence=e.sentence.annotated((), ())) for e in given]
+    found = model.predictor(thresholds=thresholds).predict(words)
+    return [replace(e, sentence=s) for e, s in zip(words, found, strict=True)]
+
+
+@pytest.mark.parametrize("preset", ["swift", "early"])
+def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
+    model = spread_probabilities(small_model(preset))
+    gold = annotated_by(model, LOW)
+    assert sum(len(e.sentence.triples) for e in gold) > 20
+    found = calibrate(model, gold)
+    predicted = found.predictor().predict(gold)
+    wrong = sum(len(set(p.entities) ^ set(e.sentence.entities)) for p, e in zip(predicted, gold, strict=True))
+    total = sum(len(e.sentence.entities) for e in gold)
+    assert wrong <= 0.1 * total
+    before = model.predictor().predict(gold)
+    assert wrong < sum(len(set(p.entities) ^ set(e.sentence.entities)) for p, e in zip(before, gold, strict=True))
+    assert found.settings.thresholds != model.settings.thresholds
+    assert reached(found, gold) > reached(model, gold) + SLACK
+
+
+@pytest.mark.parametrize("by_label", [False, True])
+def test_twice_is_the_same_as_once(by_label: bool) -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW)
+    once = calibrate(model, gold, by_label=by_label)
+    twice = calibrate(once, gold, by_label=by_label)
+    assert bool(once.settings.thresholds.entity_types) == by_label
+    assert once.settings.thresholds.related is not None
+    assert twice.settings == once.settings
+    assert once.cascade is model.cascade
+
+
+@pytest.mark.parametrize("n_examples", [0, 1])
+def test_what_was_chosen_before_stays_where_there_is_too_little(n_examples: int) -> None:
+    settings = small_model("swift").settings
+    before = replace(settings, thresholds=Thresholds(0.4, 0.3, 0.5, related=0.2), temperatures=Temperatures(2, 4, 3))
+    model = replace(spread_probabilities(small_model("swift")), settings=before)
+    assert calibrate(model, examples(SENTENCES)[:n_examples]).settings == before
+
+
+def test_where_nothing_right_passes_any_threshold_everything_stays() -> None:
+    # As after a first epoch: every span scores alike and next to nothing, and is as seldom right as that.
+    model = spread_probabilities(small_model("swift"))
+    head = model.cascade.entity_head
+    with torch.no_grad():
+        for layer in (head.start, head.end, head.matcher.output):
+            layer.weight.mul_(0.01)
+            layer.bias.fill_(-3.2)
+    given = annotated_by(model, Thresholds(FLOOR, 1.0, 1.0))
+    scores = [e.score for example in given for e in example.sentence.entities]
+    assert max(scores) < THRESHOLDS[0]
+    gold = [replace(e, sentence=e.sentence.annotated(e.sentence.entities[::30], ())) for e in given]
+    assert sum(len(e.sentence.entities) for e in gold) > FEWEST
+    for by_label in (False, True):
+        assert calibrate(model, gold, by_label=by_label).settings == model.settings
+
+
+def test_where_no_right_relation_passes_any_threshold_theirs_stay() -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW)
+    head = model.cascade.relation_turns.object_head
+    with torch.no_grad():
+        for layer in (head.start, head.end, head.matcher.output):
+            layer.weight.mul_(0.01)
+            layer.bias.fill_(-3.2)
+    low = model.predictor(thresholds=Thresholds(LOW.entity, FLOOR, FLOOR)).predict(gold)
+    gold = [
+        replace(e, sentence=e.sentence.annotated(e.sentence.entities, found.triples[::30]))
+        for e, found in zip(gold, low, strict=True)
+    ]
+    assert sum(len(e.sentence.triples) for e in gold) > FEWEST
+    found = calibrate(model, gold).settings
+    before = model.settings
+    assert found.temperatures.entity != 1.0
+    assert (found.thresholds.subject, found.thresholds.object) == (before.thresholds.subject, before.thresholds.object)
+    assert (found.temperatures.subject, found.temperatures.object) == (1.0, 1.0)
+
+
+def test_with_nothing_to_learn_from_the_defaults_stay() -> None:
+    model = small_model("swift")
+    assert calibrate(model, examples(SENTENCES)).settings == model.settings
+    assert calibrate(model, []).settings == model.settings
+
+
+def reached(model: Model, gold: list[Example]) -> float:
+    scores = score([e.sentence for e in gold], model.predictor().predict(gold), schema=model.schema)
+    return scores.ner.counts.f1 + scores.re_strict.counts.f1
+
+
+def test_it_is_never_clearly_worse_on_the_sentences_it_was_chosen_on() -> None:
+    for seed in range(4):
+        model = spread_probabilities(small_model("swift"), seed=seed)
+        gold = examples(SENTENCES) * 4
+        assert reached(calibrate(model, gold), gold) >= reached(model, gold) - SLACK
+
+
+def test_where_the_model_as_it_was_is_clearly_better_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What it has thresholds of its own for, by label, one threshold for all labels cannot do.
+    own = replace(LOW, entity_types={"Task": 0.7, "Metric": 0.1})
+    model = spread_probabilities(small_model("swift", thresholds=own))
+    gold = annotated_by(model, own)
+    assert calibrate(model, gold) is model
+    monkeypatch.setattr("cascade_srn.calibration.choose.SLACK", 2.0)
+    worse = calibrate(model, gold)
+    assert worse.settings.thresholds.entity_types == {}
+    assert reached(worse, gold) < reached(model, gold) - SLACK
+
+
+def test_entities_with_a_relation_may_be_less_certain() -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, Thresholds(0.6, 0.4, 0.6, related=0.36))
+    found = calibrate(model, gold)
+    thresholds = found.settings.thresholds
+    assert thresholds.related == pytest.approx(RELATED * thresholds.entity)
+    right = n_less = 0
+    for sentence, example in zip(found.predictor().predict(gold), gold, strict=True):
+        less = [e for e in sentence.entities if e.score < thresholds.entity]
+        n_less += len(less)
+        right += len(set(less) & set(example.sentence.entities))
+        assert set(less) <= {e for t in sentence.triples for e in (t.head, t.tail)}
+    assert right > 0.5 * n_less > 5
+    without = replace(found, settings=replace(found.settings, thresholds=replace(thresholds, related=None)))
+    assert reached(found, gold) > reached(without, gold)
+
+
+@pytest.mark.parametrize(("temperature", "entity", "expected"), [(1.0, 0.5, 0.3), (3.0, 0.5, 0.3), (9.0, 0.5, 0.3935)])
+def test_however_unsure_nothing_is_shown_that_was_not_looked_at(
+    temperature: float, entity: float, expected: float
+) -> None:
+    settings = small_model("swift", thresholds=Thresholds(entity)).settings
+    settings = replace(settings, temperatures=Temperatures(entity=temperature))
+    found = related_threshold(settings, RELATED)
+    assert found == expected
+    assert found == pytest.approx(max(RELATED * entity, tempered(np.array([FLOOR]), temperature)[0]), abs=1e-4)
+    # A threshold of entities that is lower still, by hand, is not raised.
+    low = replace(settings, thresholds=Thresholds(0.2))
+    assert related_threshold(low, RELATED) <= 0.2
+
+
+def test_where_less_certain_entities_do_harm_relations_keep_what_was_chosen_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW)
+    # Nearly every span is shown to the later turns, and predicted with whatever relation they find for it.
+    monkeypatch.setattr("cascade_srn.calibration.choose.RELATED", 0.0)
+    monkeypatch.setattr("cascade_srn.calibration.choose.SLACK", -0.7)
+    found = calibrate(model, gold)
+    thresholds = found.settings.thresholds
+    assert thresholds.related is None
+    assert thresholds.subject != model.settings.thresholds.subject
+    assert found.settings.temperatures.object != 1.0
+
+
+def test_without_relations_to_learn_from_there_is_no_threshold_for_entities_that_have_one() -> None:
+    before = Thresholds(related=0.4)
+    alone = spread_probabilities(small_model("swift", joint=False, thresholds=before))
+    joint = spread_probabilities(small_model("swift", thresholds=before))
+    gold = [replace(e, sentence=e.sentence.annotated(e.sentence.entities, ())) for e in annotated_by(alone, LOW)]
+    for model in (alone, joint):
+        found = calibrate(model, gold)
+        thresholds = found.settings.thresholds
+        assert found.settings.temperatures.entity != 1.0
+        assert (thresholds.subject, thresholds.object, thresholds.related) == (0.5, 0.5, None)
+
+
+def test_the_subjects_threshold_is_chosen_before_the_temperature_and_holds_after_it() -> None:
+    # Subjects that all score about one half, and nearly all of them right: the temperature is as low as can be.
+    model = spread_probabilities(small_model("swift"))
+    head = model.cascade.relation_turns.subject_head
+    with torch.no_grad():
+        for layer in (head.start, head.end, head.matcher.output):
+            layer.weight.mul_(0.1)
+            layer.bias.fill_(0.2)
+    found = calibrate(model, annotated_by(model, Thresholds(0.3, 0.0, 0.7)))
+    temperature, threshold = found.settings.temperatures.subject, found.settings.thresholds.subject
+    assert temperature == TEMPERATURES[0]
+    assert threshold == pytest.approx(float(tempered(np.array([FLOOR]), temperature)[0]), rel=1e-3)
+    assert 0 < threshold < 1e-6
+
+
+def test_objects_are_held_against_what_is_said_of_real_subjects() -> None:
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW)
+    chosen = calibrate(model, gold).settings
+    thresholds = replace(chosen.thresholds, subject=FLOOR, object=FLOOR)
+    everything = replace(chosen, thresholds=thresholds, temperatures=replace(chosen.temperatures, subject=1, object=1))
+    scores, right, real = [], [], []
+    for example, found in zip(gold, replace(model, settings=everything).predictor().scored(gold), strict=True):
+        triples = {(t.head, t.label, t.tail) for t in example.sentence.triples}
+        subjects = {(t.head.start, t.head.end) for t in example.sentence.triples}
+        scores += [scored.object for scored in found.triples]
+        right += [(t.head, t.label, t.tail) in triples for t, _, _ in found.triples]
+        real += [(t.head.start, t.head.end) in subjects for t, _, _ in found.triples]
+    said, correct, of_real = np.array(scores), np.array(right), np.array(real)
+    assert chosen.temperatures.object == fit_temperature(said[of_real], correct[of_real])
+    assert chosen.temperatures.object != fit_temperature(said, correct)
+
+
+def test_temperatures_change_scores_but_not_their_order(tmp_path: object) -> None:
+    model = spread_probabilities(small_model("swift"))
+    warm = replace(model, settings=replace(model.settings, temperatures=Temperatures(3.0, 2.0, 2.0)))
+    everything = Thresholds(0.0, 0.0, 0.0)
+    plain, other = (m.predictor(thresholds=everything).predict(examples(SENTENCES)) for m in (model, warm))
+    for one, two in zip(plain, other, strict=True):
+        assert one.entities == two.entities
+        ranked = [sorted(range(len(s.entities)), key=lambda i: -s.entities[i].score) for s in (one, two)]
+        assert ranked[0] == ranked[1]
+        assert all(abs(b.score - 0.5) <= abs(a.score - 0.5) for a, b in zip(one.entities, two.entities, strict=True))
+
+
+@pytest.mark.parametrize("given_entities", [False, True])
+def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
+    model = spread_probabilities(small_model("swift"))
+    predictor = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1))
+    found = predictor.scored(examples(SENTENCES), given_entities=given_entities)
+    assert sum(len(f.triples) for f in found) > 0
+    for sentence, triples, _ in found:
+        assert list(sentence.triples) == [t.triple for t in triples]
+        for triple, subject, object_ in triples:
+            parts = [object_, *(1.0 if e.score is None else e.score for e in (triple.head, triple.tail))]
+            assert triple.score == pytest.approx(np.prod(parts))
+            assert (triple.head.score is None) == given_entities
+            assert min(subject, object_) >= 0.1
+
+
+def test_the_threshold_of_a_label_is_chosen_with_those_that_were_chosen_before_it():
+    """Against a slow one that counts what is predicted with all thresholds as they stand."""
+    for seed in range(8):
+        chance = np.random.default_rng(seed)
+        labels = [str(label) for label in chance.choice(["a", "b", "c"], 400)]
+        shift = np.array([{"a": 0.0, "b": 0.25, "c": -0.2}[label] for label in labels])
+        scores = np.clip(chance.random(400) + shift, 0.01, 0.99)
+        correct = chance.random(400) < scores
+        n_gold = int(correct.sum()) + 40
+        held = dict.fromkeys("abc", 0.5)
+        for label in "abc":
+            f1 = []
+            for threshold in THRESHOLDS:
+                passed = [s >= (threshold if n == label else held[n]) for s, n in zip(scores, labels, strict=True)]
+                n_right = sum(p and c for p, c in zip(passed, correct, strict=True))
+                f1.append(2 * n_right / (sum(passed) + n_gold))
+            smooth = [np.mean([f1[min(max(i + k, 0), len(f1) - 1)] for k in (-1, 0, 1)]) for i in range(len(f1))]
+            held[label] = THRESHOLDS[int(np.argmax(smooth))]
+        assert thresholds_by_label(scores, correct, labels, n_gold, 0.5) == pytest.approx(held)

@@ -1,0 +1,79 @@
+"""Batches on their way to a device: all they hold, in one piece, and as it was."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from tests.data.soft_sentences import gold, soft_examples
+from tests.small_models import NESTED, NO_ENTITY, SAME_SPAN, SENTENCES, SHARED_SUBJECT, examples, small_model
+
+from cascade_srn.data import batch as moving
+from cascade_srn.data.batch import _collect, _in_one_piece, _replaced, moved
+
+CPU = torch.device("cpu")
+
+
+def tensors_of(batch):
+    found = []
+    _collect(batch, found)
+    return found
+
+
+def test_a_batch_moves_to_a_device_with_all_it_holds():
+    batch = small_model("early").collator.training_batch(examples(SENTENCES)).to("meta")
+    found = tensors_of(batch)
+    # Rows 7, labels of given entities 4, queries 3, two lists of pairs 6, three turns 9, and 3 beside them.
+    assert len(found) == 7 + 4 + 3 + 6 + 9 + 3
+    assert {tensor.device.type for tensor in found} == {"meta"}
+    assert batch.n_sentences == len(SENTENCES)
+
+
+@pytest.mark.parametrize("method", ["pfn", "table-srn", "pipeline"])
+def test_so_does_a_batch_of_a_baseline(method):
+    batch = small_model(method=method).collator.training_batch(examples(SENTENCES))
+    there = batch.to("meta")
+    assert {tensor.device.type for tensor in tensors_of(there)} == {"meta"}
+    assert [t.shape for t in tensors_of(there)] == [t.shape for t in tensors_of(batch)]
+    assert there.n_sentences == len(SENTENCES)
+
+
+@pytest.mark.parametrize("method", ["cascade", "pfn", "pipeline"])
+def test_tensors_that_move_together_stay_what_they_are(method):
+    batch = small_model(method=method).collator.training_batch(examples(SENTENCES))
+    found = tensors_of(batch)
+    there = _in_one_piece(found, CPU)
+    assert len({tensor.dtype for tensor in there}) > 1
+    for before, after in zip(found, there, strict=True):
+        assert before.dtype == after.dtype
+        assert torch.equal(before, after)
+    again = tensors_of(_replaced(batch, iter(there)))
+    assert all(one is other for one, other in zip(there, again, strict=True))
+
+
+def test_fractions_among_them():
+    model = small_model()
+    soft, _ = soft_examples([NESTED, NO_ENTITY, SHARED_SUBJECT], model.schema, weight=0.3)
+    found = tensors_of(model.collator.training_batch([*soft, gold(SAME_SPAN)]))
+    assert sum(tensor.dtype == torch.float32 for tensor in found) == 10
+    for one, other in zip(found, _in_one_piece(found, CPU), strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_fractions_that_would_be_lost_are_refused(dtype):
+    with pytest.raises(TypeError, match="fractions are moved as float32 only"):
+        _in_one_piece([torch.tensor([0.5], dtype=dtype)], CPU)
+
+
+@dataclass(frozen=True)
+class Small:
+    """A batch of one tensor."""
+
+    numbers: torch.Tensor
+
+
+def test_what_is_there_already_stays(monkeypatch):
+    batch = Small(torch.arange(3))
+    monkeypatch.setattr(moving, "_in_one_piece", lambda *_: pytest.fail("nothing has to move"))
+    assert moved(batch, "cpu") is batch

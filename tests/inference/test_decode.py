@@ -1,0 +1,76 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascade_srn.inference.decode import boundary_candidates, entity_at, spans_of_queries, spans_of_queries_in_parts
+from cascade_srn.types import Span
+
+
+@given(
+    lengths=st.lists(st.integers(0, 4), min_size=1, max_size=3),
+    padding=st.integers(0, 2),
+    n_labels=st.integers(1, 3),
+    threshold=st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+    seed=st.integers(0, 1000),
+)
+def test_candidates_are_all_starts_with_all_ends_of_their_label(lengths, padding, n_labels, threshold, seed):
+    generator = torch.Generator().manual_seed(seed)
+    n_words = max(lengths) + padding
+    # Few distinct values, so that some lie exactly on the threshold: those pass.
+    start, end = (torch.randint(0, 5, (len(lengths), n_words, n_labels), generator=generator) / 4 for _ in range(2))
+    expected = [
+        (row, first, last, label)
+        for row, length in enumerate(lengths)
+        for first in range(length)
+        for last in range(first, length)
+        for label in range(n_labels)
+        if start[row, first, label] >= threshold and end[row, last, label] >= threshold
+    ]
+    found = boundary_candidates(start, end, torch.tensor(lengths), threshold)
+    assert sorted(zip(*(column.tolist() for column in found), strict=True)) == expected
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.data())
+def test_each_query_meets_each_span_of_its_row(counts, data):
+    span_row = [row for row, count in enumerate(counts) for _ in range(count)]
+    query_row = data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=6))
+    expected = [
+        (query, span) for query, row in enumerate(query_row) for span, other in enumerate(span_row) if row == other
+    ]
+    given = torch.tensor(span_row, dtype=torch.long), torch.tensor(query_row, dtype=torch.long), len(counts)
+    query, span = spans_of_queries(*given)
+    assert list(zip(query.tolist(), span.tolist(), strict=True)) == expected
+    for size in (1, 2, 5, 100):
+        parts = list(spans_of_queries_in_parts(*given, size))
+        assert [len(query) for query, _ in parts[:-1]] == [size] * (len(parts) - 1)
+        found = [pair for query, span in parts for pair in zip(query.tolist(), span.tolist(), strict=True)]
+        assert found == expected
+
+
+def test_pairs_that_are_not_asked_for_are_not_made():
+    many = torch.zeros(100_000, dtype=torch.long)
+    query, span = next(spans_of_queries_in_parts(many, many, 1, 4))
+    assert (query.tolist(), span.tolist()) == ([0] * 4, [0, 1, 2, 3])
+
+
+A, B, C = Span(1, 3, "A", 0.4), Span(1, 3, "B", 0.9), Span(1, 3, "C", 0.6)
+ELSEWHERE = Span(1, 2, "A", 1.0), Span(2, 3, "A", 1.0), Span(0, 3, "A", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("entities", "not_this", "expected"),
+    [
+        ([*ELSEWHERE, A], None, A),
+        ([A, B, C], None, B),  # the surest one
+        ([A, B, C], B, C),  # the surest of the others
+        ([A, B, C], A, B),
+        ([B], B, B),  # itself when there is no other
+        ([A, B, C, *ELSEWHERE], Span(7, 8, "B"), B),
+        ([Span(1, 3, "A"), Span(1, 3, "B")], None, Span(1, 3, "A")),  # given without scores: the first by label
+        ([Span(1, 3, "B"), Span(1, 3, "A")], None, Span(1, 3, "A")),
+        ([B, Span(1, 3, "A")], None, Span(1, 3, "A")),  # what is given is certain
+    ],
+)
+def test_a_span_stands_for_the_entity_that_turn_1_is_surest_of(entities, not_this, expected):
+    assert entity_at(iter(entities), 1, 3, not_this=not_this) is next(e for e in entities if e == expected)

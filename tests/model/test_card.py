@@ -1,0 +1,57 @@
+"""The README.md of a saved model: what it is, whatever its method."""
+
+import pytest
+
+from cascade_srn.config import BaselineSettings, EncoderSettings, FusionSettings, ModelSettings
+from cascade_srn.model.card import model_card
+from cascade_srn.schema import Schema
+
+SCHEMA = Schema(("Task", "Thing"), ("compare", "used-for"), frozenset({"compare"}))
+
+
+def _card(schema=SCHEMA, **settings):
+    return model_card(ModelSettings(EncoderSettings("/some/folder"), **settings), schema, "folder")
+
+
+def test_a_cascade_has_a_fusion():
+    card = _card(fusion=FusionSettings("markers", "markers"), hidden_width=7)
+    assert "| fusion | `early`: entities by markers, subject by markers |" in card
+    assert "| sequence encoder | srn, hidden width 7 |" in card
+    assert "| fusion | no preset: entities by none, subject by tag |" in _card(fusion=FusionSettings("none", "tag"))
+
+
+def test_a_model_of_entities_alone_says_nothing_of_relations():
+    card = _card(joint=False)
+    assert "Extracts entities from text." in card
+    assert "| method | the first turn of the cascade alone: entities, no relations |" in card
+    assert "| sequence encoder | srn, hidden width 128 |" in card
+    assert "| entity types | Task, Thing |" in card
+    assert "tags: [named-entity-recognition]\n" in card
+    assert all(word not in card for word in ("fusion", "relation types", "relation-extraction", "used-for"))
+    assert "tags: [named-entity-recognition, relation-extraction]\n" in _card()
+    assert "Extracts entities and the relations between them from text." in _card()
+
+
+@pytest.mark.parametrize(
+    ("method", "line"),
+    [
+        ("pfn", "| sequence encoder | partition filter network, hidden width 128 |"),
+        ("table-srn", "| sequence encoder | srn of two tasks, hidden width 128 |"),
+        ("pipeline", "| method | a baseline: classifies spans of up to 5 words, then pairs of entities, "),
+    ],
+)
+def test_a_baseline_is_called_one_and_has_none(method, line):
+    card = _card(method=method, baseline=BaselineSettings(max_span_words=5))
+    assert line in card
+    assert "baseline" in card
+    assert "fusion" not in card
+
+
+@pytest.mark.parametrize("method", ["cascade", "pfn"])
+def test_labels_are_listed_and_no_path_is(method):
+    card = _card(method=method)
+    assert "| entity types | Task, Thing |" in card
+    assert "| relation types | compare (symmetric), used-for |" in card
+    assert "| relation types | none |" in _card(Schema(("Task",)), method=method)
+    assert "| encoder | folder |" in card
+    assert "/some" not in card

@@ -1,0 +1,80 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cascade_srn.runs.parallel import run_parallel
+
+
+def test_all_are_run_each_with_its_log_and_code(tmp_path):
+    commands = {"good": ["--version"], "bad": ["no-such-command"], "other": ["--version"]}
+    ended = {each.name: each for each in run_parallel(commands, 2, tmp_path / "logs")}
+    assert {name: each.code for name, each in ended.items()} == {"good": 0, "bad": 2, "other": 0}
+    assert ended["good"].last_words.startswith("cascade-srn ")
+    assert "no-such-command" in ended["bad"].log.read_text(encoding="utf-8")
+    assert ended["bad"].log == tmp_path / "logs" / "bad.log"
+
+
+def test_nothing_to_run(tmp_path):
+    assert list(run_parallel({}, 3, tmp_path)) == []
+
+
+def test_whoever_stops_listening_ends_the_others(tmp_path, monkeypatch):
+    started = []
+    import subprocess
+
+    true_popen = subprocess.Popen
+
+    def popen(command, **options):
+        # In place of the command one that would wait for very long, but for the first.
+        replaced = ["sleep", "0" if not started else "600"]
+        started.append(true_popen(replaced, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    runs = run_parallel({"short": [], "long": [], "longer": []}, 3, tmp_path)
+    assert next(runs).name == "short"
+    runs.close()
+    assert [process.returncode for process in started] == [0, -signal.SIGTERM, -signal.SIGTERM]
+    for process in started[1:]:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process.pid, 0)
+
+
+PARENT = """
+import sys
+from pathlib import Path
+import cascade_srn.runs.parallel as module
+module.sys.executable = sys.argv[1]
+for _ in module.run_parallel({"one": [], "other": []}, 2, Path(sys.argv[2])):
+    pass
+"""
+
+
+def test_terminating_the_parent_ends_the_others(tmp_path):
+    """Schedulers do so, and a run must not be trained on by a process that nobody knows of."""
+    waiting = tmp_path / "waiting"
+    waiting.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n", encoding="utf-8")
+    waiting.chmod(0o755)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(waiting), str(tmp_path / "logs")])
+    pids = tmp_path / "pids"
+    while not (pids.is_file() and len(pids.read_text().split()) == 2):
+        assert parent.poll() is None
+        time.sleep(0.02)
+    parent.terminate()
+    assert parent.wait(60) == 128 + signal.SIGTERM
+    for pid in pids.read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+
+
+def test_the_handler_of_before_is_put_back(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    runs = run_parallel({"one": ["--version"]}, 1, tmp_path)
+    assert next(runs).code == 0
+    assert signal.getsignal(signal.SIGTERM) != before
+    runs.close()
+    assert signal.getsignal(signal.SIGTERM) == before

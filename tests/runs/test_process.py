@@ -1,0 +1,43 @@
+import signal
+import threading
+
+import pytest
+
+from cascade_srn.runs.process import ending_by_exception
+
+
+def test_being_told_to_terminate_is_an_exception():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended, ending_by_exception():
+        signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_in_another_thread_nothing_is_changed():
+    before, inside = signal.getsignal(signal.SIGTERM), []
+
+    def work():
+        with ending_by_exception():
+            inside.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert inside == [before]
+
+
+def test_a_postponed_termination_comes_after_the_block():
+    done = []
+
+    def work():
+        with ending_by_exception() as termination:
+            with termination.postponed():
+                signal.raise_signal(signal.SIGTERM)
+                done.append("block")
+            done.append("after")
+
+    with pytest.raises(SystemExit) as ended:
+        work()
+    assert done == ["block"]
+    assert ended.value.code == 128 + signal.SIGTERM

@@ -1,0 +1,219 @@
+"""One process at a time writes into a folder; others are told so."""
+
+import errno
+import fcntl
+import os
+import signal
+import threading
+
+import pytest
+from tests.data.other_processes import can_hold, held_elsewhere
+
+from cascade_srn.errors import ConfigError
+from cascade_srn.storage.lock import LOCK, FolderLock
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with held_elsewhere(tmp_path / "run") as other:
+        before = (tmp_path / "run" / LOCK).read_bytes()
+        with pytest.raises(
+            ConfigError,
+            match=rf"another process \(pid {other.pid} on .+, since \d{{4}}-.+\) is writing into '.*run'; wait until "
+            "it has ended, or give another folder to write to",
+        ):
+            FolderLock(tmp_path / "run")
+        assert (tmp_path / "run" / LOCK).read_bytes() == before
+    assert other.returncode == 0
+    FolderLock(tmp_path / "run").release()
+
+
+def test_by_another_name_it_is_the_same_folder(tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    with held_elsewhere(tmp_path / "run"), pytest.raises(ConfigError, match="is writing into 'link'"):
+        FolderLock("link")
+
+
+def test_the_other_way_round(tmp_path):
+    with FolderLock(tmp_path):
+        assert not can_hold(tmp_path)
+    assert can_hold(tmp_path)
+
+
+def test_a_kill_releases_it(tmp_path):
+    with held_elsewhere(tmp_path) as other:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        assert (tmp_path / LOCK).is_file()
+        with FolderLock(tmp_path):
+            assert f'"pid": {os.getpid()},' in (tmp_path / LOCK).read_text(encoding="utf-8")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_end_without_a_word_releases_it(tmp_path):
+    with held_elsewhere(tmp_path / "run"):
+        pass
+    # Nothing was written: neither the file nor the folder is left.
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_new_and_empty_folders_go_again(tmp_path):
+    with FolderLock(tmp_path / "a" / "b"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with FolderLock(tmp_path / "a" / "b"):
+        (tmp_path / "a" / "file").touch()
+    assert [path.name for path in tmp_path.rglob("*")] == ["a", "file"]
+    (tmp_path / "there").mkdir()
+    with FolderLock(tmp_path / "there"):
+        pass
+    assert (tmp_path / "there").is_dir()
+
+
+def test_one_process_may_hold_it_several_times(tmp_path):
+    first, second = FolderLock(tmp_path), FolderLock(tmp_path)
+    first.release()
+    first.release()
+    assert not can_hold(tmp_path)
+    second.release()
+    assert can_hold(tmp_path)
+
+
+def test_threads_may_hold_it_at_once(tmp_path):
+    failures = []
+
+    def hold():
+        try:
+            for _ in range(200):
+                with FolderLock(tmp_path / "run"):
+                    pass
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=hold) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_waits_for_the_one_that_is_just_locking(tmp_path, monkeypatch):
+    flock, begun, locks = fcntl.flock, [], []
+
+    def locked(descriptor, how):
+        if not begun:
+            begun.append(threading.Thread(target=lambda: locks.append(FolderLock(tmp_path))))
+            begun[0].start()
+            begun[0].join(timeout=0.2)  # in vain: it cannot go on before this one does
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with FolderLock(tmp_path):
+        begun[0].join()
+    assert not can_hold(tmp_path)
+    locks.pop().release()
+    assert can_hold(tmp_path)
+
+
+def test_a_lock_that_is_forgotten_while_another_is_taken_is_released(tmp_path, monkeypatch):
+    flock, forgotten = fcntl.flock, [FolderLock(tmp_path / "one")]
+
+    def locked(descriptor, how):
+        forgotten.clear()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with FolderLock(tmp_path / "other"):
+        assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_what_is_forgotten_is_released(tmp_path):
+    lock = FolderLock(tmp_path)
+    assert (tmp_path / LOCK).is_file()
+    del lock
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_process_that_was_forked_does_not_release_it(tmp_path):
+    lock = FolderLock(tmp_path)
+    child = os.fork()
+    if not child:
+        lock.release()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not can_hold(tmp_path)
+    lock.release()
+
+
+def test_a_file_that_was_removed_in_between_is_not_taken_for_the_lock(tmp_path, monkeypatch):
+    """The one before ended after this one had opened its file: by locking that, nobody would be kept out."""
+    flock, opened = fcntl.flock, []
+
+    def locked(descriptor, how):
+        if not opened:
+            (tmp_path / LOCK).unlink()
+        opened.append(descriptor)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with FolderLock(tmp_path):
+        assert len(opened) == 2
+        assert not can_hold(tmp_path)
+
+
+def test_another_file_at_its_place_is_not_removed(tmp_path):
+    """As if the folder had been removed, and somebody had begun anew."""
+    with FolderLock(tmp_path):
+        (tmp_path / LOCK).rename(tmp_path / "moved")
+        (tmp_path / LOCK).write_text("another's", encoding="utf-8")
+    assert (tmp_path / LOCK).read_text(encoding="utf-8") == "another's"
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOTSUP])
+def test_without_locks_one_goes_on(tmp_path, monkeypatch, code):
+    def refuse(descriptor, how):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with FolderLock(tmp_path / "run"):
+        assert list((tmp_path / "run").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_does_not_yet_say_who_it_is(tmp_path):
+    with held_elsewhere(tmp_path):
+        (tmp_path / LOCK).write_text("", encoding="utf-8")
+        with pytest.raises(ConfigError, match="^another process is writing into"):
+            FolderLock(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to everything")
+def test_a_file_that_somebody_else_left_behind(tmp_path):
+    (tmp_path / LOCK).touch(0o444)
+    with FolderLock(tmp_path):
+        assert not can_hold(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "dangling", "hard", "pipe", "folder"])
+def test_a_lock_file_that_is_none_is_neither_followed_nor_changed(tmp_path, kind):
+    (tmp_path / "run").mkdir()
+    lock, precious = tmp_path / "run" / LOCK, tmp_path / "precious"
+    precious.write_text("years of work", encoding="utf-8")
+    if kind == "symbolic":
+        lock.symlink_to(precious)
+    elif kind == "dangling":
+        lock.symlink_to(tmp_path / "new")
+    elif kind == "hard":
+        os.link(precious, lock)
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+    with pytest.raises(ConfigError, match=r"the lock file '.*' is a link or no regular file. Remove it"):
+        FolderLock(tmp_path / "run")
+    assert precious.read_text(encoding="utf-8") == "years of work"
+    assert not (tmp_path / "new").exists()
+    assert os.path.lexists(lock)

@@ -1,0 +1,82 @@
+"""The direction of imports inside the package, read from the source."""
+
+from pathlib import Path
+
+import pytest
+from tools.structure import find_circles, find_modules, import_graph
+
+ROOT = Path(__file__).parents[1]
+
+
+# From the bottom to the top. A package or root module imports only those that come before it.
+ORDER = (
+    "version",
+    "errors",
+    "config",
+    "text",
+    "types",
+    "schema",
+    "storage",
+    "drawing",
+    "encoder",
+    "heads",
+    "fusion",
+    "data",
+    "cascade",
+    "inference",
+    "model",
+    "baselines",
+    "extractor",
+    "extraction",
+    "evaluation",
+    "calibration",
+    "runs",
+    "training",
+    "adapt",
+    "distil",
+    "serving",
+    "benchmarks",
+    "reproduction",
+    "cli",
+    "__main__",
+)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Imports of every module, those inside functions included."""
+    return import_graph(find_modules(ROOT / "src" / "cascade_srn"), deferred=True)
+
+
+def part(module):
+    """Return the package or root module that a module belongs to; empty for the package itself."""
+    return ([*module.split("."), ""])[1]
+
+
+def test_every_part_has_a_place_in_the_order(graph):
+    assert {part(module) for module in graph} - {""} == set(ORDER)
+
+
+def test_imports_run_one_way(graph):
+    place = {name: number for number, name in enumerate(ORDER)}
+    wrong = [
+        f"{importer} imports {imported}"
+        for importer, targets in graph.items()
+        for imported in targets
+        if part(importer) and part(imported) and place[part(imported)] > place[part(importer)]
+    ]
+    assert wrong == []
+
+
+def test_there_are_no_circles(graph):
+    assert find_circles(graph) == []
+
+
+def test_inference_loads_neither_training_nor_baselines(graph):
+    reached, todo = set(), ["cascade_srn.extractor"]
+    while todo:
+        module = todo.pop()
+        if module not in reached:
+            reached.add(module)
+            todo += graph[module]
+    assert {part(module) for module in reached} & {"training", "baselines", "evaluation", "adapt", "distil"} == set()

@@ -1,0 +1,50 @@
+"""Strange texts to a real service: its answers are checked, and what is no answer is told."""
+
+import pytest
+from tests.serving.live import live, random_extractor
+from tools.fuzz import FuzzOptions, asked, is_faultless, measure
+
+from cascade_srn.errors import ConfigError
+from cascade_srn.serving import Limits, ServeSettings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def service():
+    with live(random_extractor()) as running:
+        yield running
+
+
+def test_all_texts_come_back_right(service):
+    # With a threshold that little passes: a random model would find nearly everything.
+    result = measure(FuzzOptions(texts=60, service=service.url, threshold=0.95))
+    assert is_faultless(result)
+    assert result.summary["texts"] == 60
+    assert result.rows[-1]["texts"] == 60
+
+
+def test_answers_keep_the_order_of_the_texts(service):
+    texts = [f"Parser {number} is here." for number in range(30)]
+    assert [document.text for document in asked(service.url, texts)] == texts
+
+
+def test_a_refusal_is_told():
+    with live(random_extractor(), ServeSettings(limits=Limits(characters=5))) as running:
+        (told,) = asked(running.url, ["too long a text"])
+        assert told.startswith("status 4")
+        assert "5" in told
+
+
+def test_a_service_that_is_not_there_is_told(service):
+    with pytest.raises(
+        ConfigError, match="there is no service at 'http://127.0.0.1:9' .*; start one by cascade-srn serve"
+    ):
+        list(asked("http://127.0.0.1:9", ["a text"]))
+
+
+def test_an_address_that_is_none():
+    with pytest.raises(
+        ConfigError, match="the service is 'localhost'; give its address, such as http://127.0.0.1:8000"
+    ):
+        list(asked("localhost", ["a text"]))
