@@ -1,7 +1,9 @@
+import pickle
+
 import pytest
 
 from cascade_srn import errors
-from cascade_srn.errors import CascadeError, close_to, did_you_mean
+from cascade_srn.errors import CascadeError, ConfigError, close_to, did_you_mean
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,17 @@ def test_every_error_is_one_kind_that_callers_can_catch():
 def test_the_closest_is_named_once_all_are():
     assert close_to("Pfnn", ["cascade", "pfn"]) == ". Did you mean 'pfn'?"
     assert close_to("xml", ["table", "jsonl"]) == ""
+
+
+def test_problem_and_hint_are_fields_and_sentences():
+    error = ConfigError("epochs is 0", "Set a number of at least 1", option="epochs")
+    assert (error.problem, error.hint, error.option) == ("epochs is 0", "Set a number of at least 1", "epochs")
+    assert str(error) == "epochs is 0. Set a number of at least 1 (epochs)."
+    assert error.message("--epochs") == "epochs is 0. Set a number of at least 1 (--epochs)."
+    assert error.message() == "epochs is 0. Set a number of at least 1."
+    assert str(ConfigError("a problem alone")) == "a problem alone"
+
+
+def test_fields_survive_another_process():
+    error = pickle.loads(pickle.dumps(ConfigError("problem", "Hint", option="x")))
+    assert (error.problem, error.hint, error.option) == ("problem", "Hint", "x")

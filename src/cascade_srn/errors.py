@@ -1,4 +1,4 @@
-"""What users can get wrong, said helpfully: what was received, what was expected, what to do next."""
+"""Errors that the caller can fix. Each has a problem and a hint."""
 
 from __future__ import annotations
 
@@ -12,46 +12,81 @@ _SHORT.maxlevel = 4
 
 
 class CascadeError(ValueError):
-    """Base of every error that is the caller's to mend; its message is one complete sentence or two."""
+    """Base class of all errors that the caller can fix.
+
+    Args:
+        problem: What is wrong: a phrase without a final period, such as ``train.json:14: entity [5, 90) ends after
+            the sentence (28 words)``.
+        hint: What to do about it: a sentence without a final period, such as ``Check the offsets``.
+        option: Name of the parameter or setting that the hint is about. The command line shows it as ``--option``.
+
+    Example:
+        >>> print(ConfigError("epochs is 0", "Set a number of at least 1", option="epochs"))
+        epochs is 0. Set a number of at least 1 (epochs).
+    """
+
+    def __init__(self, problem: str, hint: str = "", *, option: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+        self.option = option
+
+    def __str__(self) -> str:
+        return self.message(self.option)
+
+    def message(self, option: str = "") -> str:
+        """Join problem and hint to sentences.
+
+        Args:
+            option: How to write the option, for example ``--epochs``; empty to leave it out.
+        """
+        if not self.hint:
+            return self.problem
+        hint = f"{self.hint} ({option})" if option else self.hint
+        return f"{_as_sentence(self.problem)} {_as_sentence(hint)}"
 
 
 class AnnotationError(CascadeError):
-    """A span, an entity or a relation that contradicts the text it belongs to."""
+    """A span, entity or relation contradicts the text it belongs to."""
 
 
 class DataError(CascadeError):
-    """A file or a record that cannot be read as the format it is said to be in."""
+    """A file or record does not follow its format."""
 
 
 class SchemaError(CascadeError):
-    """A label set that is not one, or data whose labels it does not hold."""
+    """A label set is invalid, or data has labels that it does not contain."""
 
 
 class ConfigError(CascadeError):
-    """A setting that does not exist, has a wrong value, or contradicts another one."""
+    """A setting does not exist, has an invalid value or contradicts another setting."""
 
 
 class ModelError(CascadeError):
-    """A model folder that is missing, incomplete, or made for something else."""
+    """A model folder is missing, incomplete or of another kind."""
 
 
 class TrainingError(CascadeError):
-    """A run among several that did not end well."""
+    """A training run failed."""
 
 
 def did_you_mean(received: str, known: Iterable[str]) -> str:
-    """A sentence that names the closest known name, or all of them when none is close."""
+    """Return a sentence that suggests the closest known name, or lists all names if none is close."""
     names = sorted(known)
     return close_to(received, names).lstrip(". ") or f"Known: {', '.join(names) if names else 'none'}."
 
 
 def close_to(received: str, known: Iterable[str]) -> str:
-    """The end of a sentence that has named all that is known: the closest of it, where anything is close."""
+    """Return ``. Did you mean NAME?`` for the closest known name, or an empty string if none is close."""
     folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(received.casefold(), folded, n=1, cutoff=0.6)
     return f". Did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def shown(value: object) -> str:
-    """A value as a message quotes it: its ``repr``, cut where it is long."""
+    """Return the ``repr`` of a value, shortened if it is long, to quote it in a message."""
     return _SHORT.repr(value)
+
+
+def _as_sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -64,23 +64,23 @@ def _find(sentence, place):
     for order in itertools.permutations(range(len(sentence.entities))):
         sure = [replace(e, score=1 / (1 + rank)) for e, rank in zip(sentence.entities, order, strict=True)]
         # As if the words were those of the place, which is all that is found.
-        moved = {Span(*at, e.label, e.score): e for e in sure for at in [place(e)]}
+        to_device = {Span(*at, e.label, e.score): e for e in sure for at in [place(e)]}
         found = set()
         for head, tail in itertools.product(places, repeat=2):
-            subject = entity_at(moved, *head)
-            object_ = entity_at(moved, *tail, not_this=subject)
-            found.add((moved[subject], moved[object_]))
+            subject = entity_at(to_device, *head)
+            object_ = entity_at(to_device, *tail, not_this=subject)
+            found.add((to_device[subject], to_device[object_]))
         most = max(most, sum((t.head, t.tail) in found for t in set(sentence.triples)))
     return most
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_counted_is_what_cannot_be_found(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     spans = [Span(0, 1, "A"), Span(0, 1, "B"), Span(2, 3, "A"), Span(2, 3, "B"), Span(4, 5, "A")]
-    entities = chance.sample(spans, chance.randint(2, 4))
-    pairs = [Triple(chance.choice(entities), label, chance.choice(entities)) for label in "rrst"]
-    triples = list(dict.fromkeys(pairs[: chance.randint(1, 4)]))
+    entities = rng.sample(spans, rng.randint(2, 4))
+    pairs = [Triple(rng.choice(entities), label, rng.choice(entities)) for label in "rrst"]
+    triples = list(dict.fromkeys(pairs[: rng.randint(1, 4)]))
     sentence = Sentence.from_words(WORDS, entities, triples)
     lost = len(_beyond("cascade", entities, triples))
     most = _find(sentence, lambda entity: (entity.start, entity.end))

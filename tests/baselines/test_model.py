@@ -15,7 +15,7 @@ from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.data.targets import SoftLabels
 from cascade_srn.errors import ConfigError, DataError, ModelError
-from cascade_srn.model.build import method_of
+from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.optimiser import make_optimiser
@@ -34,7 +34,7 @@ def _predicted(model):
 
 
 def test_each_method_has_its_own_network():
-    families = [method_of(ModelSettings(EncoderSettings("any"), method=method)) for method in METHODS]
+    families = [family_of(ModelSettings(EncoderSettings("any"), method=method)) for method in METHODS]
     assert ("cascade", *BASELINES) == METHODS
     assert len({family.network for family in families}) == 3
     assert families[1] is families[2]  # PFN and Table-SRN differ in the sequence encoder alone

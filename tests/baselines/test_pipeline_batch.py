@@ -137,10 +137,10 @@ def test_of_several_relations_of_a_pair_the_first_of_the_schema_is_learned(model
 
 
 def test_mistaken_entities_keep_the_relations_of_their_words(model):
-    chance = random.Random(1)
+    rng = random.Random(1)
     clean = model.collator.training_batch(examples((SHARED_SUBJECT,)))
     batches = [
-        model.collator.training_batch(examples((SHARED_SUBJECT,)), BatchSettings(corruption=0.5), chance=chance)
+        model.collator.training_batch(examples((SHARED_SUBJECT,)), BatchSettings(corruption=0.5), rng=rng)
         for _ in range(20)
     ]
     assert (clean.relations > 0).sum() == 2

@@ -393,11 +393,11 @@ def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
 def test_the_threshold_of_a_label_is_chosen_with_those_that_were_chosen_before_it():
     """Against a slow one that counts what is predicted with all thresholds as they stand."""
     for seed in range(8):
-        chance = np.random.default_rng(seed)
-        labels = [str(label) for label in chance.choice(["a", "b", "c"], 400)]
+        rng = np.random.default_rng(seed)
+        labels = [str(label) for label in rng.choice(["a", "b", "c"], 400)]
         shift = np.array([{"a": 0.0, "b": 0.25, "c": -0.2}[label] for label in labels])
-        scores = np.clip(chance.random(400) + shift, 0.01, 0.99)
-        correct = chance.random(400) < scores
+        scores = np.clip(rng.random(400) + shift, 0.01, 0.99)
+        correct = rng.random(400) < scores
         n_gold = int(correct.sum()) + 40
         held = dict.fromkeys("abc", 0.5)
         for label in "abc":

@@ -27,7 +27,7 @@ def soft_examples(
     sentences: list[Sentence], schema: Schema, *, seed: int = 0, weight: float = 1.0
 ) -> tuple[list[Example], list[Dense]]:
     """Each sentence with random probabilities, given its own entities."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     n_labels = {"entity": len(schema.entity_types), "subject": 1, "object": len(schema.relation_types)}
     rows: dict[str, list[dict[int, float]]] = {f"{turn}.{kind}": [] for turn in TURNS for kind in KINDS}
     dense, first_query, labels = [], 0, []
@@ -43,8 +43,8 @@ def soft_examples(
                     row = {}
                     for at, place in enumerate(places):
                         for label in range(n_labels[turn]):
-                            if chance.random() < 0.3:
-                                row[at * n_labels[turn] + label] = float(np.float16(chance.uniform(0.01, 1)))
+                            if rng.random() < 0.3:
+                                row[at * n_labels[turn] + label] = float(np.float16(rng.uniform(0.01, 1)))
                                 values[turn, kind, query, place, label] = row[at * n_labels[turn] + label]
                     rows[f"{turn}.{kind}"].append(row)
         dense.append(Dense(values))

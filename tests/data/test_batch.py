@@ -8,7 +8,7 @@ from tests.data.soft_sentences import gold, soft_examples
 from tests.small_models import NESTED, NO_ENTITY, SAME_SPAN, SENTENCES, SHARED_SUBJECT, examples, small_model
 
 from cascade_srn.data import batch as moving
-from cascade_srn.data.batch import _collect, _in_one_piece, _replaced, moved
+from cascade_srn.data.batch import _collect, _in_one_piece, _replaced, to_device
 
 CPU = torch.device("cpu")
 
@@ -76,4 +76,4 @@ class Small:
 def test_what_is_there_already_stays(monkeypatch):
     batch = Small(torch.arange(3))
     monkeypatch.setattr(moving, "_in_one_piece", lambda *_: pytest.fail("nothing has to move"))
-    assert moved(batch, "cpu") is batch
+    assert to_device(batch, "cpu") is batch

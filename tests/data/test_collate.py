@@ -227,7 +227,7 @@ def test_context_goes_to_the_encoder_alone():
 def test_hidden_words_are_the_same_in_all_turns_and_change_nothing_else():
     collator = small_model("early").collator
     whole = collator.training_batch(examples(SOME))
-    batch = collator.training_batch(examples(SOME), BatchSettings(masking=0.5), chance=random.Random(0))
+    batch = collator.training_batch(examples(SOME), BatchSettings(masking=0.5), rng=random.Random(0))
     mask = collator.pieces.masked(collator.plain(examples(SOME)[0]), 1.0, random.Random(0)).pieces[0]
     assert entities_of(batch) == entities_of(whole)
     assert subjects_of(batch) == subjects_of(whole)
@@ -256,7 +256,7 @@ def _hidden_words(rows, mask):
 
 def test_mistakes_reach_the_later_turns_and_nothing_else(collator):
     gold = collator.training_batch(examples(SOME))
-    batch = collator.training_batch(examples(SOME), BatchSettings(corruption=1.0), chance=random.Random(0))
+    batch = collator.training_batch(examples(SOME), BatchSettings(corruption=1.0), rng=random.Random(0))
     assert entities_of(batch) == entities_of(gold)
     assert subjects_of(batch) == subjects_of(gold)
     assert rows_of(batch.given) != rows_of(gold.given)
@@ -275,7 +275,7 @@ def test_mistakes_reach_the_later_turns_and_nothing_else(collator):
 def test_a_share_of_the_pairs_that_are_no_span_is_learned(collator):
     torch.manual_seed(0)
     whole = collator.training_batch(examples(SOME))
-    batch = collator.training_batch(examples(SOME), BatchSettings(negatives=0.25), chance=random.Random(0))
+    batch = collator.training_batch(examples(SOME), BatchSettings(negatives=0.25), rng=random.Random(0))
     assert entities_of(batch) == entities_of(whole)
     assert subjects_of(batch) == subjects_of(whole)
     assert objects_of(batch) == objects_of(whole)

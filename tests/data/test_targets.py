@@ -154,7 +154,7 @@ def test_what_is_likely_is_never_left_out_of_sampled_pairs():
     model = spread_probabilities(small_model())
     examples, _ = soft_examples(SOFT, model.schema)
     mixed = [examples[0], gold(SAME_SPAN), examples[2]]
-    batch = model.collator.training_batch(mixed, BatchSettings(negatives=0.0), chance=random.Random(0))
+    batch = model.collator.training_batch(mixed, BatchSettings(negatives=0.0), rng=random.Random(0))
     every = model.collator.training_batch(mixed)
     assert len(batch.pairs) < len(every.pairs)
     # The pairs of the match targets and what they count, by row and words.
@@ -172,7 +172,7 @@ def test_what_is_likely_is_never_left_out_of_sampled_pairs():
 def test_entities_with_probabilities_are_told_as_they_are():
     model = small_model()
     examples, _ = soft_examples([NESTED], model.schema)
-    batch = model.collator.training_batch(examples, BatchSettings(corruption=1.0), chance=random.Random(1))
+    batch = model.collator.training_batch(examples, BatchSettings(corruption=1.0), rng=random.Random(1))
     plain = model.collator.training_batch([gold(NESTED)])
     assert batch.given.start.tolist() == plain.given.start.tolist()
     assert batch.given.label.tolist() == plain.given.label.tolist()

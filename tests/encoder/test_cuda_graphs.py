@@ -49,7 +49,7 @@ def test_gradients_are_those_without_recordings(model, accumulation):
     fusion, settings = model
     expected, _ = trained(on_gpu(fusion, **settings), cuda_graphs=False, accumulation=accumulation)
     found, step = trained(on_gpu(fusion, **settings), cuda_graphs=True, accumulation=accumulation)
-    assert all(len(recordings) for recordings in step.recordings)
+    assert all(len(cuda_graphs) for cuda_graphs in step.cuda_graphs)
     assert_same(expected, found)
 
 
@@ -61,10 +61,10 @@ def test_dropout_is_drawn_anew_each_time_a_recording_is_played():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5
     encoder.train()
-    recordings = encoder.record()
+    cuda_graphs = encoder.record()
     rows = model.collator.training_batch(examples(SENTENCES[:4])).to("cuda").rows
     read = [encoder(rows).detach().clone() for _ in range(6)]
-    assert len(recordings) == 1
+    assert len(cuda_graphs) == 1
     assert all(not torch.equal(one, other) for one, other in pairwise(read))
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_recorded_is_done_without(monkeypatch):
     monkeypatch.setattr(encoder, "_read", waiting)
     with pytest.warns(UserWarning, match="cannot be recorded as a CUDA graph .* training.cuda_graphs=false"):
         found, step = trained(model, cuda_graphs=True)
-    assert [len(recordings) for recordings in step.recordings] == [0]
+    assert [len(cuda_graphs) for cuda_graphs in step.cuda_graphs] == [0]
     assert_same(expected, found)
 
 
@@ -92,15 +92,15 @@ def test_recordings_end_with_training():
     model = on_gpu("swift")
     _, step = trained(model, cuda_graphs=True)
     step.release()
-    assert model.cascade.encoder.recordings is None
-    assert not step.recordings
+    assert model.cascade.encoder.cuda_graphs is None
+    assert not step.cuda_graphs
 
 
 def test_without_a_gpu_nothing_is_recorded():
     model = small_model()
     _, step = trained(model, cuda_graphs=True, n_rounds=1)
-    assert not step.recordings
-    assert model.cascade.encoder.recordings is None
+    assert not step.cuda_graphs
+    assert model.cascade.encoder.cuda_graphs is None
 
 
 def test_numbers_become_tensors_where_they_are_wanted():
@@ -113,10 +113,10 @@ def test_numbers_become_tensors_where_they_are_wanted():
 @pytest.mark.gpu
 def test_an_encoder_that_reads_nothing_in_a_step_has_no_gradients():
     encoder = on_gpu("swift").cascade.encoder
-    recordings = encoder.record()
-    recordings.begin_step()
+    cuda_graphs = encoder.record()
+    cuda_graphs.begin_step()
     assert all(parameter.grad is not None for parameter in encoder.parameters())
-    recordings.end_step()
+    cuda_graphs.end_step()
     assert all(parameter.grad is None for parameter in encoder.parameters())
 
 
@@ -125,4 +125,4 @@ def test_an_encoder_that_does_not_learn_is_not_recorded():
     model = on_gpu("swift")
     model.cascade.encoder.requires_grad_(False)
     _, step = trained(model, cuda_graphs=True)
-    assert not step.recordings
+    assert not step.cuda_graphs

@@ -101,10 +101,10 @@ def test_a_hidden_word_keeps_its_number_of_pieces(tokenizer: Any) -> None:
 
 
 def test_nothing_hidden_draws_nothing(tokenizer: Any) -> None:
-    pieces, chance = WordPieces(tokenizer, limit=64), random.Random(0)
+    pieces, rng = WordPieces(tokenizer, limit=64), random.Random(0)
     row = pieces.row(SENTENCE)
-    assert pieces.masked(row, 0.0, chance) is row
-    assert chance.getstate() == random.Random(0).getstate()
+    assert pieces.masked(row, 0.0, rng) is row
+    assert rng.getstate() == random.Random(0).getstate()
 
 
 def test_prefix_and_suffix_are_the_familys_special_pieces(tokenizer: Any) -> None:

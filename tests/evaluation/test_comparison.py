@@ -26,14 +26,14 @@ def _gold(n_documents=12):
 
 def _predictions(gold, seed, *, keep):
     """Gold with things left out at random, each kept with this probability, and a wrong entity now and then."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     found = []
     for document in gold:
         sentences = []
         for sentence in document.sentences:
-            entities = [e for e in sentence.entities if chance.random() < keep]
-            triples = [t for t in sentence.triples if {t.head, t.tail} <= set(entities) and chance.random() < keep]
-            entities += [Span(1, 2, "B")] * (chance.random() > keep)
+            entities = [e for e in sentence.entities if rng.random() < keep]
+            triples = [t for t in sentence.triples if {t.head, t.tail} <= set(entities) and rng.random() < keep]
+            entities += [Span(1, 2, "B")] * (rng.random() > keep)
             sentences.append(sentence.annotated(entities, triples))
         found.append(Document.from_sentences(sentences, id=document.id))
     return found

@@ -457,13 +457,13 @@ def test_relations_have_to_reach_a_threshold_as_a_whole(preset, given):
     low = Thresholds(0.2, 0.2, 0.2)
     found = model.predictor(thresholds=low).scored(examples(), given_entities=given)
     scores = sorted(t.score for one in found for t in one.sentence.triples)
-    least = scores[len(scores) // 2]
-    less = model.predictor(thresholds=replace(low, relation=least)).scored(examples(), given_entities=given)
+    min_score = scores[len(scores) // 2]
+    less = model.predictor(thresholds=replace(low, relation=min_score)).scored(examples(), given_entities=given)
     assert 0 < sum(len(one.triples) for one in less) < len(scores)
     for one, other in zip(found, less, strict=True):
         assert other.sentence.entities == one.sentence.entities
-        assert [t.triple for t in other.triples] == [t.triple for t in one.triples if t.triple.score >= least]
-        assert list(other.sentence.triples) == [t for t in one.sentence.triples if t.score >= least]
+        assert [t.triple for t in other.triples] == [t.triple for t in one.triples if t.triple.score >= min_score]
+        assert list(other.sentence.triples) == [t for t in one.sentence.triples if t.score >= min_score]
 
 
 class TestRelated:

@@ -162,7 +162,7 @@ def test_sentences_of_many_pieces_do_not_share_a_batch():
     predictor = model.predictor(thresholds=Thresholds(1, 1, 1), batch_words=128)
     batches = []
     search = predictor.search
-    predictor.search = lambda terms: batches.append(terms) or search(terms)
+    predictor.search = lambda search_settings: batches.append(search_settings) or search(search_settings)
     plain, long = Example(Sentence.from_words(["data"] * 3)), Example(Sentence.from_words(["tagger-" * 20] * 3))
     predictor.predict([plain] * 20)
     assert len(batches) == 1

@@ -3,12 +3,12 @@ import threading
 
 import pytest
 
-from cascade_srn.runs.process import ending_by_exception
+from cascade_srn.runs.process import sigterm_as_exit
 
 
 def test_being_told_to_terminate_is_an_exception():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as ended, ending_by_exception():
+    with pytest.raises(SystemExit) as ended, sigterm_as_exit():
         signal.raise_signal(signal.SIGTERM)
     assert ended.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == before
@@ -18,7 +18,7 @@ def test_in_another_thread_nothing_is_changed():
     before, inside = signal.getsignal(signal.SIGTERM), []
 
     def work():
-        with ending_by_exception():
+        with sigterm_as_exit():
             inside.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=work)
@@ -31,7 +31,7 @@ def test_a_postponed_termination_comes_after_the_block():
     done = []
 
     def work():
-        with ending_by_exception() as termination:
+        with sigterm_as_exit() as termination:
             with termination.postponed():
                 signal.raise_signal(signal.SIGTERM)
                 done.append("block")

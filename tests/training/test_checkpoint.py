@@ -45,7 +45,7 @@ def test_a_loop_goes_on_as_if_nothing_had_been(n_events, tmp_path):
     _disturb()
     again = _loop()
     assert load_state(again, tmp_path)["log_bytes"] == 17
-    assert again.standing.step == n_events
+    assert again.loop_state.step == n_events
     told = [p.to_dict() for p in again]
     for ours, theirs in zip(told, expected[n_events:], strict=True):
         for key in ("seconds", "words_per_second"):
@@ -102,7 +102,7 @@ def test_the_state_before_stays_until_the_new_one_is_whole(tmp_path, monkeypatch
             save_state(loop, tmp_path, log_bytes=18)
     again = _loop()
     assert load_state(again, tmp_path)["log_bytes"] == 17
-    assert again.standing.step == 1
+    assert again.loop_state.step == 1
 
 
 def test_there_is_no_pickle_in_it(tmp_path):

@@ -92,19 +92,19 @@ def test_recordings_do_not_outlive_a_training(model, ends):
     encoder = model.cascade.encoder
     loop = iter(Loop(model, examples_of(DOCUMENTS, 0), (), TrainingSettings(epochs=2, **FAST)))
     next(loop)
-    encoder.recordings = recordings = _Recordings(encoder)
+    encoder.cuda_graphs = cuda_graphs = _Recordings(encoder)
     if ends == "early":
         loop.close()
     else:
         list(loop)
-        assert recordings.n_read
-    assert encoder.recordings is None
+        assert cuda_graphs.n_read
+    assert encoder.cuda_graphs is None
 
 
 def test_recordings_that_were_left_are_not_played(model):
-    model.cascade.encoder.recordings = left = _Recordings(model.cascade.encoder)
+    model.cascade.encoder.cuda_graphs = left = _Recordings(model.cascade.encoder)
     list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=1, cuda_graphs=False, **FAST)))
-    assert model.cascade.encoder.recordings is None
+    assert model.cascade.encoder.cuda_graphs is None
     assert not left.n_read
 
 

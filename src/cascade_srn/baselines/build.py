@@ -28,7 +28,7 @@ from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.srn import SelectionRecurrentNetwork
 from cascade_srn.fusion.markers import Markers
-from cascade_srn.model.family import Method
+from cascade_srn.model.family import ModelFamily
 from cascade_srn.schema import Schema
 
 N_TASKS = 2
@@ -101,11 +101,11 @@ def _pipeline_collator(settings: ModelSettings, schema: Schema, pieces: WordPiec
     return PipelineCollator(pieces, schema, markers, max_words=settings.baseline.max_span_words)
 
 
-_TABLES = Method(_no_markers, build_tables, _table_collator, TableSearch)
+_TABLES = ModelFamily(_no_markers, build_tables, _table_collator, TableSearch)
 
-BASELINES: dict[str, Method] = {
+BASELINES: dict[str, ModelFamily] = {
     "pfn": _TABLES,
     "table-srn": _TABLES,
-    "pipeline": Method(_pipeline_markers, build_pipeline, _pipeline_collator, PipelineSearch),
+    "pipeline": ModelFamily(_pipeline_markers, build_pipeline, _pipeline_collator, PipelineSearch),
 }
 """The baselines by their names in ``ModelSettings.method``."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from cascade_srn.baselines.limits import refuse_what_the_cascade_learns_from
 from cascade_srn.cascade import CascadeLoss, words_at
 from cascade_srn.config import FusionSettings, TurnWeights
-from cascade_srn.data.batch import ALL_THERE_IS, BatchSettings, moved
+from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
 from cascade_srn.data.collate import corrupt
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
@@ -59,7 +59,7 @@ class PipelineBatch:
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
 class PipelineCollator:
@@ -91,8 +91,8 @@ class PipelineCollator:
     def training_batch(
         self,
         examples: Sequence[Example],
-        settings: BatchSettings = ALL_THERE_IS,
-        chance: random.Random | None = None,
+        settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
+        rng: random.Random | None = None,
     ) -> PipelineBatch:
         """Gold sentences as a batch for the loss.
 
@@ -100,8 +100,8 @@ class PipelineCollator:
         pairs of entities of which about such a share has a mistake; a pair's relation is that of the same words.
         """
         refuse_what_the_cascade_learns_from("pipeline", examples, settings)
-        chance = random.Random() if chance is None else chance
-        plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
+        rng = random.Random() if rng is None else rng
+        plain = [self.pieces.masked(self.plain(example), settings.masking, rng) for example in examples]
         rows = self.pieces.batch(plain, settings.division)
         sentences = [example.sentence for example in examples]
         marked: list[Row] = []
@@ -109,7 +109,7 @@ class PipelineCollator:
         relations: list[int] = []
         for row, sentence in zip(plain, sentences, strict=True):
             known = _relations_of(sentence, self.schema)
-            given = self._given(sentence, settings.corruption, chance) if settings.joint else ()
+            given = self._given(sentence, settings.corruption, rng) if settings.joint else ()
             for subject, object_ in ordered_pairs(given):
                 pair_row, at = self.with_pair(row, subject, object_)
                 marked.append(pair_row)
@@ -126,10 +126,10 @@ class PipelineCollator:
             n_sentences=len(sentences),
         )
 
-    def _given(self, sentence: Sentence, corruption: float, chance: random.Random) -> Sequence[Span]:
+    def _given(self, sentence: Sentence, corruption: float, rng: random.Random) -> Sequence[Span]:
         if corruption == 0:
             return sentence.entities
-        return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption, chance)
+        return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption, rng)
 
     def _types(self, sentences: Sequence[Sentence], spans: Pairs) -> Tensor:
         """The class of each span; of several types on the same words, the first of the schema."""

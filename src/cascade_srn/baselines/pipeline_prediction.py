@@ -9,11 +9,17 @@ import torch
 from torch import Tensor
 
 from cascade_srn.baselines.pipeline import N_MARKERS, NONE, Pipeline, PipelineCollator, ordered_pairs, spans_within
-from cascade_srn.data.batch import moved
+from cascade_srn.data.batch import to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.inference.batching import by_word_budget
-from cascade_srn.inference.cascade_search import Found, ScoredTriple, Terms, as_a_whole, within_limits
+from cascade_srn.inference.cascade_search import (
+    ScoredTriple,
+    SearchResult,
+    SearchSettings,
+    relation_score,
+    within_limits,
+)
 from cascade_srn.types import Span, Triple
 
 
@@ -29,35 +35,38 @@ class PipelineSearch:
 
     network: Pipeline
     collator: PipelineCollator
-    terms: Terms
+    settings: SearchSettings
 
-    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """What the two models find, or, with entities that are given, the relation model alone."""
         sentences = [example.sentence for example in examples]
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
             entities = self._entities(rows)
-        shown, limited = within_limits(entities, sentences, self.terms.limits)
+        shown, limited = within_limits(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         # Where no label can be accepted, there is no need to read the pairs.
-        if self.network.relations is not None and bool((self.terms.object < 1).any()):
+        if self.network.relations is not None and bool((self.settings.object < 1).any()):
             for sentence, scored in self._relations(rows, shown):
                 triples[sentence].append(scored)
         return [
-            Found(
+            SearchResult(
                 sentence.annotated(spans, [scored.triple for scored in sorted(there)]), sorted(there), number in limited
             )
             for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
     def _entities(self, rows: Sequence[Row]) -> list[list[Span]]:
-        batch = self.collator.pieces.batch(rows, max_pieces=self.terms.pass_pieces)
-        spans = moved(spans_within(batch.word_lengths, self.collator.max_words), self.terms.device)
+        batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
+        spans = to_device(spans_within(batch.word_lengths, self.collator.max_words), self.settings.device)
         logits = self.network.span_logits(
-            batch.to(self.terms.device), spans, half=self.terms.half, check=self.terms.check
+            batch.to(self.settings.device),
+            spans,
+            half=self.settings.half,
+            check=self.settings.check,
         )
-        at, label, score = accepted(logits, self.terms.entity, self.terms.temperatures.entity)
+        at, label, score = accepted(logits, self.settings.entity, self.settings.temperatures.entity)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
         columns = torch.stack((spans.row[at], spans.start[at], spans.last[at], label), dim=1).tolist()
@@ -68,20 +77,20 @@ class PipelineSearch:
     def _relations(self, rows: Sequence[Row], entities: Sequence[Sequence[Span]]) -> Iterator[tuple[int, ScoredTriple]]:
         """The triples of a batch, each with its sentence; as many pairs at a time as the word budget holds."""
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
-        threshold, temperature = self.terms.object, self.terms.temperatures.object
+        threshold, temperature = self.settings.object, self.settings.temperatures.object
         names = self.collator.schema.relation_types
         costs = [self.collator.pieces.cost(row) for row in rows]
-        for group in by_word_budget([costs[i] + N_MARKERS for i, _, _ in pairs], self.terms.batch_words):
-            self.terms.check()
+        for group in by_word_budget([costs[i] + N_MARKERS for i, _, _ in pairs], self.settings.batch_words):
+            self.settings.check()
             members = [pairs[k] for k in group]
             marked = [self.collator.with_pair(rows[i], subject, object_) for i, subject, object_ in members]
-            batch = self.collator.pieces.batch([row for row, _ in marked]).to(self.terms.device)
-            openings = torch.tensor([at for _, at in marked], device=self.terms.device)
-            logits = self.network.pair_logits(batch, openings, half=self.terms.half)
+            batch = self.collator.pieces.batch([row for row, _ in marked]).to(self.settings.device)
+            openings = torch.tensor([at for _, at in marked], device=self.settings.device)
+            logits = self.network.pair_logits(batch, openings, half=self.settings.half)
             found = (column.tolist() for column in accepted(logits, threshold, temperature))
             for at, label, score in zip(*found, strict=True):
                 sentence, subject, object_ = members[at]
-                triple = Triple(subject, names[label], object_, as_a_whole(subject, object_, score))
+                triple = Triple(subject, names[label], object_, relation_score(subject, object_, score))
                 yield sentence, ScoredTriple(triple, 1.0, score)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from cascade_srn.baselines.limits import refuse_what_the_cascade_learns_from
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import TurnWeights
-from cascade_srn.data.batch import ALL_THERE_IS, BatchSettings, moved
+from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
@@ -158,7 +158,7 @@ class TableBatch:
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
 class TableCollator:
@@ -176,8 +176,8 @@ class TableCollator:
     def training_batch(
         self,
         examples: Sequence[Example],
-        settings: BatchSettings = ALL_THERE_IS,
-        chance: random.Random | None = None,
+        settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
+        rng: random.Random | None = None,
     ) -> TableBatch:
         """Gold sentences as a batch for the loss.
 
@@ -185,8 +185,8 @@ class TableCollator:
         mistaken about: ``settings.corruption`` has nothing to do. All cells are learned.
         """
         refuse_what_the_cascade_learns_from(self.method, examples, settings)
-        chance = random.Random() if chance is None else chance
-        plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
+        rng = random.Random() if rng is None else rng
+        plain = [self.pieces.masked(self.plain(example), settings.masking, rng) for example in examples]
         rows = self.pieces.batch(plain, settings.division)
         sentences = [example.sentence for example in examples]
         lengths = rows.word_lengths

@@ -9,11 +9,17 @@ import torch
 from torch import Tensor
 
 from cascade_srn.baselines.table_filling import TableCollator, TableFilling
-from cascade_srn.data.batch import moved
+from cascade_srn.data.batch import to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.inference.cascade_search import Found, ScoredTriple, Terms, as_a_whole, within_limits
+from cascade_srn.inference.cascade_search import (
+    ScoredTriple,
+    SearchResult,
+    SearchSettings,
+    relation_score,
+    within_limits,
+)
 from cascade_srn.types import Span, Triple
 
 
@@ -28,34 +34,34 @@ class TableSearch:
 
     network: TableFilling
     collator: TableCollator
-    terms: Terms
+    settings: SearchSettings
 
-    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """What is in the two tables, or, with entities that are given, in the relation table alone."""
         sentences = [example.sentence for example in examples]
-        batch = self.collator.pieces.batch(rows, max_pieces=self.terms.pass_pieces)
+        batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
         cells = pairs_within(batch.word_lengths)
-        short = cells.last - cells.start < self.terms.limits.entity_words
+        short = cells.last - cells.start < self.settings.limits.entity_words
         if not bool(short.all()):
             cells = Pairs(cells.row[short], cells.start[short], cells.last[short])
-        batch = batch.to(self.terms.device)
-        features = self.network.features(batch, half=self.terms.half, check=self.terms.check)
+        batch = batch.to(self.settings.device)
+        features = self.network.features(batch, half=self.settings.half, check=self.settings.check)
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
-            cells = moved(cells, self.terms.device)
+            cells = to_device(cells, self.settings.device)
             logits = self.network.entity_logits(features, batch.word_lengths, cells)
-            found = _passing(logits, cells, self.terms.entity, self.terms.temperatures.entity)
+            found = _passing(logits, cells, self.settings.entity, self.settings.temperatures.entity)
             entities = entities_of_cells(found, self.collator.schema.entity_types, len(sentences))
-        shown, limited = within_limits(entities, sentences, self.terms.limits)
+        shown, limited = within_limits(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
-            cells = moved(first_words_of(shown), self.terms.device)
+            cells = to_device(first_words_of(shown), self.settings.device)
             logits = self.network.relation_logits(features, batch.word_lengths, cells)
-            found = _passing(logits, cells, self.terms.object, self.terms.temperatures.object)
+            found = _passing(logits, cells, self.settings.object, self.settings.temperatures.object)
             triples = triples_of_cells(found, self.collator.schema.relation_types, shown)
         return [
-            Found(sentence.annotated(spans, [scored.triple for scored in there]), there, number in limited)
+            SearchResult(sentence.annotated(spans, [scored.triple for scored in there]), there, number in limited)
             for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
@@ -110,7 +116,7 @@ def triples_of_cells(
     for (row, first, second, label), score in found:
         head = surest(starting[row][first])
         tail = surest(starting[row][second], not_this=head)
-        triple = Triple(head, names[label], tail, as_a_whole(head, tail, score))
+        triple = Triple(head, names[label], tail, relation_score(head, tail, score))
         triples[row].append(ScoredTriple(triple, 1.0, score))
     return [sorted(there) for there in triples]
 

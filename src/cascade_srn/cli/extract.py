@@ -11,7 +11,7 @@ import typer
 
 from cascade_srn.cli.failures import CLOSED_PIPE, give_up_stdout, one_line, was_closed
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.process import ending_by_exception
+from cascade_srn.runs.process import sigterm_as_exit
 
 if TYPE_CHECKING:
     from cascade_srn.extraction.sources import Sources
@@ -98,7 +98,7 @@ def extract(
     extractor = _extractor(model, segmenter=segmenter, device=device, precision=precision)
     try:
         # What was extracted until then is kept, as it is after Ctrl-C.
-        with ending_by_exception():
+        with sigterm_as_exit():
             n_bad = _run(
                 extractor,
                 sources,

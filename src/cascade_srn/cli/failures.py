@@ -109,7 +109,7 @@ def _reported() -> Iterator[None]:
     try:
         yield
     except CascadeError as error:
-        raise _failed(str(error)) from error
+        raise _failed(error.message(_flag(error.option))) from error
     except BrokenPipeError as error:
         # The reader has what it wants, as head has, so there is nothing to report.
         _stdout_fails()
@@ -129,6 +129,11 @@ def _reported() -> Iterator[None]:
         if _REPORTED not in getattr(error, "__notes__", ()):
             typer.echo("Stopped by Ctrl-C.", err=True)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def _flag(option: str) -> str:
+    """Return an option as it is given on the command line; settings of a recipe, such as ``training.epochs``, as is."""
+    return option if not option or "." in option else f"--{option.replace('_', '-')}"
 
 
 def _of_system(error: OSError) -> BaseException:

@@ -11,7 +11,7 @@ import typer
 
 from cascade_srn.cli.failures import mark_reported
 from cascade_srn.errors import ConfigError, TrainingError
-from cascade_srn.runs.process import ending_by_exception
+from cascade_srn.runs.process import sigterm_as_exit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +78,7 @@ def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, dev
     begun: list[Run] = []
     processes = make_accelerator(device)
     # Of several processes one may wait for the others where no exception reaches it; they end as they always do.
-    ending = ending_by_exception() if processes.num_processes == 1 else nullcontext()
+    ending = sigterm_as_exit() if processes.num_processes == 1 else nullcontext()
     go_on = _go_on(overwrite=overwrite)
     with ending, _telling(lambda: _stopped(begun, recipe.output, go_on), is_main=processes.is_main_process):
         return _run_to_its_end(recipe, console, begun, resume=resume, overwrite=overwrite, device=device)
@@ -142,7 +142,7 @@ def _stopped(begun: Sequence[Run], output: str, go_on: str) -> str:
         further = f"go on with {go_on}"
     else:
         further = f"no state to go on from was saved yet (training.save_every), so that {go_on} begin it anew"
-    return f"Stopped at step {loop.standing.step} of {loop.n_steps}; {model}; {further}"
+    return f"Stopped at step {loop.loop_state.step} of {loop.n_steps}; {model}; {further}"
 
 
 def _run_seeds(

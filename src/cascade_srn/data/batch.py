@@ -42,13 +42,13 @@ class BatchSettings:
         require_choice("candidates", self.candidates, CANDIDATES)
 
 
-ALL_THERE_IS = BatchSettings()
+DEFAULT_BATCH_SETTINGS = BatchSettings()
 
 
 T = TypeVar("T")
 
 
-def moved(batch: T, device: torch.device | str) -> T:
+def to_device(batch: T, device: torch.device | str) -> T:
     """A dataclass with the tensors in it, and in the dataclasses within it, on a device."""
     found: list[Tensor] = []
     _collect(batch, found)
@@ -131,4 +131,4 @@ class CascadeBatch:
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
-        return moved(self, device)
+        return to_device(self, device)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.config import FusionSettings
-from cascade_srn.data.batch import ALL_THERE_IS, BatchSettings, CascadeBatch
+from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, CascadeBatch
 from cascade_srn.data.examples import Example
 from cascade_srn.data.targets import SoftLabels, SoftSource, Wanted
 from cascade_srn.encoder.pieces import Row, WordPieces
@@ -24,37 +24,37 @@ _LONGEST_INVENTED = 4
 
 
 def corrupt(
-    entities: Sequence[Span], n_words: int, labels: Sequence[str], share: float, chance: random.Random
+    entities: Sequence[Span], n_words: int, labels: Sequence[str], share: float, rng: random.Random
 ) -> list[Span]:
-    """The entities, about ``share`` of them with a mistake, as ``chance`` has it."""
+    """The entities, about ``share`` of them with a mistake, as ``rng`` has it."""
     kept: list[Span] = []
     for entity in entities:
-        mistake = chance.choice(MISTAKES) if chance.random() < share else None
+        mistake = rng.choice(MISTAKES) if rng.random() < share else None
         if mistake == "moved":
-            kept.append(_moved(entity, n_words, chance))
+            kept.append(_moved(entity, n_words, rng))
         elif mistake == "retyped":
-            kept.append(Span(entity.start, entity.end, chance.choice(labels)))
+            kept.append(Span(entity.start, entity.end, rng.choice(labels)))
         elif mistake != "missed":
             kept.append(entity)
         if mistake == "invented":
-            kept.append(_invented(n_words, labels, chance))
+            kept.append(_invented(n_words, labels, rng))
     return sorted(set(kept))
 
 
-def _moved(entity: Span, n_words: int, chance: random.Random) -> Span:
+def _moved(entity: Span, n_words: int, rng: random.Random) -> Span:
     """One edge a word further out or in, where there is room; else as it was."""
     start, end = entity.start, entity.end
-    if chance.random() < 0.5:
-        start += chance.choice((-1, 1))
+    if rng.random() < 0.5:
+        start += rng.choice((-1, 1))
     else:
-        end += chance.choice((-1, 1))
+        end += rng.choice((-1, 1))
     return Span(start, end, entity.label) if 0 <= start < end <= n_words else entity
 
 
-def _invented(n_words: int, labels: Sequence[str], chance: random.Random) -> Span:
-    start = chance.randrange(n_words)
-    end = min(n_words, start + chance.randint(1, _LONGEST_INVENTED))
-    return Span(start, end, chance.choice(labels))
+def _invented(n_words: int, labels: Sequence[str], rng: random.Random) -> Span:
+    start = rng.randrange(n_words)
+    end = min(n_words, start + rng.randint(1, _LONGEST_INVENTED))
+    return Span(start, end, rng.choice(labels))
 
 
 class Collator:
@@ -87,28 +87,28 @@ class Collator:
     def training_batch(
         self,
         examples: Sequence[Example],
-        settings: BatchSettings = ALL_THERE_IS,
-        chance: random.Random | None = None,
+        settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
+        rng: random.Random | None = None,
     ) -> CascadeBatch:
         """Gold sentences, and those with soft labels, as a batch for the loss.
 
-        Mistakes, negatives and hidden words are drawn by ``chance`` (None: by one of its own).
+        Mistakes, negatives and hidden words are drawn by ``rng`` (None: by one of its own).
         """
-        chance = random.Random() if chance is None else chance
+        rng = random.Random() if rng is None else rng
         sentences = [example.sentence for example in examples]
-        given = [self._given(example, settings.corruption if settings.joint else 0.0, chance) for example in examples]
+        given = [self._given(example, settings.corruption if settings.joint else 0.0, rng) for example in examples]
         asked: list[list[tuple[int, int]]] = [[] for _ in sentences]
         if settings.joint:
             asked = [candidate_subjects(*pair, settings.candidates) for pair in zip(sentences, given, strict=True)]
-        plain = [self.pieces.masked(self.plain(example), settings.masking, chance) for example in examples]
+        plain = [self.pieces.masked(self.plain(example), settings.masking, rng) for example in examples]
         rows, subject_rows, object_rows = self._rows(plain, given, asked, settings.joint)
         queries = queries_of(asked)
         lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)
         n_words = int(lengths.max()) if sentences else 0
         entities, subjects = self._wanted_in_sentences(examples, lengths)
         objects = self._wanted_objects(examples, asked, lengths[queries.sentence])
-        pairs, place = sampled_pairs(lengths, (entities, subjects), settings.negatives, chance)
-        query_pairs, query_place = sampled_pairs(objects.lengths, (objects,), settings.negatives, chance)
+        pairs, place = sampled_pairs(lengths, (entities, subjects), settings.negatives, rng)
+        query_pairs, query_place = sampled_pairs(objects.lengths, (objects,), settings.negatives, rng)
         weight = sentence_weights(examples)
         query_weight = None if weight is None else weight[queries.sentence]
         return CascadeBatch(
@@ -127,12 +127,12 @@ class Collator:
             weight=None if weight is None or bool((weight == 1).all()) else weight,
         )
 
-    def _given(self, example: Example, corruption: float, chance: random.Random) -> Sequence[Span]:
+    def _given(self, example: Example, corruption: float, rng: random.Random) -> Sequence[Span]:
         """The entities that later turns are told of; probabilities hold for the very entities they come with."""
         sentence = example.sentence
         if corruption == 0 or example.soft is not None:
             return sentence.entities
-        return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption, chance)
+        return corrupt(sentence.entities, len(sentence), self.schema.entity_types, corruption, rng)
 
     def _rows(
         self,
@@ -240,7 +240,7 @@ def candidate_subjects(sentence: Sentence, given: Sequence[Span], candidates: st
 
 
 def sampled_pairs(
-    lengths: Tensor, wanted: Sequence[Wanted], share: float, chance: random.Random
+    lengths: Tensor, wanted: Sequence[Wanted], share: float, rng: random.Random
 ) -> tuple[Pairs, Tensor | None]:
     """Pairs of words to learn from: all that are wanted, and a share of the others.
 
@@ -251,7 +251,7 @@ def sampled_pairs(
     pairs = pairs_within(lengths)
     if share == 1:
         return pairs, None
-    drawn = torch.Generator().manual_seed(chance.getrandbits(62))
+    drawn = torch.Generator().manual_seed(rng.getrandbits(62))
     keep = torch.rand(len(pairs), generator=drawn) < share
     for each in wanted:
         keep[each.pairs()] = True

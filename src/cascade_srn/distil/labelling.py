@@ -18,7 +18,7 @@ from torch import Tensor
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.data.labelled.cache import LabelFolder
-from cascade_srn.data.labelled.shards import Selected, ShardArrays, ShardFiles
+from cascade_srn.data.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
 from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.data.targets import TURNS
 from cascade_srn.distil.selection import Selection, select, sentence_key
@@ -272,7 +272,7 @@ class Labelling:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _label(self, shard: Sequence[Selected], files: ShardFiles) -> Iterator[int]:
+    def _label(self, shard: Sequence[SelectedDocument], files: ShardFiles) -> Iterator[int]:
         """Label a shard and write it; yields the sizes of its batches."""
         examples = [e for document in shard for e in document.examples(self.ensemble.context_words)]
         arrays = ShardArrays(len(examples))

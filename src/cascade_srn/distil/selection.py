@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from cascade_srn.data.labelled.shards import Selected
+from cascade_srn.data.labelled.shards import SelectedDocument
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.errors import DataError
 from cascade_srn.text.segment import segment
@@ -38,12 +38,12 @@ class Counts:
 class Selection:
     """The documents with sentences to be labelled, and the account of all others."""
 
-    documents: list[Selected] = field(default_factory=list)
+    documents: list[SelectedDocument] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
 
-    def shards(self, n_sentences: int) -> list[list[Selected]]:
+    def shards(self, n_sentences: int) -> list[list[SelectedDocument]]:
         """Whole documents in their order, in groups of about so many sentences to be labelled."""
-        groups: list[list[Selected]] = []
+        groups: list[list[SelectedDocument]] = []
         room = 0
         for document in self.documents:
             if room <= 0:
@@ -73,7 +73,7 @@ def select(
         # Half a character, which JSON can hold, is none that a tokenizer or a file would take.
         text = _HALVES.sub("\ufffd", raw)
         counts.documents += 1
-        document = Selected(counts.documents - 1, [], [])
+        document = SelectedDocument(counts.documents - 1, [], [])
         for offsets in segment(text):
             words = [text[start:end] for start, end in offsets]
             counts.sentences += 1

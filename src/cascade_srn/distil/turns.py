@@ -17,9 +17,9 @@ from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.encoder.sequence import padding_mask
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
-from cascade_srn.inference.cascade_search import as_a_whole
+from cascade_srn.inference.cascade_search import relation_score
 from cascade_srn.inference.decode import best_of_rows, distinct_spans, entity_at, spans_of_queries
-from cascade_srn.inference.predictor import least
+from cascade_srn.inference.predictor import min_score
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -61,7 +61,7 @@ def span_scores(
         starts.append((member.start.flatten(0, 1).index_select(0, row * n_words + first) / temperature).sigmoid())
         ends.append((member.end.flatten(0, 1).index_select(0, row * n_words + last) / temperature).sigmoid())
         matches.append((match / temperature).sigmoid())
-    return least(_mean(matches), _mean(starts), _mean(ends))
+    return min_score(_mean(matches), _mean(starts), _mean(ends))
 
 
 def _mean(values: Sequence[Tensor]) -> Tensor:
@@ -286,8 +286,8 @@ class ThreeTurns:
         query = is_subject[which]
         wanted = SpanLabels(query, spans[span, 1], spans[span, 2], span)
         scores = span_scores(found, self._temperatures("object"), pairs, pair_positions(wanted, lengths))
-        least = least_by_row(certainties(scores, threshold), queries.sentence[query], self.n)
-        self.certainty[:, 2] = torch.minimum(self.certainty[:, 2], least)
+        min_score = least_by_row(certainties(scores, threshold), queries.sentence[query], self.n)
+        self.certainty[:, 2] = torch.minimum(self.certainty[:, 2], min_score)
         at, label = (scores >= threshold).nonzero(as_tuple=True)
         chosen = query[at] + first, span[at], label
         yield from zip(*_fetched(chosen, scores[at, label]), strict=True)
@@ -331,7 +331,7 @@ class ThreeTurns:
             entities = told.entities[row]
             head = entity_at(entities, start, last + 1)
             tail = entity_at(entities, object_start, object_last + 1, not_this=head)
-            triples[row].append(Triple(head, names[label], tail, as_a_whole(head, tail, score)))
+            triples[row].append(Triple(head, names[label], tail, relation_score(head, tail, score)))
         return [sorted(there) for there in triples]
 
 

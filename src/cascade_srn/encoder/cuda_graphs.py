@@ -38,7 +38,7 @@ class Recording:
     gradient: Tensor
 
 
-class Recordings:
+class CudaGraphs:
     """Recordings of an encoder in training, made as shapes come again.
 
     A step on a small batch is a thousand small kernels, and asking for them takes the processor several times as long
@@ -128,13 +128,13 @@ class Recordings:
 
     def _warm_up(self, ids: Tensor, mask: Tensor) -> None:
         """What happens once only, such as finding the fastest matrix product, must not be part of a recording."""
-        chance = torch.cuda.get_rng_state(ids.device)
+        rng = torch.cuda.get_rng_state(ids.device)
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             output = self._read(ids, mask)
             torch.autograd.grad(output, self._parameters, torch.zeros_like(output), allow_unused=True)
         torch.cuda.current_stream().wait_stream(self._stream)
-        torch.cuda.set_rng_state(chance, ids.device)
+        torch.cuda.set_rng_state(rng, ids.device)
 
 
 def _precision() -> tuple[bool, torch.dtype]:

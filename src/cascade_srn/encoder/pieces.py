@@ -180,11 +180,11 @@ class WordPieces:
             n_pieces = max(n_pieces, min(n_pieces + len(row.left) + len(row.right), self.room))
         return max(len(row), -(-n_pieces // PIECES_PER_WORD))
 
-    def masked(self, row: Row, share: float, chance: random.Random) -> Row:
+    def masked(self, row: Row, share: float, rng: random.Random) -> Row:
         """The row of a sentence with about a ``share`` of its words hidden, each behind as many pieces as it has."""
         if share == 0:
             return row
-        hidden = np.array([chance.random() < share for _ in range(len(row))], dtype=bool)
+        hidden = np.array([rng.random() < share for _ in range(len(row))], dtype=bool)
         return replace(row, pieces=np.where(np.repeat(hidden, row.sizes), self._mask, row.pieces))
 
     def batch(

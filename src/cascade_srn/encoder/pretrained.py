@@ -21,7 +21,7 @@ from cascade_srn.errors import ModelError
 from cascade_srn.storage.bundled import hub_is_out_of_reach, is_model
 
 if TYPE_CHECKING:
-    from cascade_srn.encoder.cuda_graphs import Recordings
+    from cascade_srn.encoder.cuda_graphs import CudaGraphs
 
 
 class PretrainedEncoder(nn.Module):
@@ -39,7 +39,7 @@ class PretrainedEncoder(nn.Module):
         self.model: Any = model
         self.pooling = pooling
         # Made by training on a GPU, for as long as it lasts.
-        self.recordings: Recordings | None = None
+        self.cuda_graphs: CudaGraphs | None = None
 
     @property
     def config(self) -> Any:
@@ -70,19 +70,19 @@ class PretrainedEncoder(nn.Module):
         pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
 
-    def record(self) -> Recordings:
+    def record(self) -> CudaGraphs:
         """From now on, training plays recordings of what the encoder computes, on a GPU; one process, no wrappers."""
-        from cascade_srn.encoder.cuda_graphs import Recordings
+        from cascade_srn.encoder.cuda_graphs import CudaGraphs
 
-        self.recordings = Recordings(self.model, self._read)
-        return self.recordings
+        self.cuda_graphs = CudaGraphs(self.model, self._read)
+        return self.cuda_graphs
 
     def _read_all(
         self, passes: Sequence[tuple[Tensor, Tensor]], half: bool, check: Callable[[], None] | None
     ) -> list[Tensor]:
-        if self.recordings is not None and self.training and torch.is_grad_enabled():
+        if self.cuda_graphs is not None and self.training and torch.is_grad_enabled():
             with _precision(passes[0][0].device, half):
-                return self.recordings.read(passes)
+                return self.cuda_graphs.read(passes)
         found = []
         for number, (ids, mask) in enumerate(passes):
             # Not inside autocast: the check may run another prediction, in its own precision.

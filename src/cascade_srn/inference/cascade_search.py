@@ -34,7 +34,7 @@ class ScoredTriple(NamedTuple):
     object: float
 
 
-def as_a_whole(head: Span, tail: Span, object_: float) -> float:
+def relation_score(head: Span, tail: Span, object_: float) -> float:
     """How sure it is that a triple is right in all its parts: the score of its object, and those of both entities.
 
     Entities that were given without a score are taken to be right. The subject's own score is left out: what is asked
@@ -43,7 +43,7 @@ def as_a_whole(head: Span, tail: Span, object_: float) -> float:
     return object_ * sureness(head) * sureness(tail)
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """A sentence with what was found in it; ``limited`` tells whether one of the ``SearchLimits`` applied."""
 
     sentence: Sentence
@@ -51,7 +51,7 @@ class Found(NamedTuple):
     limited: bool = False
 
 
-class Terms(NamedTuple):
+class SearchSettings(NamedTuple):
     """What a search in one batch goes by.
 
     Attributes:
@@ -119,7 +119,7 @@ def never_stop() -> None:
 class Search(Protocol):
     """How a method finds things in one batch."""
 
-    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """Find entities and triples, or only triples between the entities that the sentences have.
 
         Args:
@@ -188,7 +188,7 @@ class Predictor:
         self,
         network: TorchModule,
         schema: Schema,
-        search: Callable[[Terms], Search],
+        search: Callable[[SearchSettings], Search],
         collator: RowMaker,
         *,
         thresholds: Thresholds,
@@ -229,11 +229,11 @@ class Predictor:
         return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
 
     @torch.inference_mode()
-    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Found]:
+    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[SearchResult]:
         """What :meth:`predict` finds, with the scores by which each triple was accepted."""
         if self.network.training:
             raise RuntimeError("the model is in training mode; call eval() on it before predicting")
-        results: list[Found] = []
+        results: list[SearchResult] = []
         for begin in range(0, len(examples), _PREPARED_AT_ONCE):
             results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
         if self.n_limited and not self._warned_of_limits:
@@ -245,8 +245,8 @@ class Predictor:
             )
         return results
 
-    def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[Found]:
-        results = [Found(example.sentence) for example in examples]
+    def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
+        results = [SearchResult(example.sentence) for example in examples]
         rows = [self.collator.plain(example) for example in examples]
         for group in self._groups([self.collator.pieces.cost(row) for row in rows]):
             self.check()
@@ -257,16 +257,16 @@ class Predictor:
                 results[i] = sure if given_entities or self.thresholds.related is None else self._settled(sure)
         return results
 
-    def _sure(self, found: Found) -> Found:
+    def _sure(self, found: SearchResult) -> SearchResult:
         """Without the triples that are not sure enough as a whole."""
-        least = self.thresholds.relation
-        if least is None:
+        min_score = self.thresholds.relation
+        if min_score is None:
             return found
-        kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= least]
+        kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= min_score]
         sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
         return found._replace(sentence=sentence, triples=kept)
 
-    def _settled(self, found: Found) -> Found:
+    def _settled(self, found: SearchResult) -> SearchResult:
         """Without the entities that had to have a relation, and have none."""
         thresholds, sentence = self.thresholds, found.sentence
         related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
@@ -285,13 +285,13 @@ class Predictor:
             for part in by_word_budget([lengths[i] for i in group], self.batch_words):
                 yield [group[i] for i in part]
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> SearchSettings:
         thresholds, schema = self.thresholds, self.schema
         entity = _by_label(schema.entity_types, thresholds.entity_types, thresholds.entity)
         if thresholds.related is not None:
             entity = entity.clamp(max=thresholds.related)
         object_ = _by_label(schema.relation_types, thresholds.relation_types, thresholds.object)
-        return Terms(
+        return SearchSettings(
             entity=entity.to(self.device),
             subject=thresholds.subject,
             object=object_.to(self.device),
@@ -303,11 +303,13 @@ class Predictor:
             device=self.device,
         )
 
-    def _within_memory(self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool) -> list[Found]:
+    def _within_memory(
+        self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
+    ) -> list[SearchResult]:
         """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
         sentences = [example.sentence for example in examples]
         if not any(len(sentence) for sentence in sentences):
-            return [Found(sentence.annotated((), ())) for sentence in sentences]
+            return [SearchResult(sentence.annotated((), ())) for sentence in sentences]
         try:
             return self.search(self._terms()).find(examples, rows, given_entities=given_entities)
         except (RuntimeError, MemoryError) as error:

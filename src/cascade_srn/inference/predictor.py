@@ -17,7 +17,13 @@ from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
 from cascade_srn.inference.batching import by_word_budget
-from cascade_srn.inference.cascade_search import Found, ScoredTriple, Terms, as_a_whole, within_limits
+from cascade_srn.inference.cascade_search import (
+    ScoredTriple,
+    SearchResult,
+    SearchSettings,
+    relation_score,
+    within_limits,
+)
 from cascade_srn.inference.decode import (
     best_of_rows,
     boundary_candidates,
@@ -49,46 +55,50 @@ class CascadeSearch:
 
     cascade: Cascade
     collator: Collator
-    terms: Terms
+    settings: SearchSettings
 
-    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[Found]:
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """What the three turns find, or, with entities that are given, turns 2 and 3 alone."""
         sentences = [example.sentence for example in examples]
         features, lengths = self._features(rows)
         limited: set[int] = set()
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
-            found = self.collator.entity_labels(entities).to(self.terms.device)
+            found = self.collator.entity_labels(entities).to(self.settings.device)
         else:
             entities, found = self._turn1(features, lengths, [len(sentence) for sentence in sentences], limited)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.cascade.relations is not None and found.row.shape[0]:
-            shown, crowded = within_limits(entities, sentences, self.terms.limits)
+            shown, crowded = within_limits(entities, sentences, self.settings.limits)
             if crowded:
                 limited |= crowded
-                found = self.collator.entity_labels(shown).to(self.terms.device)
+                found = self.collator.entity_labels(shown).to(self.settings.device)
             triples = self._relations(rows, features, shown, found, limited)
         return [
-            Found(sentence.annotated(spans, [scored.triple for scored in there]), there, number in limited)
+            SearchResult(sentence.annotated(spans, [scored.triple for scored in there]), there, number in limited)
             for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
     def _features(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Encode rows. Shapes: features (n_rows, n_words, *feature*) and words of each row (n_rows,)."""
-        batch = self.collator.pieces.batch(rows, max_pieces=self.terms.pass_pieces).to(self.terms.device)
-        return self.cascade.features(batch, half=self.terms.half, check=self.terms.check), batch.word_lengths
+        batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces).to(self.settings.device)
+        return self.cascade.features(batch, half=self.settings.half, check=self.settings.check), batch.word_lengths
 
     def _turn1(
         self, features: Tensor, lengths: Tensor, n_words: Sequence[int], limited: set[int]
     ) -> tuple[list[list[Span]], SpanLabels]:
         """Find the entities of a batch, as Python objects and as tensors. Rows with too many are ``limited``."""
-        head, temperature, limits = self.cascade.entity_head, self.terms.temperatures.entity, self.terms.limits
+        head, temperature, limits = (
+            self.cascade.entity_head,
+            self.settings.temperatures.entity,
+            self.settings.limits,
+        )
         words = self.cascade.entity_inputs(features)
         start, end = ((logits / temperature).sigmoid() for logits in head.boundaries(words))
-        threshold = self.terms.entity
+        threshold = self.settings.entity
         row, first, last, label = boundary_candidates(start, end, lengths, threshold, limits.entity_words)
         match = head.match(words, Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
-        score = least((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
+        score = min_score((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
         kept = (score >= threshold[label]).nonzero()[:, 0]
         found, scores = SpanLabels(row[kept], first[kept], last[kept], label[kept]), score[kept]
         columns = torch.stack((found.row, found.start, found.last, found.label), dim=1).tolist()
@@ -132,16 +142,16 @@ class CascadeSearch:
             self.cascade.subject_inputs(words_at(features, row, edge), tag)
             for edge, tag in zip(edges, shown, strict=True)
         )
-        threshold = torch.full((1,), self.terms.subject, device=self.terms.device)
-        position, _, certainty = self._passing(head, first, last, threshold, self.terms.temperatures.subject)
+        threshold = torch.full((1,), self.settings.subject, device=self.settings.device)
+        position, _, certainty = self._passing(head, first, last, threshold, self.settings.temperatures.subject)
         if self.collator.fusion.subject == "markers":
-            best = best_of_rows(row[position], certainty, [self.terms.limits.marked_subjects] * len(rows))
+            best = best_of_rows(row[position], certainty, [self.settings.limits.marked_subjects] * len(rows))
             if best is not None:
                 limited.update(row[position[~best]].tolist())
                 position, certainty = position[best], certainty[best]
         subjects = spans[position]
         objects = self._turn3(rows, features, entities, tags, spans, subjects)
-        most = [self.terms.limits.max_relations(len(row.word_items)) for row in rows]
+        most = [self.settings.limits.max_relations(len(row.word_items)) for row in rows]
         return self._triples(entities, spans, subjects, certainty, objects, most, limited)
 
     def _passing(
@@ -153,7 +163,7 @@ class CascadeSearch:
             first, last: (n_spans, width), the representations of their first and last words
             threshold: (n_labels,)
         """
-        score = least(*((logits / temperature).sigmoid() for logits in head.spans(first, last)))
+        score = min_score(*((logits / temperature).sigmoid() for logits in head.spans(first, last)))
         position, label = (score >= threshold).nonzero(as_tuple=True)
         return position, label, score[position, label]
 
@@ -167,7 +177,7 @@ class CascadeSearch:
         subjects: Tensor,
     ) -> _Objects:
         """The objects of all subjects of a batch, as many subjects at a time as the budget holds."""
-        head, threshold = self.cascade.relation_turns.object_head, self.terms.object
+        head, threshold = self.cascade.relation_turns.object_head, self.settings.object
         parts = []
         for group, asked in self._object_features(rows, features, entities, subjects):
             queries = Queries(*subjects[group].unbind(1))
@@ -176,9 +186,9 @@ class CascadeSearch:
             at_once = _PAIRS_AT_ONCE if spans.is_cuda else _PAIRS_AT_ONCE_ON_CPU
             parted = spans_of_queries_in_parts(spans[:, 0], queries.sentence, len(rows), at_once)
             for query, span in parted:
-                self.terms.check()
+                self.settings.check()
                 first, last = object_words(query, span)
-                position, label, score = self._passing(head, first, last, threshold, self.terms.temperatures.object)
+                position, label, score = self._passing(head, first, last, threshold, self.settings.temperatures.object)
                 parts.append(_Objects(group[query[position]], span[position], label, score))
         if not parts:
             none = subjects.new_zeros(0)
@@ -195,16 +205,16 @@ class CascadeSearch:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Groups of subjects (their positions) with the features that turn 3 reads for them."""
         if self.collator.fusion.subject != "markers":
-            yield torch.arange(len(subjects), device=self.terms.device), features
+            yield torch.arange(len(subjects), device=self.settings.device), features
             return
         marked = [
             self.collator.with_subject(rows[row], entities[row], (first, last + 1))
             for row, first, last in subjects.tolist()
         ]
-        for members in by_word_budget(list(map(self.collator.pieces.cost, marked)), self.terms.batch_words):
-            self.terms.check()
+        for members in by_word_budget(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words):
+            self.settings.check()
             features, _ = self._features([marked[i] for i in members])
-            yield torch.tensor(members, device=self.terms.device), features
+            yield torch.tensor(members, device=self.settings.device), features
 
     def _triples(
         self,
@@ -230,7 +240,7 @@ class CascadeSearch:
         for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
             head = entity_at(sharing[row, first, last + 1], first, last + 1)
             tail = entity_at(sharing[row, start, end + 1], start, end + 1, not_this=head)
-            triple = Triple(head, names[label], tail, as_a_whole(head, tail, object_))
+            triple = Triple(head, names[label], tail, relation_score(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
         for row, there in enumerate(triples):
             if len(there) > most[row]:
@@ -239,7 +249,7 @@ class CascadeSearch:
         return [sorted(found) for found in triples]
 
 
-def least(first: Tensor, *others: Tensor) -> Tensor:
+def min_score(first: Tensor, *others: Tensor) -> Tensor:
     """The smallest, position by position: the score of a span, all three of whose probabilities have to pass."""
     for other in others:
         first = torch.minimum(first, other)

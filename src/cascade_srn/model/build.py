@@ -16,21 +16,21 @@ from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.inference.predictor import CascadeSearch
-from cascade_srn.model.family import Method
+from cascade_srn.model.family import ModelFamily
 from cascade_srn.schema import Schema
 
 # Where the model families other than the cascade are registered.
 BASELINES_MODULE = "cascade_srn.baselines.build"
 
 
-def method_of(settings: ModelSettings) -> Method:
+def family_of(settings: ModelSettings) -> ModelFamily:
     """Return the model family that the settings name.
 
     Baselines are loaded on first use: extraction with a cascade does not need them, and they build on this package.
     """
     if settings.method == "cascade":
         return CASCADE
-    baselines: dict[str, Method] = import_module(BASELINES_MODULE).BASELINES
+    baselines: dict[str, ModelFamily] = import_module(BASELINES_MODULE).BASELINES
     return baselines[settings.method]
 
 
@@ -99,5 +99,5 @@ def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, token
     return Collator(pieces, markers, schema, settings.fusion)
 
 
-CASCADE = Method(_markers, build_cascade, _collator, CascadeSearch)
+CASCADE = ModelFamily(_markers, build_cascade, _collator, CascadeSearch)
 """The family of ``ModelSettings.method == "cascade"``."""

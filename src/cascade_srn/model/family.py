@@ -16,11 +16,11 @@ from torch import nn
 
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import ModelSettings, TurnWeights
-from cascade_srn.data.batch import ALL_THERE_IS, BatchSettings
+from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.inference.cascade_search import Search, Terms, TorchModule
+from cascade_srn.inference.cascade_search import Search, SearchSettings, TorchModule
 from cascade_srn.schema import Schema
 
 
@@ -70,8 +70,8 @@ class BatchMaker(Protocol):
     def training_batch(
         self,
         examples: Sequence[Example],
-        settings: BatchSettings = ALL_THERE_IS,
-        chance: random.Random | None = None,
+        settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
+        rng: random.Random | None = None,
     ) -> Batch:
         """Make a training batch of gold sentences.
 
@@ -83,7 +83,7 @@ class BatchMaker(Protocol):
 
 
 @dataclass(frozen=True)
-class Method:
+class ModelFamily:
     """A model family: the functions that make its parts.
 
     Attributes:
@@ -96,4 +96,4 @@ class Method:
     markers: Callable[[ModelSettings, Schema], dict[str, str]]
     network: Callable[[ModelSettings, Schema, PretrainedEncoder], Network]
     collator: Callable[[ModelSettings, Schema, WordPieces, Any], BatchMaker]
-    search: Callable[[Any, Any, Terms], Search]
+    search: Callable[[Any, Any, SearchSettings], Search]

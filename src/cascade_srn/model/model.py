@@ -22,7 +22,7 @@ from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
 from cascade_srn.errors import CascadeError, ModelError
 from cascade_srn.inference.cascade_search import Predictor, never_stop
-from cascade_srn.model.build import method_of
+from cascade_srn.model.build import family_of
 from cascade_srn.model.family import BatchMaker, Network
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
@@ -66,7 +66,7 @@ class Model:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             encoder = load_encoder(settings.encoder.name, pooling=settings.encoder.pooling)
-            method = method_of(settings)
+            method = family_of(settings)
             add_markers(encoder, tokenizer, method.markers(settings, schema))
             network = method.network(settings, schema, encoder)
         return cls(settings, schema, tokenizer, network)
@@ -93,7 +93,7 @@ class Model:
         if encoder.max_pieces is not None:
             limit = min(limit, encoder.max_pieces)
         pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap)
-        return method_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer)
+        return family_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer)
 
     @property
     def cascade_collator(self) -> Collator:
@@ -125,7 +125,7 @@ class Model:
         return Predictor(
             self.network,
             self.schema,
-            partial(method_of(self.settings).search, self.network, self.collator),
+            partial(family_of(self.settings).search, self.network, self.collator),
             self.collator,
             thresholds=self.settings.thresholds if thresholds is None else thresholds,
             temperatures=self.settings.temperatures,
@@ -197,7 +197,7 @@ class Model:
 
         def build() -> Network:
             encoder = encoder_from_config(encoder_config, pooling=settings.encoder.pooling)
-            return method_of(settings).network(settings, found, encoder)
+            return family_of(settings).network(settings, found, encoder)
 
         _refuse_other_shapes(folder, build, stored)
         _refuse_changed_files(folder, checksums)

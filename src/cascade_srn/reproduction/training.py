@@ -65,7 +65,7 @@ def _one(planned: PlannedRun, title: str, console: Console, *, device: str) -> N
     else:
         for _ in run:
             pass
-    console.print(f"{title}: trained in {duration(run.loop.standing.seconds)}", highlight=False, markup=False)
+    console.print(f"{title}: trained in {duration(run.loop.loop_state.seconds)}", highlight=False, markup=False)
     # The next run wants the memory.
     del run
     gc.collect()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from cascade_srn.runs.process import ending_by_exception
+from cascade_srn.runs.process import sigterm_as_exit
 
 # How long a process may take to end when it is asked to, in seconds, and how often one looks.
 _PATIENCE, _INTERVAL = 10.0, 0.1
@@ -43,7 +43,7 @@ def run_parallel(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     threads = max(1, (os.cpu_count() or 1) // max(1, min(n_jobs, len(waiting))))
     environment = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false", **os.environ}
-    with ExitStack() as logs, ending_by_exception() as termination:
+    with ExitStack() as logs, sigterm_as_exit() as termination:
         try:
             while waiting or running:
                 while waiting and len(running) < n_jobs:

@@ -41,7 +41,7 @@ class Termination:
 
 
 @contextmanager
-def ending_by_exception() -> Iterator[Termination]:
+def sigterm_as_exit() -> Iterator[Termination]:
     """Raise `SystemExit` on SIGTERM in this block, with the usual exit code. Only the main thread can do so."""
     termination = Termination()
     if threading.current_thread() is not threading.main_thread():

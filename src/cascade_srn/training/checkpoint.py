@@ -25,7 +25,7 @@ from cascade_srn.inference.cascade_search import TorchModule
 from cascade_srn.runs.process import seed_everything
 from cascade_srn.storage.atomic import replacing_path
 from cascade_srn.storage.files import checksum
-from cascade_srn.training.loop import Loop, Standing
+from cascade_srn.training.loop import Loop, LoopState
 from cascade_srn.training.step import LOSS_PARTS
 
 FORMAT_VERSION = 1
@@ -215,13 +215,13 @@ def save_state(loop: Loop, folder: Path, **more: Any) -> None:
     for process, (_, found) in enumerate(randomness):
         tensors |= {f"random.{process}.{name}": value for name, value in found.items()}
     values = {
-        "standing": asdict(loop.standing),
+        "standing": asdict(loop.loop_state),
         "n_averaged": 0 if loop.averaged is None else loop.averaged.n_steps,
         "shuffling": loop.shuffling.getstate(),
         "random": [found for found, _ in randomness],
         **more,
     }
-    write_state(folder, loop.standing.step, tensors, values)
+    write_state(folder, loop.loop_state.step, tensors, values)
 
 
 def load_state(loop: Loop, folder: Path) -> dict[str, Any] | None:
@@ -236,8 +236,8 @@ def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
         # Names and shapes that differ are reported by load_state_dict, all at once.
         require_like(weights, {name: _like(weights[name], value) for name, value in expected.items()}, "weight")
     loop.model.network.load_state_dict(weights)
-    loop.standing = _standing(state["standing"], loop)
-    loop.schedule.go_to(loop.standing.step)
+    loop.loop_state = _standing(state["standing"], loop)
+    loop.schedule.go_to(loop.loop_state.step)
     restore_optimiser(loop.model.network, loop.optimiser, tensors)
     if loop.averaged is not None:
         averages = below(tensors, "average")
@@ -260,32 +260,32 @@ def _like(found: Tensor, expected: Tensor) -> Tensor:
     return expected.new_empty(()).expand(found.shape)
 
 
-def _standing(values: Mapping[str, Any], loop: Loop) -> Standing:
+def _standing(values: Mapping[str, Any], loop: Loop) -> LoopState:
     """Build the loop state from its stored values, and refuse values that no run can have."""
-    if missing := [field.name for field in fields(Standing) if field.name not in values]:
+    if missing := [field.name for field in fields(LoopState) if field.name not in values]:
         raise InvalidState(f"{missing[0]} is missing")
-    standing = Standing(**values)
-    require_step(standing.step, loop.n_steps)
+    loop_state = LoopState(**values)
+    require_step(loop_state.step, loop.n_steps)
     for name in ("epoch", "seen", "stale"):
-        value = getattr(standing, name)
+        value = getattr(loop_state, name)
         if type(value) is not int or value < 0:
             raise InvalidState(f"{name} is {value!r}, which is not a count")
-    if standing.epoch > loop.settings.epochs:
-        raise InvalidState(f"its epoch is {standing.epoch}, but the run has {loop.settings.epochs} epochs")
+    if loop_state.epoch > loop.settings.epochs:
+        raise InvalidState(f"its epoch is {loop_state.epoch}, but the run has {loop.settings.epochs} epochs")
     epoch_size = loop.material.epoch_size(loop.settings.batch_size)
     known = range(loop.material.n_numbers)
     if (
-        not isinstance(standing.order, list)
-        or len(standing.order) != (epoch_size if standing.epoch else 0)
-        or not all(type(number) is int and number in known for number in standing.order)
+        not isinstance(loop_state.order, list)
+        or len(loop_state.order) != (epoch_size if loop_state.epoch else 0)
+        or not all(type(number) is int and number in known for number in loop_state.order)
     ):
         raise InvalidState("the order of the sentences is not one of this run")
-    if standing.seen > len(standing.order):
-        raise InvalidState(f"{standing.seen} sentences of {len(standing.order)} in the epoch were seen")
-    numbers = [standing.best, standing.seconds, *standing.sums]
-    if len(standing.sums) != len(LOSS_PARTS) or not all(_is_finite(number) for number in numbers):
+    if loop_state.seen > len(loop_state.order):
+        raise InvalidState(f"{loop_state.seen} sentences of {len(loop_state.order)} in the epoch were seen")
+    numbers = [loop_state.best, loop_state.seconds, *loop_state.sums]
+    if len(loop_state.sums) != len(LOSS_PARTS) or not all(_is_finite(number) for number in numbers):
         raise InvalidState("its losses, scores and times are not finite numbers")
-    return standing
+    return loop_state
 
 
 def _is_finite(number: Any) -> bool:

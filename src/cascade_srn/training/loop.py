@@ -28,7 +28,7 @@ from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, few_thr
 
 
 @dataclass
-class Standing:
+class LoopState:
     """Where a loop stands: all that changes from step to step but for tensors and random numbers."""
 
     step: int = 0
@@ -65,7 +65,7 @@ class Loop:
         self.material = examples if isinstance(examples, Mixture) else Gold(examples)
         self.accelerator = make_accelerator() if accelerator is None else accelerator
         self.on_step = on_step
-        self.standing = Standing()
+        self.loop_state = LoopState()
         self.n_steps = settings.epochs * math.ceil(self.material.epoch_size(settings.batch_size) / settings.batch_size)
         self.shuffling = random.Random(settings.seed)
         network: Any = model.network  # or the wrapper that exchanges gradients between processes
@@ -86,7 +86,7 @@ class Loop:
         )
 
     def __iter__(self) -> Iterator[Progress]:
-        if self.standing.step == 0:
+        if self.loop_state.step == 0:
             # Each process drops out something else; alone, it is the seed itself that counts.
             seed_everything(self.settings.seed + self.accelerator.process_index)
         try:
@@ -98,7 +98,7 @@ class Loop:
                 words_per_second = n_words / (time.perf_counter() - started)
                 dev, best = self._evaluated() if self._evaluation_due else (None, False)
                 self.model.network.eval()
-                self.standing.seconds += time.perf_counter() - started
+                self.loop_state.seconds += time.perf_counter() - started
                 yield self._progress(losses, words_per_second, dev, best)
         finally:
             self.take_step.release()
@@ -110,32 +110,32 @@ class Loop:
 
     def _steps_until_due(self) -> tuple[int, int]:
         """Take steps until there is something to tell; the sentences and words that went by."""
-        standing, settings = self.standing, self.settings
+        loop_state, settings = self.loop_state, self.settings
         n_sentences = n_words = 0
         self.model.network.train()
         with matrix_products(settings.precision), few_threads(self.take_step.device):
             while True:
-                if standing.seen == len(standing.order):
+                if loop_state.seen == len(loop_state.order):
                     self._begin_epoch()
-                batch = self._batch_at(standing.seen)
+                batch = self._batch_at(loop_state.seen)
                 # The first batch of the next epoch is not known yet, and is not collated ahead.
-                self._take_step(batch, self._batch_at(standing.seen + len(batch)))
-                standing.seen += len(batch)
-                standing.step += 1
+                self._take_step(batch, self._batch_at(loop_state.seen + len(batch)))
+                loop_state.seen += len(batch)
+                loop_state.step += 1
                 n_sentences += len(batch)
                 n_words += sum(batch.lengths())
-                self.on_step(standing.step)
+                self.on_step(loop_state.step)
                 if self._due:
                     self.take_step.settle()
                     return n_sentences, n_words
 
     def _batch_at(self, seen: int) -> Picked:
         """The batch of this epoch that comes when so many sentences have been seen."""
-        return Picked(self.material, self.standing.order[seen : seen + self.settings.batch_size])
+        return Picked(self.material, self.loop_state.order[seen : seen + self.settings.batch_size])
 
     def _take_step(self, batch: Picked, following: Picked) -> None:
         """A step, the batch of the next one being collated meanwhile."""
-        number = self.standing.step
+        number = self.loop_state.step
         try:
             self.take_step(batch, number, following)
         except (RuntimeError, MemoryError) as error:
@@ -149,37 +149,39 @@ class Loop:
             ) from error
 
     def _begin_epoch(self) -> None:
-        self.standing.epoch += 1
-        self.standing.order = self.material.order(self.settings.batch_size, self.shuffling)
-        self.standing.seen = 0
-        self.standing.sums = [0.0] * len(LOSS_PARTS)
+        self.loop_state.epoch += 1
+        self.loop_state.order = self.material.order(self.settings.batch_size, self.shuffling)
+        self.loop_state.seen = 0
+        self.loop_state.sums = [0.0] * len(LOSS_PARTS)
 
     @property
     def _epoch_done(self) -> bool:
-        return self.standing.seen == len(self.standing.order)
+        return self.loop_state.seen == len(self.loop_state.order)
 
     @property
     def _finished(self) -> bool:
         patience = self.settings.patience
-        worn_out = patience is not None and self.standing.stale >= patience
-        return worn_out or self.standing.step == self.n_steps
+        worn_out = patience is not None and self.loop_state.stale >= patience
+        return worn_out or self.loop_state.step == self.n_steps
 
     @property
     def _due(self) -> bool:
-        logged = _every(self.settings.log_steps, self.standing.step)
+        logged = _every(self.settings.log_steps, self.loop_state.step)
         return logged or self._epoch_done or self._evaluation_due or self._save_due
 
     @property
     def _evaluation_due(self) -> bool:
-        standing, settings = self.standing, self.settings
-        at_end = self._epoch_done and (_every(settings.evaluate_every, standing.epoch) or standing.step == self.n_steps)
-        return bool(self.dev) and (at_end or _every(settings.evaluate_steps, standing.step))
+        loop_state, settings = self.loop_state, self.settings
+        at_end = self._epoch_done and (
+            _every(settings.evaluate_every, loop_state.epoch) or loop_state.step == self.n_steps
+        )
+        return bool(self.dev) and (at_end or _every(settings.evaluate_steps, loop_state.step))
 
     @property
     def _save_due(self) -> bool:
-        standing, settings = self.standing, self.settings
-        at_end = self._epoch_done and _every(settings.save_every, standing.epoch)
-        return at_end or _every(settings.save_steps, standing.step)
+        loop_state, settings = self.loop_state, self.settings
+        at_end = self._epoch_done and _every(settings.save_every, loop_state.epoch)
+        return at_end or _every(settings.save_steps, loop_state.step)
 
     def _losses(self, n_sentences: int) -> dict[str, float]:
         """The mean loss of the last sentences, of all processes, by part and in total."""
@@ -189,39 +191,39 @@ class Loop:
         recent = totals.tolist()
         if not all(math.isfinite(value) for value in recent):
             raise CascadeError(
-                f"the loss is no longer a number at step {self.standing.step}; lower learning_rate and "
+                f"the loss is no longer a number at step {self.loop_state.step}; lower learning_rate and "
                 "encoder_learning_rate, or train with precision float32"
             )
-        self.standing.sums = [before + now for before, now in zip(self.standing.sums, recent, strict=True)]
+        self.loop_state.sums = [before + now for before, now in zip(self.loop_state.sums, recent, strict=True)]
         means = {name: value / n_sentences for name, value in zip(LOSS_PARTS, recent, strict=True)}
         return {**means, "total": sum(means.values())}
 
     def _evaluated(self) -> tuple[Scores, bool]:
         """Scores on the development documents, and whether the weights are the best so far."""
-        standing = self.standing
+        loop_state = self.loop_state
         scores = self.evaluate(self.dev)
-        now, before = reached(scores), standing.best
-        standing.best = max(before, now)
-        standing.stale = 0 if now > before else standing.stale + 1
+        now, before = reached(scores), loop_state.best
+        loop_state.best = max(before, now)
+        loop_state.stale = 0 if now > before else loop_state.stale + 1
         # Of weights that find nothing right yet, those that learned longest are closest to it.
         return scores, now > before or now == before == 0
 
     def _progress(self, losses: dict[str, float], words_per_second: float, dev: Scores | None, best: bool) -> Progress:
-        standing = self.standing
+        loop_state = self.loop_state
         return Progress(
-            epoch=standing.epoch,
+            epoch=loop_state.epoch,
             epochs=self.settings.epochs,
-            loss=sum(standing.sums) / standing.seen,
+            loss=sum(loop_state.sums) / loop_state.seen,
             dev=dev,
             best=best,
-            step=standing.step,
+            step=loop_state.step,
             steps=self.n_steps,
             epoch_done=self._epoch_done,
             finished=self._finished,
             save=self._save_due,
             parts=losses,
             rates=self.schedule.last_rates,
-            seconds=standing.seconds,
+            seconds=loop_state.seconds,
             words_per_second=words_per_second,
         )
 

@@ -39,10 +39,10 @@ class Gold:
         """A few sentences of every kind, by their numbers."""
         return list(range(len(self.examples)))[:_N_SAMPLES]
 
-    def order(self, batch_size: int, chance: random.Random) -> list[int]:
+    def order(self, batch_size: int, rng: random.Random) -> list[int]:
         """The sentences of an epoch, by their numbers."""
         numbers = list(range(len(self.examples)))
-        chance.shuffle(numbers)
+        rng.shuffle(numbers)
         return numbers
 
     def example(self, number: int) -> Example:
@@ -113,9 +113,9 @@ class Mixture:
         whole, *rest = self._last(batch_size)
         return whole * batch_size + sum(rest)
 
-    def order(self, batch_size: int, chance: random.Random) -> list[int]:
+    def order(self, batch_size: int, rng: random.Random) -> list[int]:
         """The sentences of an epoch, by their numbers, batch after batch."""
-        drawn = np.random.default_rng(chance.getrandbits(64))
+        drawn = np.random.default_rng(rng.getrandbits(64))
         n_labelled, n_gold = self._parts(batch_size)
         whole, _, rest_gold = self._last(batch_size)
         labelled = len(self.gold) + drawn.permutation(self.kept)

@@ -161,7 +161,7 @@ class Run:
                 self.folder.begin(recipe, overwrite=overwrite)
             self.accelerator.wait_for_everyone()
             state = load_state(self.loop, self.folder.last)
-            self.resumed_at = None if state is None else self.loop.standing.step
+            self.resumed_at = None if state is None else self.loop.loop_state.step
             if self.is_main:
                 if state is not None:
                     self.folder.check_log(state.get("log_bytes"))
@@ -199,7 +199,7 @@ class Run:
         return mixture
 
     def __iter__(self) -> Iterator[Progress]:
-        start_trackers(self.accelerator, from_step=self.loop.standing.step)
+        start_trackers(self.accelerator, from_step=self.loop.loop_state.step)
         for progress in self.loop:
             self._keep(progress)
             yield progress
@@ -252,7 +252,7 @@ class Run:
             }
             log = self.folder.read_log()
             self._draw(log)
-            standing = self.loop.standing
+            loop_state = self.loop.loop_state
             summary = {
                 "command": self.command,
                 "recipe": self.recipe.to_dict(),
@@ -260,10 +260,10 @@ class Run:
                 **scores,
                 "thresholds": best.settings.thresholds.to_dict(),
                 "temperatures": best.settings.temperatures.to_dict(),
-                "steps": standing.step,
-                "epochs": standing.epoch,
-                "best_step": next((line["step"] for line in reversed(log) if line.get("best")), standing.step),
-                "seconds": round(standing.seconds, 1),
+                "steps": loop_state.step,
+                "epochs": loop_state.epoch,
+                "best_step": next((line["step"] for line in reversed(log) if line.get("best")), loop_state.step),
+                "seconds": round(loop_state.seconds, 1),
                 "environment": self.folder.read_json(ENVIRONMENT),
                 "data": self.folder.read_json(DATA),
             }

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.cuda_graphs import Recordings
+from cascade_srn.encoder.cuda_graphs import CudaGraphs
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.windows import Division, FewShapes, LeastWork
 from cascade_srn.inference.cascade_search import TorchModule
@@ -126,13 +126,13 @@ class Step:
         self.parameters = list(model.network.parameters())
         self.device = self.parameters[0].device
         self.totals = torch.zeros(len(LOSS_PARTS), device=self.device)
-        self.recordings: list[Recordings] = self._recordings()
+        self.cuda_graphs: list[CudaGraphs] = self._recordings()
         self.division = self._division()
         # A thread is enough: while gradients are computed, Python has nothing else to do.
         self._beside = ThreadPoolExecutor(1, "collating")
         self._ahead: tuple[int, Future[list[tuple[int, Batch]]]] | None = None
 
-    def _recordings(self) -> list[Recordings]:
+    def _recordings(self) -> list[CudaGraphs]:
         """Of the encoders, where their work can be recorded: on a GPU that exchanges no gradients with others."""
         # Those of a training before, if any were left, would take this one's gradients.
         self.release()
@@ -144,15 +144,15 @@ class Step:
         return [module for module in self.model.network.modules() if isinstance(module, PretrainedEncoder)]
 
     def _division(self) -> Division:
-        if self.recordings:
+        if self.cuda_graphs:
             return FewShapes(min(RECORDED_WINDOWS, -(-self.settings.batch_size // self.settings.accumulation)))
         return LeastWork(PASS_OVERHEAD[self.device.type])
 
     def release(self) -> None:
         """Give back what recordings take, once no more steps are to be taken soon."""
-        self.recordings = []
+        self.cuda_graphs = []
         for encoder in self._encoders():
-            encoder.recordings = None
+            encoder.cuda_graphs = None
 
     @torch.no_grad()
     def rehearse(self, batch: Sequence[Example]) -> None:
@@ -172,16 +172,16 @@ class Step:
         next step, where it is known, is collated beside this one.
         """
         self.optimiser.zero_grad(set_to_none=True)
-        for recordings in self.recordings:
-            recordings.begin_step()
+        for cuda_graphs in self.cuda_graphs:
+            cuda_graphs.begin_step()
         parts = self._taken(batch, number)
         if following:
             self._ahead = number + 1, self._beside.submit(self._collated, following, number + 1)
         for at, (n_own, tensors) in enumerate(parts):
             with nullcontext() if at == len(parts) - 1 else self._without_exchange():
                 self._add_gradients(tensors.to(self.device), n_own, len(batch))
-        for recordings in self.recordings:
-            recordings.end_step()
+        for cuda_graphs in self.cuda_graphs:
+            cuda_graphs.end_step()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
         self.optimiser.step()
         self.schedule.step()
@@ -207,7 +207,7 @@ class Step:
             masking=settings.masking,
             division=self.division,
         )
-        chance = random.Random(f"{settings.seed}, step {number}, process {self.process}")
+        rng = random.Random(f"{settings.seed}, step {number}, process {self.process}")
         n_parts = min(settings.accumulation, -(-len(batch) // self.n_processes))
         found = []
         for part in range(n_parts):
@@ -216,7 +216,7 @@ class Step:
                 # Where there is nothing to do, the exchange of gradients still expects a contribution: one of zeros.
                 own or batch[:1],
                 made_of,
-                chance,
+                rng,
             )
             found.append((len(own), tensors))
         return found

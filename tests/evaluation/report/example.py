@@ -36,25 +36,25 @@ def example(symmetric="directed", entities="predicted"):
 def _with_errors(sentence, schema, random, given):
     found = {}
     for entity in sentence.entities:
-        chance = 1.0 if given else random.random()
+        rng = 1.0 if given else random.random()
         start, end, label = entity.start, entity.end, entity.label
-        if chance < 0.15:
+        if rng < 0.15:
             continue
-        if chance < 0.3:
+        if rng < 0.3:
             label = random.choice(schema.entity_types)
-        elif chance < 0.4 and end < len(sentence):
+        elif rng < 0.4 and end < len(sentence):
             end += 1
         changed = Span(start, end, label, None if given else 0.5 + random.random() / 2)
         if changed not in found.values():
             found[entity] = changed
     triples = []
     for triple in sentence.triples:
-        chance = random.random()
-        if chance < 0.2 or triple.head not in found or triple.tail not in found:
+        rng = random.random()
+        if rng < 0.2 or triple.head not in found or triple.tail not in found:
             continue
         head, tail = found[triple.head], found[triple.tail]
-        label = random.choice(schema.relation_types) if chance < 0.35 else triple.label
-        if 0.35 < chance < 0.45:
+        label = random.choice(schema.relation_types) if rng < 0.35 else triple.label
+        if 0.35 < rng < 0.45:
             head, tail = tail, head
         triples.append(Triple(head, label, tail, 0.3 + 0.7 * random.random()))
     entities = list(found.values())

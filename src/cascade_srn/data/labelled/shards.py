@@ -31,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass
-class Selected:
+class SelectedDocument:
     """A document as its sentences, words joined by spaces, and which of them are to be labelled."""
 
     number: int
@@ -103,7 +103,7 @@ class ShardFiles:
     def _sums(self) -> bytes:
         return "".join(f"{checksum(path)}  {path.name}\n" for path in (self.sentences, self.arrays)).encode()
 
-    def write(self, documents: Sequence[Selected], sentences: Sequence[Sentence], arrays: Arrays) -> None:
+    def write(self, documents: Sequence[SelectedDocument], sentences: Sequence[Sentence], arrays: Arrays) -> None:
         """Write a shard; ``sentences`` are the labelled ones of the documents, in order.
 
         The file with the checksums is written last. Without it the shard is labelled again.
@@ -130,7 +130,7 @@ class ShardFiles:
             ) from error
 
 
-def records(documents: Iterable[Selected], sentences: Iterable[Sentence]) -> Iterable[dict[str, Any]]:
+def records(documents: Iterable[SelectedDocument], sentences: Iterable[Sentence]) -> Iterable[dict[str, Any]]:
     """A JSON value for each sentence of the documents; those without labels have no entities."""
     labelled = iter(sentences)
     for document in documents:
