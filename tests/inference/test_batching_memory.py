@@ -1,10 +1,12 @@
 import ctypes
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from cascade_srn.inference import batching as memory
-from cascade_srn.inference.batching import give_back_freed, is_out_of_memory
+from cascade_srn.inference.batching import give_back_freed, is_out_of_memory, map_large_blocks
 
 
 def resident():
@@ -29,9 +31,36 @@ def test_holes_are_given_back():
     assert all(block.sum() == words for block in kept)
 
 
+# Frees a block of 16 MiB, after which glibc would take blocks of that size from the heap, and counts mapped bytes.
+LARGE_BLOCKS = """
+import ctypes, sys, torch
+from cascade_srn.inference.batching import map_large_blocks
+if sys.argv[1] == "mapped":
+    assert map_large_blocks()
+class Info(ctypes.Structure):
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
+mallinfo = ctypes.CDLL(None).mallinfo2
+mallinfo.restype = Info
+torch.ones(4 << 20)
+before = mallinfo().hblkhd
+block = torch.ones(2 << 20)
+print(mallinfo().hblkhd - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="this C library has no mallinfo2")
+@pytest.mark.parametrize(("how", "is_mapped"), [("default", False), ("mapped", True)])
+def test_large_blocks_are_mapped_alone(how, is_mapped):
+    command = [sys.executable, "-c", LARGE_BLOCKS, how]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (int(shown.stdout) >= 8 << 20) == is_mapped
+
+
 def test_where_there_is_no_way_nothing_happens(monkeypatch):
-    monkeypatch.setattr(memory, "_malloc_trim", lambda: None)
+    monkeypatch.setattr(memory, "_c_function", lambda name: None)
     assert not give_back_freed()
+    assert not map_large_blocks()
 
 
 def test_memory_that_runs_out():

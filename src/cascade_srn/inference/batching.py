@@ -8,24 +8,36 @@ from functools import cache
 
 import torch
 
+# A parameter of glibc's mallopt, and the block size from which memory is mapped alone and unmapped when it is freed.
+_MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
+
 
 def give_back_freed() -> bool:
-    """Have the C library give freed memory back; False where it has no way to be told.
+    """Return freed memory to the system; return whether the C library can do that.
 
-    Batches of many shapes leave holes between blocks that live longer. glibc keeps the holes, and a process that
-    streams for hours grows although it holds no more than at first.
+    Batches of many shapes leave gaps between blocks that live longer. glibc keeps the gaps, and a process that
+    streams for hours grows although it uses no more memory than at first.
     """
-    trim = _malloc_trim()
+    trim = _c_function("malloc_trim")
     if trim is None:
         return False
     trim(0)
     return True
 
 
+def map_large_blocks() -> bool:
+    """Have the C library map large blocks one by one; return whether it can do that.
+
+    By default glibc raises its limit for this up to 32 MiB, and large tensors of many sizes then fragment the heap.
+    """
+    mallopt = _c_function("mallopt")
+    return mallopt is not None and bool(mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES))
+
+
 @cache
-def _malloc_trim() -> Callable[[int], int] | None:
+def _c_function(name: str) -> Callable[..., int] | None:
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # not glibc; on Windows there is no library without a name
         return None
     return found

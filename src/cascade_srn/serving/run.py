@@ -18,6 +18,7 @@ import uvicorn
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
+from cascade_srn.inference.batching import map_large_blocks
 from cascade_srn.serving.answering import Answerer
 from cascade_srn.serving.app import create_app
 from cascade_srn.serving.connections import Gate, protocol_class
@@ -55,6 +56,7 @@ def serve(
     """
     settings = ServeSettings() if settings is None else settings
     sys.setswitchinterval(SWITCH_SECONDS)
+    map_large_blocks()
     with listening_socket(settings.host, settings.port) as listening:
         allow_many_connections()
         server = make_server(extractor, settings)
