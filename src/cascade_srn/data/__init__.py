@@ -1,6 +1,6 @@
-"""Read and write annotated documents, and turn them into batches.
+"""Read and write annotated documents, and convert them to batches.
 
-Names are imported on first use, so that importing one module of this package does not load every file format.
+Names are imported on first use, so that importing one module of this package does not load all formats.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Sentences as the model meets them, each with the words of its document around it."""
+"""Sentences with the words around them: the input of models."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from cascade_srn.types import Document, Sentence
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sentence, and the words before and after it that only the encoder sees.
+    """Sentence with the words of its document before and after it, which only the encoder sees.
 
-    Its loss counts ``weight`` times. With ``soft`` labels it is these that are learned, not the sentence's own
-    annotations, which are then the entities that the later turns are told of.
+    Attributes:
+        sentence: The sentence. With ``soft`` labels, its entities are the input of turns 2 and 3, not targets.
+        left: Words before the sentence.
+        right: Words after the sentence.
+        weight: Weight of the sentence in the loss.
+        soft: Probabilities to learn instead of the annotations.
     """
 
     sentence: Sentence
@@ -25,7 +29,7 @@ class Example:
 
 
 def examples_of(documents: Iterable[Document], context_words: int = 0) -> list[Example]:
-    """The sentences of the documents in order, with up to ``context_words`` words on each side."""
+    """Return the sentences of documents with up to ``context_words`` words on each side."""
     found = []
     for document in documents:
         words = [word for sentence in document.sentences for word in sentence.words]
