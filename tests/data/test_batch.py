@@ -1,4 +1,4 @@
-"""Batches on their way to a device: all they hold, in one piece, and as it was."""
+"""Transfer of batches to a device: complete, in one copy, and unchanged."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from tests.data.soft_sentences import gold, soft_examples
 from tests.small_models import NESTED, NO_ENTITY, SAME_SPAN, SENTENCES, SHARED_SUBJECT, examples, small_model
 
 from cascade_srn.data import batch as moving
-from cascade_srn.data.batch import _collect, _in_one_piece, _replaced, to_device
+from cascade_srn.data.batch import _collect, _move_in_one_copy, _replace_tensors, to_device
 
 CPU = torch.device("cpu")
 
@@ -41,12 +41,12 @@ def test_so_does_a_batch_of_a_baseline(method):
 def test_tensors_that_move_together_stay_what_they_are(method):
     batch = small_model(method=method).collator.training_batch(examples(SENTENCES))
     found = tensors_of(batch)
-    there = _in_one_piece(found, CPU)
+    there = _move_in_one_copy(found, CPU)
     assert len({tensor.dtype for tensor in there}) > 1
     for before, after in zip(found, there, strict=True):
         assert before.dtype == after.dtype
         assert torch.equal(before, after)
-    again = tensors_of(_replaced(batch, iter(there)))
+    again = tensors_of(_replace_tensors(batch, iter(there)))
     assert all(one is other for one, other in zip(there, again, strict=True))
 
 
@@ -55,15 +55,15 @@ def test_fractions_among_them():
     soft, _ = soft_examples([NESTED, NO_ENTITY, SHARED_SUBJECT], model.schema, weight=0.3)
     found = tensors_of(model.collator.training_batch([*soft, gold(SAME_SPAN)]))
     assert sum(tensor.dtype == torch.float32 for tensor in found) == 10
-    for one, other in zip(found, _in_one_piece(found, CPU), strict=True):
+    for one, other in zip(found, _move_in_one_copy(found, CPU), strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_fractions_that_would_be_lost_are_refused(dtype):
-    with pytest.raises(TypeError, match="fractions are moved as float32 only"):
-        _in_one_piece([torch.tensor([0.5], dtype=dtype)], CPU)
+    with pytest.raises(TypeError, match=str(dtype)):
+        _move_in_one_copy([torch.tensor([0.5], dtype=dtype)], CPU)
 
 
 @dataclass(frozen=True)
@@ -75,5 +75,5 @@ class Small:
 
 def test_what_is_there_already_stays(monkeypatch):
     batch = Small(torch.arange(3))
-    monkeypatch.setattr(moving, "_in_one_piece", lambda *_: pytest.fail("nothing has to move"))
+    monkeypatch.setattr(moving, "_move_in_one_copy", lambda *_: pytest.fail("nothing has to move"))
     assert to_device(batch, "cpu") is batch

@@ -94,7 +94,8 @@ def _hold_lock_file(path: Path, shown: str) -> Iterator[None]:
     """Hold the lock file and remove it at the end. After a kill the file remains, and the next process locks it."""
     if os.path.lexists(path) and not _is_plain(os.lstat(path)):
         raise _not_a_lock_file(path)
-    lock, process = FileLock(path, thread_local=False), os.getpid()
+    # Writable for all, so that another user can lock the file that a killed process left.
+    lock, process = FileLock(path, mode=0o666, thread_local=False), os.getpid()
     try:
         lock.acquire(timeout=_TIMEOUT, poll_interval=_POLL_INTERVAL)
     except Timeout as error:
@@ -105,6 +106,10 @@ def _hold_lock_file(path: Path, shown: str) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _not_a_lock_file(path) from error
+        if isinstance(error, PermissionError) and os.path.lexists(path):
+            raise ConfigError(
+                f"the lock file {str(path)!r} belongs to another user", "Remove it if nobody writes into the folder"
+            ) from error
         if error.errno not in _NO_LOCKS:
             raise
         path.unlink(missing_ok=True)
