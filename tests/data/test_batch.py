@@ -22,14 +22,14 @@ def tensors_of(batch):
 def test_a_batch_moves_to_a_device_with_all_it_holds():
     batch = small_model("early").collator.training_batch(examples(SENTENCES)).to("meta")
     found = tensors_of(batch)
-    # Rows 7, labels of given entities 4, queries 3, two lists of pairs 6, three turns 9, and 3 beside them.
+    # Rows 7, labels of given entities 4, queries 3, two lists of pairs 6, three turns 9, and 3 others.
     assert len(found) == 7 + 4 + 3 + 6 + 9 + 3
     assert {tensor.device.type for tensor in found} == {"meta"}
     assert batch.n_sentences == len(SENTENCES)
 
 
 @pytest.mark.parametrize("method", ["pfn", "table-srn", "pipeline"])
-def test_so_does_a_batch_of_a_baseline(method):
+def test_a_batch_of_a_baseline_moves_to_a_device(method):
     batch = small_model(method=method).collator.training_batch(examples(SENTENCES))
     there = batch.to("meta")
     assert {tensor.device.type for tensor in tensors_of(there)} == {"meta"}
@@ -50,7 +50,7 @@ def test_tensors_that_move_together_stay_what_they_are(method):
     assert all(one is other for one, other in zip(there, again, strict=True))
 
 
-def test_fractions_among_them():
+def test_floats_move_with_integers():
     model = small_model()
     soft, _ = soft_examples([NESTED, NO_ENTITY, SHARED_SUBJECT], model.schema, weight=0.3)
     found = tensors_of(model.collator.training_batch([*soft, gold(SAME_SPAN)]))
@@ -61,7 +61,7 @@ def test_fractions_among_them():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_fractions_that_would_be_lost_are_refused(dtype):
+def test_floats_other_than_float32_are_refused(dtype):
     with pytest.raises(TypeError, match=str(dtype)):
         _move_in_one_copy([torch.tensor([0.5], dtype=dtype)], CPU)
 
@@ -73,7 +73,7 @@ class Small:
     numbers: torch.Tensor
 
 
-def test_what_is_there_already_stays(monkeypatch):
+def test_a_batch_on_the_device_is_not_copied(monkeypatch):
     batch = Small(torch.arange(3))
     monkeypatch.setattr(moving, "_move_in_one_copy", lambda *_: pytest.fail("nothing has to move"))
     assert to_device(batch, "cpu") is batch

@@ -88,7 +88,7 @@ def _names(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_the_wanted_files_and_no_others(site, tmp_path):
+def test_only_the_files_of_the_corpus_are_written(site, tmp_path):
     found = download(_toy(site), tmp_path / "data" / "toy")
     assert found.fetched
     assert [path.name for path in found.files] == ["train.json", "test.json"]
@@ -96,14 +96,14 @@ def test_the_wanted_files_and_no_others(site, tmp_path):
     assert _names(tmp_path / "data" / "toy") == ["test.json", "train.json"]
 
 
-def test_what_is_there_is_not_fetched_again(site, tmp_path):
+def test_existing_files_are_not_downloaded_again(site, tmp_path):
     download(_toy(site), tmp_path)
     again = download(_toy(site), tmp_path)
     assert not again.fetched
     assert len(site.asked) == 1
 
 
-def test_what_is_missing_is_fetched_and_neighbours_stay(site, tmp_path):
+def test_missing_files_are_downloaded_and_other_files_kept(site, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "train.json").write_bytes(TRAIN)
     assert download(_toy(site), tmp_path).fetched
@@ -178,7 +178,7 @@ class TestWrongArchives:
         assert download(_toy(site), tmp_path).fetched
 
 
-def test_names_that_lead_elsewhere_lead_nowhere(tmp_path):
+def test_members_with_paths_outside_the_folder_are_ignored(tmp_path):
     evil = {
         "../escaped.json": b"1",
         "/tmp/cascade-srn-escaped.json": b"2",
@@ -213,7 +213,7 @@ def test_other_bytes_with_the_published_counts_are_refused(site, tmp_path, recwa
     assert not recwarn.list
 
 
-def test_what_is_there_stays_when_a_forged_archive_is_to_replace_it(site, tmp_path):
+def test_a_forged_archive_does_not_replace_existing_files(site, tmp_path):
     site.files["/toy.tar.gz"] = _forged()
     (tmp_path / "train.json").write_text("mine")
     with pytest.raises(DataError, match="SHA-256"):
@@ -248,7 +248,7 @@ def test_counts_are_checked_where_no_checksum_of_a_file_is_known(site, tmp_path)
 
 
 @pytest.mark.parametrize("given", ["", "abc", "g" * 64, "0" * 63])
-def test_a_checksum_that_is_none(given, tmp_path):
+def test_a_malformed_checksum_is_refused(given, tmp_path):
     with pytest.raises(ConfigError) as caught:
         download(CORPUS, tmp_path, sha256=given)
     assert caught.value.option == "sha256"
@@ -333,7 +333,7 @@ def test_corpora_by_name():
 
 
 @pytest.mark.skipif(not FOUND.is_dir(), reason="SciERC is not here; set CASCADE_SRN_SCIERC to its folder")
-def test_scierc_as_it_stands_is_known(tmp_path, recwarn):
+def test_the_published_scierc_is_accepted(tmp_path, recwarn):
     members = {file.member: (FOUND / "dygie" / name).read_bytes() for name, file in SCIERC.files.items()}
     (tmp_path / "a.tar.gz").write_bytes(_archive(members))
     found = download(SCIERC, tmp_path / "data", archive=tmp_path / "a.tar.gz")

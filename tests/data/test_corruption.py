@@ -11,7 +11,7 @@ GOLD = [Span(0, 2, "Task"), Span(3, 4, "Thing"), Span(3, 6, "Metric"), Span(9, 1
 
 
 def kinds(found):
-    """What became of the gold entities, as far as it can be told from the spans."""
+    """Return which kinds of mistakes can be recognised from the spans."""
     kept = set(found) & set(GOLD)
     words = {(span.start, span.end) for span in GOLD}
     return {

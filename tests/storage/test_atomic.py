@@ -51,7 +51,7 @@ def test_a_part_is_kept_under_a_name_of_its_own(tmp_path):
     assert names(tmp_path) == ["found.partial-2.jsonl", "found.partial.jsonl"]
 
 
-def test_nothing_leaves_nothing(tmp_path):
+def test_abandoning_an_empty_file_or_folder_leaves_nothing(tmp_path):
     assert AtomicFile(tmp_path / "found").abandon() is None
     assert AtomicFolder(tmp_path / "folder").abandon() is None
     assert names(tmp_path) == []
@@ -189,7 +189,7 @@ def test_a_folder_through_a_link(tmp_path, there):
     assert names(tmp_path / "real") == ["a", "below"]
 
 
-def test_a_folder_that_is_filled_by_somebody_else_meanwhile(tmp_path):
+def test_a_folder_that_another_process_fills_meanwhile(tmp_path):
     (tmp_path / "found").mkdir()
     target = filled(AtomicFolder(tmp_path / "found"))
     (tmp_path / "found" / "a").write_text("of somebody else")

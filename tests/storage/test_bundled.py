@@ -1,4 +1,4 @@
-"""Where models are found; more is tested with the extractor."""
+"""Finding models."""
 
 import socket
 from pathlib import Path
@@ -32,14 +32,14 @@ def test_what_is_a_model(tmp_path, monkeypatch):
     for content in ("{", "[]", '{"model_type": "bert"}'):
         (tmp_path / "config.json").write_text(content)
         assert not is_model(tmp_path)
-    # A folder comes before a model of the same name that ships with the package.
+    # A folder takes precedence over a bundled model of the same name.
     (tmp_path / name).mkdir()
     assert not is_model(name)
 
 
 @pytest.fixture
 def hub(monkeypatch):
-    """A port of this machine in the hub's place, on which nobody listens yet."""
+    """Replace the hub by a local port without a listener."""
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
@@ -57,7 +57,7 @@ def test_a_hub_out_of_reach(hub):
     assert not hub_is_out_of_reach()
 
 
-def test_a_hub_behind_a_proxy_or_not_to_be_asked(hub, monkeypatch):
+def test_the_hub_is_not_checked_behind_a_proxy_or_offline(hub, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert not hub_is_out_of_reach()
     monkeypatch.delenv("http_proxy")

@@ -102,7 +102,7 @@ def save(folder):
 
 @pytest.mark.parametrize("after", [0, 1])
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt("Input/output error")])
-def test_what_was_there_is_put_back_where_it_cannot_be_replaced(model, failing, after, error):
+def test_the_old_folder_is_restored_if_it_cannot_be_replaced(model, failing, after, error):
     failing(error, after=after)
     with pytest.raises(type(error), match="Input/output error"):
         save(model)
@@ -110,7 +110,7 @@ def test_what_was_there_is_put_back_where_it_cannot_be_replaced(model, failing, 
     assert os.listdir(model.parent) == ["model"]
 
 
-def test_where_it_cannot_be_put_back_either_its_place_is_told(model, failing):
+def test_the_error_names_the_old_folder_if_it_cannot_be_restored(model, failing):
     failing(OSError(5, "Input/output error"), OSError(13, "Permission denied"), after=1)
     with pytest.raises(
         ModelError,
@@ -221,7 +221,7 @@ def test_a_trial_below_a_file_raises_and_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "no json", '{"model_type": "bert"}'])
-def test_a_marker_of_something_else_is_none(tmp_path, content):
+def test_a_marker_without_the_key_is_refused(tmp_path, content):
     """Encoders, and much else, have a file called config.json."""
     folder = tmp_path / "app"
     folder.mkdir()

@@ -21,7 +21,7 @@ SIZE = 100 * MEGABYTE
 
 @pytest.fixture(scope="module", params=[gzip, lzma, bz2], ids=["gz", "xz", "bz2"])
 def bomb(request, tmp_path_factory):
-    """A compressed file of 100 MB of zeros, with every ending that text and corpora have."""
+    """Compressed file of 100 MB of zeros, with every suffix of texts and corpora."""
     ending = {gzip: "gz", lzma: "xz", bz2: "bz2"}[request.param]
     folder = tmp_path_factory.mktemp("bomb")
     path = folder / f"bomb.{ending}"
@@ -111,7 +111,7 @@ def test_short_files_compress_by_any_ratio(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "0", "1.5", "1" * 30])
-def test_limits_that_are_none(monkeypatch, given):
+def test_invalid_limits_are_refused(monkeypatch, given):
     monkeypatch.setenv(limits.LINE_VARIABLE, given)
     with pytest.raises(ConfigError, match=limits.LINE_VARIABLE):
         limits.max_line_bytes()

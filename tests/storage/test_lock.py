@@ -24,14 +24,14 @@ def test_a_second_process_is_refused(tmp_path):
     FolderLock(tmp_path / "run").release()
 
 
-def test_by_another_name_it_is_the_same_folder(tmp_path, monkeypatch):
+def test_a_link_to_the_folder_is_the_same_folder(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(tmp_path / "run")
     monkeypatch.chdir(tmp_path)
     with held_elsewhere(tmp_path / "run"), pytest.raises(ConfigError, match="'link'"):
         FolderLock("link")
 
 
-def test_the_other_way_round(tmp_path):
+def test_this_process_keeps_others_out(tmp_path):
     with FolderLock(tmp_path):
         assert not can_hold(tmp_path)
     assert can_hold(tmp_path)
@@ -54,7 +54,7 @@ def test_the_end_of_the_process_releases_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_new_and_empty_folders_go_again(tmp_path):
+def test_only_new_and_empty_folders_are_removed(tmp_path):
     with FolderLock(tmp_path / "a" / "b"):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -103,7 +103,7 @@ def test_a_thread_waits_for_the_one_that_is_just_locking(tmp_path, monkeypatch):
         if not begun:
             begun.append(threading.Thread(target=lambda: locks.append(FolderLock(tmp_path))))
             begun[0].start()
-            begun[0].join(timeout=0.2)  # in vain: it cannot go on before this one does
+            begun[0].join(timeout=0.2)  # it waits for this thread
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", locked)
@@ -126,7 +126,7 @@ def test_a_lock_that_is_forgotten_while_another_is_taken_is_released(tmp_path, m
         assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
-def test_what_is_forgotten_is_released(tmp_path):
+def test_a_garbage_collected_lock_is_released(tmp_path):
     lock = FolderLock(tmp_path)
     assert (tmp_path / LOCK).is_file()
     del lock

@@ -24,7 +24,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def closed(monkeypatch):
-    """Close a folder as to somebody who may not read it; tests can be run by one who may read everything."""
+    """Make a folder unreadable, also for root."""
     scandir = os.scandir
 
     def close(folder):
@@ -43,7 +43,7 @@ def found(folder):
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
-def test_files_that_are_wanted(tree):
+def test_accepted_files_are_found(tree):
     assert found(tree) == [".git/c.txt", "a.txt", "one/.d.txt", "one/b.txt"]
     assert [is_hidden(tree / name, tree) for name in found(tree)] == [True, False, True, False]
 

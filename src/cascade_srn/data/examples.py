@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cascade_srn.data.targets import SoftLabels
@@ -30,12 +30,20 @@ class Example:
 
 def examples_of(documents: Iterable[Document], context_words: int = 0) -> list[Example]:
     """Return the sentences of documents with up to ``context_words`` words on each side."""
-    found = []
-    for document in documents:
-        words = [word for sentence in document.sentences for word in sentence.words]
-        at = 0
-        for sentence in document.sentences:
-            left = words[max(0, at - context_words) : at]
-            at += len(sentence)
-            found.append(Example(sentence, tuple(left), tuple(words[at : at + context_words])))
-    return found
+    return [
+        Example(sentence, left, right)
+        for document in documents
+        for sentence, (left, right) in zip(
+            document.sentences, contexts([s.words for s in document.sentences], context_words), strict=True
+        )
+    ]
+
+
+def contexts(sentences: Sequence[Sequence[str]], n_words: int) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield up to ``n_words`` words before and after each sentence of a document."""
+    words = [word for sentence in sentences for word in sentence]
+    at = 0
+    for sentence in sentences:
+        left = words[max(0, at - n_words) : at]
+        at += len(sentence)
+        yield tuple(left), tuple(words[at : at + n_words])

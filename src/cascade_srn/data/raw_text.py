@@ -21,22 +21,8 @@ from cascade_srn.data.formats.files import (
 )
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import DataError, did_you_mean
-from cascade_srn.storage.files import PACKED, decompress, files_below, is_hidden, plain_name, read_whole
-
-__all__ = [
-    "ENDINGS",
-    "RECORDS",
-    "TEXT",
-    "TextFile",
-    "files_in",
-    "find_files",
-    "holds_records",
-    "is_text_file",
-    "opened_text",
-    "plain_name",
-    "read_lines",
-    "read_texts",
-]
+from cascade_srn.storage.files import PACKED, decompress, files_below, is_hidden, read_whole
+from cascade_srn.storage.files import plain_name as plain_name
 
 TEXT, RECORDS = ".txt", ".jsonl"
 ENDINGS = tuple(kind + packed for kind in (TEXT, RECORDS) for packed in ("", *PACKED))

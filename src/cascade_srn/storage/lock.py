@@ -108,7 +108,7 @@ def _hold_lock_file(path: Path, shown: str) -> Iterator[None]:
             raise _not_a_lock_file(path) from error
         if isinstance(error, PermissionError) and os.path.lexists(path):
             raise ConfigError(
-                f"the lock file {str(path)!r} belongs to another user", "Remove it if nobody writes into the folder"
+                f"the lock file {str(path)!r} belongs to another user", "Remove it if no process writes into the folder"
             ) from error
         if error.errno not in _NO_LOCKS:
             raise
@@ -147,14 +147,16 @@ def _write_holder(path: Path) -> os.stat_result | None:
         descriptor = os.open(path, os.O_WRONLY | _NO_WAITING | _NO_LINKS)
     except OSError:
         return None
-    with open(descriptor, "wb") as file:
+    try:
         found = os.fstat(descriptor)
         if not _is_plain(found):
             return None
         with suppress(OSError):
-            file.truncate(0)
-            file.write(json.dumps(holder).encode() + b"\n")
+            os.truncate(descriptor, 0)
+            os.write(descriptor, json.dumps(holder).encode() + b"\n")
         return found
+    finally:
+        os.close(descriptor)
 
 
 def _read_holder(path: Path) -> str:

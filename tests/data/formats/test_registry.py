@@ -153,7 +153,7 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, document, message,
 
 
 def corpus():
-    """Documents that every format can hold: of one sentence, words with single spaces between them."""
+    """Return documents that no format changes: one sentence, words joined by single spaces."""
     outer, inner, other = Span(0, 3, "Method"), Span(1, 2, "Task"), Span(3, 4, "Métrica")
     triples = [Triple(outer, "Used-for", other), Triple(inner, "Part-of", outer), Triple(inner, "Part-of", outer)]
     first = Sentence.from_words(["Ein", "tiefes", "Netz", "über", "alles"], [other, outer, inner], triples)
@@ -161,7 +161,7 @@ def corpus():
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(FORMATS, repeat=2)))
-def test_what_every_format_holds_survives_every_pair(tmp_path, segmenter, first, second):
+def test_such_documents_survive_every_pair_of_formats(tmp_path, segmenter, first, second):
     write_documents(corpus(), tmp_path / "1", first)
     write_documents(read_documents(tmp_path / "1", segmenter=segmenter), tmp_path / "2", second)
     stream = read_documents(tmp_path / "2", segmenter=segmenter)

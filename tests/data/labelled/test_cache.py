@@ -14,7 +14,7 @@ MADE_WITH = {"teachers": ["abc"]}
 
 @pytest.fixture
 def finished(tmp_path):
-    """Two shards, and something of somebody else's."""
+    """Return a folder with two shards and files of the user."""
     folder = LabelFolder(tmp_path / "labels")
     folder.begin(MADE_WITH, {}, overwrite=True)
     for number in range(2):
@@ -48,7 +48,7 @@ def test_going_on_keeps_whole_shards(finished):
 
 
 def test_overwriting_that_is_broken_off_leaves_nothing_finished(finished, monkeypatch):
-    """Nor anything to go on with: shards that are still there may be of other teachers than those that follow."""
+    """It cannot be resumed either: the remaining shards may be from other teachers."""
     unlink = Path.unlink
 
     def refuse(path, missing_ok=False):

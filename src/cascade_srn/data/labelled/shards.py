@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from cascade_srn.data.examples import Example
+from cascade_srn.data.examples import Example, contexts
 from cascade_srn.data.formats.files import replacing, to_json
 from cascade_srn.data.targets import KINDS, TURNS
 from cascade_srn.errors import DataError
@@ -46,14 +46,9 @@ class SelectedDocument:
     def examples(self, context_words: int) -> Iterator[Example]:
         """Yield the sentences to label with up to ``context_words`` words of the document on each side."""
         words = [sentence.split(" ") for sentence in self.sentences]
-        everything = [word for sentence in words for word in sentence]
-        at = 0
-        for own, chosen in zip(words, self.chosen, strict=True):
-            left = everything[max(0, at - context_words) : at] if chosen else ()
-            at += len(own)
+        for own, chosen, (left, right) in zip(words, self.chosen, contexts(words, context_words), strict=True):
             if chosen:
-                right = everything[at : at + context_words]
-                yield Example(Sentence.from_words(own), tuple(left), tuple(right))
+                yield Example(Sentence.from_words(own), left, right)
 
 
 @dataclass(frozen=True)
