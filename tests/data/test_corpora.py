@@ -80,6 +80,12 @@ def site():
         yield found
 
 
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    """An interrupted download loses the chunk that was being read."""
+    monkeypatch.setattr("cascade_srn.storage.download._CHUNK", 10)
+
+
 def _toy(site):
     return replace(CORPUS, url=f"{site.url}/toy.tar.gz")
 

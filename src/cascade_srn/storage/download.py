@@ -83,7 +83,7 @@ def fetch(
         if part.is_open:
             raise part.interrupted(error) from error
         raise DataError(
-            f"{url} could not be reached ({error})",
+            f"{url} could not be reached ({_reason(error)})",
             "Check the network, or download the file on another machine and pass it",
             option="archive",
         ) from error
@@ -152,7 +152,7 @@ class _PartialFile:
 
     def interrupted(self, error: Exception | None = None) -> DataError:
         total = "?" if self.expected is None else self.expected
-        reason = f" ({error})" if error is not None else ""
+        reason = f" ({_reason(error)})" if error is not None else ""
         return DataError(
             f"the download of {self._url} stopped after {self.n_bytes} of {total} bytes{reason}",
             "Run the same command again to resume it",
@@ -183,3 +183,10 @@ def _check_redirect(before: str, after: str) -> None:
             "Pass an address that stays on https",
             option="url",
         )
+
+
+def _reason(error: Exception) -> str:
+    """Return the innermost message of the nested errors of requests and urllib3."""
+    while isinstance(cause := getattr(error, "reason", None) or next(iter(error.args), None), Exception):
+        error = cause
+    return str(next(iter(error.args), "")) or type(error).__name__
