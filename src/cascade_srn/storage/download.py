@@ -50,7 +50,7 @@ def fetch(
         DataError: The address is not valid, the server cannot be reached or answers with an error, the transfer is
             incomplete or too large, or a redirect leaves HTTPS.
     """
-    import pooch
+    import pooch  # type: ignore[import-untyped]
     from requests.exceptions import HTTPError, RequestException
 
     part = _PartialFile(target.with_name(f"{target.name}.part"), url, progress, max_bytes)
@@ -66,12 +66,14 @@ def fetch(
     except DataError:
         raise
     except HTTPError as error:
-        if error.response.status_code == _RANGE_NOT_SATISFIABLE and start:
+        response = error.response
+        assert response is not None  # the error is that of its status
+        if response.status_code == _RANGE_NOT_SATISFIABLE and start:
             # The partial file is longer than the remote one, so it belongs to another file.
             part.path.unlink()
             fetch(url, target, progress=progress, timeout=timeout, max_bytes=max_bytes)
             return
-        answer = f"{error.response.status_code} ({error.response.reason})"
+        answer = f"{response.status_code} ({response.reason})"
         raise DataError(
             f"{url} could not be downloaded: the server answered {answer}", _OTHER_SOURCE, option="archive"
         ) from error
