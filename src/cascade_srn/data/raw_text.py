@@ -131,7 +131,7 @@ def _read_records(path: Path, field: str) -> Iterator[str]:
             continue
         record = read_strictly(json_record, line, place).raw
         if not isinstance(record, dict):
-            raise DataError(f"{place}: the line is not a JSON object")
+            raise DataError(f"{place}: the line is not a JSON object with the field {field!r}")
         if field not in record:
             problem = f"{place}: the record has no field {field!r}. {did_you_mean(field, map(str, record))}"
             raise DataError(problem, "Name the field that contains the text", option="field")

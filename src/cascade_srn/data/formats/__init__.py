@@ -120,8 +120,7 @@ def _matches_path(path: Path, format: Format) -> bool:
 
 def _get_format(name: str) -> Format:
     if name not in FORMATS:
-        problem = f"the format {name!r} does not exist. {did_you_mean(str(name), FORMATS)}"
-        raise DataError(problem, _list_formats(), option="format")
+        raise DataError(f"the format {name!r} does not exist", did_you_mean(str(name), FORMATS), option="format")
     return FORMATS[name]
 
 
@@ -143,11 +142,7 @@ def _choose_only(matches: list[Format], problem: str, clue: str) -> Format:
     if len(matches) == 1:
         return matches[0]
     fitting = " and ".join(format.name for format in matches) or "no known format"
-    raise DataError(f"{problem}: {clue} matches {fitting}", f"Name the format. {_list_formats()}", option="format")
-
-
-def _list_formats() -> str:
-    return "Formats: " + "; ".join(f"{f.name} ({f.description})" for f in FORMATS.values())
+    raise DataError(f"{problem}: {clue} matches {fitting}", f"Name it: {', '.join(FORMATS)}", option="format")
 
 
 def _check_documents(documents: Iterable[Document]) -> Iterator[Document]:

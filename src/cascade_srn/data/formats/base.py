@@ -71,7 +71,6 @@ class Format:
 
     Attributes:
         name: Name of the format in options.
-        description: One phrase for messages.
         suffixes: File name suffixes that are specific to this format.
         sniff: Returns whether the beginning of a file's text (empty for a folder) and its path look like this format.
         read: Yields the documents of a path.
@@ -79,7 +78,6 @@ class Format:
     """
 
     name: str
-    description: str
     suffixes: tuple[str, ...]
     sniff: Callable[[str, Path], bool]
     read: Callable[[Path, ReadContext], Iterator[Document]]

@@ -289,4 +289,4 @@ class _Annotations:
         self.builder.add_relation(line, self.placed[arguments[0]], label, self.placed[arguments[1]])
 
 
-BRAT = Format("brat", "brat standoff, a folder of .txt and .ann files", (".ann",), sniff, read, write)
+BRAT = Format("brat", (".ann",), sniff, read, write)

@@ -181,4 +181,4 @@ def _to_record(document: Document) -> dict[str, object]:
     return {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
 
 
-DYGIE = Format("dygie", "DyGIE++ / SciERC JSON lines, one document per line", (), sniff, read, write)
+DYGIE = Format("dygie", (), sniff, read, write)

@@ -109,4 +109,4 @@ def _score_field(score: float | None) -> dict[str, float]:
     return {} if checked is None else {"score": checked}
 
 
-JSONL = Format("jsonl", "JSON lines of this package, one document per line", (".jsonl",), sniff, read, write)
+JSONL = Format("jsonl", (".jsonl",), sniff, read, write)

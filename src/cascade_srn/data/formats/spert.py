@@ -83,4 +83,4 @@ def _to_record(sentence: Sentence, id: str) -> dict[str, object]:
     }
 
 
-SPERT = Format("spert", "SpERT's JSON, one array of sentences", (), sniff, read, write)
+SPERT = Format("spert", (), sniff, read, write)
