@@ -133,10 +133,16 @@ def _read_records(path: Path, field: str) -> Iterator[str]:
         if not isinstance(record, dict):
             raise DataError(f"{place}: the line is not a JSON object with the field {field!r}")
         if field not in record:
-            problem = f"{place}: the record has no field {field!r}. {did_you_mean(field, map(str, record))}"
-            raise DataError(problem, "Name the field that contains the text", option="field")
+            raise DataError(
+                f"{place}: the record has no field {field!r}. {did_you_mean(field, map(str, record))}",
+                "Name the field that contains the text",
+                option="field",
+            )
         if not isinstance(record[field], str):
-            problem = f"{place}: the field {field!r} is of type {type(record[field]).__name__}, but must be a string"
-            raise DataError(problem, "Name the field that contains the text", option="field")
+            raise DataError(
+                f"{place}: the field {field!r} is of type {type(record[field]).__name__}, but must be a string",
+                "Name the field that contains the text",
+                option="field",
+            )
         if record[field].strip():
             yield record[field]

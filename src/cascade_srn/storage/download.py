@@ -19,7 +19,6 @@ MAX_BYTES = 1 << 32
 _CHUNK = 1 << 16
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 _SCHEMES = ("http", "https")
-_OTHER_SOURCE = "Check the address, or download the file by other means and pass it"
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of bytes received, and the total if the server states it."""
@@ -73,9 +72,10 @@ def fetch(
             part.path.unlink()
             fetch(url, target, progress=progress, timeout=timeout, max_bytes=max_bytes)
             return
-        answer = f"{response.status_code} ({response.reason})"
         raise DataError(
-            f"{url} could not be downloaded: the server answered {answer}", _OTHER_SOURCE, option="archive"
+            f"{url} could not be downloaded: the server answered {response.status_code} ({response.reason})",
+            "Check the address, or download the file by other means and pass it",
+            option="archive",
         ) from error
     except ValueError as error:
         raise DataError(
@@ -161,8 +161,11 @@ class _PartialFile:
         )
 
     def _too_large(self, n_bytes: int) -> DataError:
-        problem = f"{self._url} has {n_bytes} bytes or more, and the limit is {self._max_bytes}"
-        return DataError(problem, _OTHER_SOURCE, option="archive")
+        return DataError(
+            f"{self._url} has {n_bytes} bytes or more, and the limit is {self._max_bytes}",
+            "Check the address, or download the file by other means and pass it",
+            option="archive",
+        )
 
 
 def _size_of(path: Path) -> int:

@@ -40,8 +40,9 @@ def write(documents: Iterable[Document], path: Path) -> None:
             try:
                 stem.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                problem = f"document {document.id!r} cannot be written to {path} ({error.strerror})"
-                raise DataError(problem, "Rename it") from error
+                raise DataError(
+                    f"document {document.id!r} cannot be written to {path} ({error.strerror})", "Rename it"
+                ) from error
             _write_pair(document, stem.with_name(f"{stem.name}.ann"))
 
 

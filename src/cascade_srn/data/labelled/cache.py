@@ -47,8 +47,9 @@ class LabelFolder:
                 f"the folder {str(self.path)!r} has no {RECORD}", "Pass a folder of labels written by distil"
             ) from None
         except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
-            problem = f"{str(path)!r} does not describe labels ({type(error).__name__}: {error})"
-            raise DataError(problem, "Label the text again") from error
+            raise DataError(
+                f"{str(path)!r} does not describe labels ({type(error).__name__}: {error})", "Label the text again"
+            ) from error
         if version != FORMAT_VERSION:
             raise DataError(
                 f"the labels in {str(self.path)!r} have format version {version}, but this release reads version "
@@ -86,13 +87,13 @@ class LabelFolder:
     def _refuse_other_files(self) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(
-                f"the folder for the labels, {str(self.path)!r}, is a file", "Choose another", option="output"
+                f"the folder for the labels, {str(self.path)!r}, is a file", "Choose another folder", option="output"
             )
         others = [member.name for member in self._contents() if not _is_temporary(member)]
         if others and not self.is_begun:
             raise ConfigError(
                 f"the folder for the labels, {str(self.path)!r}, contains other files, such as {others[0]!r}",
-                "Choose another",
+                "Choose another folder",
                 option="output",
             )
 

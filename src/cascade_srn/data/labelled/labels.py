@@ -44,8 +44,10 @@ class LabelledText:
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CascadeError):
                 raise
-            problem = f"the labels in {str(folder)!r} are not complete ({type(error).__name__}: {error})"
-            raise DataError(problem, "Label the text again") from error
+            raise DataError(
+                f"the labels in {str(folder)!r} are not complete ({type(error).__name__}: {error})",
+                "Label the text again",
+            ) from error
         self._at = np.flatnonzero(arrays["labelled"])
         self.n_words: NDArray[np.int32] = arrays["words"][self._at]
         self._begin, self._end = _document_bounds(arrays["document"])
