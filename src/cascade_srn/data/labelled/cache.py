@@ -1,4 +1,4 @@
-"""The folder of labels: what it was made with, how far it is, and whether it is still what was written."""
+"""Folder of labels: its settings, its state, and its integrity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.data.labelled.shards import ShardFiles
 from cascade_srn.errors import CascadeError, ConfigError, DataError
-from cascade_srn.storage.files import checksum
 from cascade_srn.storage.lock import LOCK, FolderLock
 
 RECORD = "labels.json"
@@ -20,9 +19,9 @@ FORMAT_VERSION = 1
 
 
 class LabelFolder:
-    """A folder of labels, known by its ``labels.json``, which is written first, and again at the end.
+    """Folder of labels with a ``labels.json``, which is written at the beginning and at the end.
 
-    Shards are whole or not there, so that labelling can be killed at any moment.
+    Shards are written atomically, so that labelling can be killed at any time.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -30,91 +29,99 @@ class LabelFolder:
 
     @property
     def is_begun(self) -> bool:
-        """Whether labelling was begun here."""
+        """Whether labelling was started in this folder."""
         return (self.path / RECORD).is_file()
 
     def record(self) -> dict[str, Any]:
-        """What the folder says of itself."""
+        """Read ``labels.json``.
+
+        Raises:
+            DataError: It is missing, damaged, or of another format version.
+        """
         path = self.path / RECORD
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             version = record["format_version"]
         except FileNotFoundError:
             raise DataError(
-                f"there are no labels in {str(self.path)!r}: {RECORD} is missing; give a folder that cascade-srn "
-                "distil wrote labels to"
+                f"the folder {str(self.path)!r} has no {RECORD}", "Pass a folder of labels written by distil"
             ) from None
         except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
             raise DataError(
-                f"{str(path)!r} does not describe labels ({type(error).__name__}: {error}); label the text again"
+                f"{str(path)!r} does not describe labels ({type(error).__name__}: {error})", "Label the text again"
             ) from error
         if version != FORMAT_VERSION:
             raise DataError(
-                f"the labels in {str(self.path)!r} have format version {version}, and this release reads "
-                f"{FORMAT_VERSION}; use the release that wrote them, or label the text again"
+                f"the labels in {str(self.path)!r} have format version {version}, but this release reads version "
+                f"{FORMAT_VERSION}",
+                "Use the release that wrote them, or label the text again",
             )
         return dict(record)
 
     @property
     def is_finished(self) -> bool:
-        """Whether all shards are there."""
+        """Whether all shards are written."""
         return self.is_begun and bool(self.record().get("finished"))
 
     def is_whole(self) -> bool:
-        """Whether all shards are there and are what was written; all of them are read."""
+        """Return whether all shards are written and unchanged. All files are read."""
         if not self.is_finished:
             return False
         known = self.record().get("shards", [])
         shards = [ShardFiles.of(self.path, number) for number in range(len(known))]
-        # Files that are missing are seen before any is read.
-        return all(files.is_there for files in shards) and [_checksums(files) for files in shards] == known
+        # Look for missing files before reading any.
+        return all(files.is_there for files in shards) and [files.compute_checksums() for files in shards] == known
 
     def check(self, *, resume: bool, overwrite: bool) -> None:
-        """Refuse a folder that must not be written to; nothing in it is changed."""
+        """Raise a :class:`ConfigError` if the folder must not be written to."""
         if resume and overwrite:
-            raise ConfigError("--resume and --overwrite were both given; choose whether to go on or to start over")
-        self._refuse_other_things()
+            raise ConfigError("resume and overwrite are both set", "Choose one of them")
+        self._refuse_other_files()
 
     def lock(self) -> FolderLock:
-        """Keep other processes out, before anything else is done; what must not be written to at all is refused."""
-        self._refuse_other_things()
+        """Lock the folder. Raise a :class:`ConfigError` if it contains other files."""
+        self._refuse_other_files()
         with self._writing():
             return FolderLock(self.path)
 
-    def _refuse_other_things(self) -> None:
+    def _refuse_other_files(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise ConfigError(f"the labels are to go to {str(self.path)!r}, which is a file; give another --output")
+            raise ConfigError(
+                f"the folder for the labels, {str(self.path)!r}, is a file", "Choose another folder", option="output"
+            )
         others = [member.name for member in self._contents() if not _is_temporary(member)]
         if others and not self.is_begun:
             raise ConfigError(
-                f"the labels are to go to {str(self.path)!r}, which holds something else ({others[0]!r}, for one); "
-                "give another --output"
+                f"the folder for the labels, {str(self.path)!r}, contains other files, such as {others[0]!r}",
+                "Choose another folder",
+                option="output",
             )
 
     def refuse_other(self, made_with: Mapping[str, Any]) -> None:
-        """Labels that were made with anything else are not these."""
+        """Raise a :class:`ConfigError` if the labels were made with other inputs or settings."""
         before = self.record()["made_with"]
         for key, new in made_with.items():
             if before.get(key) != new:
                 raise ConfigError(
-                    f"the labels in {str(self.path)!r} were made with other {_NAMES.get(key, key)}; use them as they "
-                    "are by data.labels in a recipe, replace them by --overwrite, or give another --output"
+                    f"the labels in {str(self.path)!r} were made with other {_NAMES.get(key, key)}",
+                    "Train with them as data.labels of a recipe, overwrite them, or choose another folder",
+                    option="overwrite",
                 )
 
     def begin(self, made_with: Mapping[str, Any], described: Mapping[str, Any], *, overwrite: bool) -> None:
-        """Make a folder ready that passed :meth:`check`; whole shards stay, unless they are to be replaced."""
+        """Prepare a folder that passed :meth:`check`. Complete shards are kept unless ``overwrite`` is set."""
         if overwrite and self.is_begun:
-            # Broken off from here on, the folder must neither say that it is finished nor be gone on with.
+            # If the process is killed from here on, the folder must be neither finished nor resumable.
             self._write({"made_with": {}, "finished": False})
         with self._writing():
             for member in self._contents():
-                # What others put there stays.
-                if _is_temporary(member) or (overwrite and ShardFiles.are_these(member)):
+                # Other files are kept.
+                if _is_temporary(member) or (overwrite and ShardFiles.is_shard_file(member)):
                     shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
         self._write({"made_with": dict(made_with), **described, "finished": False})
 
     def finish(self, n_shards: int, described: Mapping[str, Any]) -> None:
-        """Record that all shards are there, and the checksums that they were written with."""
+        """Record that all shards are written, and their checksums."""
         shards = [ShardFiles.of(self.path, number) for number in range(n_shards)]
         before = {key: value for key, value in self.record().items() if key != "format_version"}
         recorded = [files.checksums() for files in shards]
@@ -136,22 +143,18 @@ class LabelFolder:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """What goes wrong while writing, in one sentence."""
+        """Convert errors of the file system."""
         try:
             yield
         except OSError as error:
             raise CascadeError(
-                f"the labels in {str(self.path)!r} cannot be written ({error.strerror}); mend that and go on with "
-                "--resume, or give another --output"
+                f"the labels in {str(self.path)!r} cannot be written ({error.strerror})",
+                "Fix that and resume, or choose another folder",
+                option="resume",
             ) from error
 
 
-def _checksums(files: ShardFiles) -> dict[str, str]:
-    return {"sentences": checksum(files.sentences), "arrays": checksum(files.arrays)}
-
-
 def _is_temporary(member: Path) -> bool:
-    """A file that was to become another."""
     return member.name.startswith(".") and member.name.endswith(".tmp")
 
 
