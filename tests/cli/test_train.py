@@ -11,7 +11,7 @@ from tests.cli.conftest import failure, heed_interrupts, output_and_modules, run
 from tests.data.other_processes import held_elsewhere
 from tests.training.runs import write_recipe
 
-from cascade_srn.training.display import Lines
+from cascade_srn.runs.display import Display
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def _interrupted(monkeypatch, capsys, at, *arguments):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Lines, "progress", progress)
+        patched.setattr(Display, "progress", progress)
         assert run("train", *arguments, "--device", "cpu") == 130
     (told,) = capsys.readouterr().err.splitlines()
     return told

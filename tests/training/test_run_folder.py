@@ -8,9 +8,10 @@ from safetensors import SafetensorError
 from tests.data.other_processes import held_elsewhere
 from tests.training.runs import small_recipe
 
-from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.errors import CascadeError, ConfigError, DataError
+from cascade_srn.runs.folder import differences
 from cascade_srn.storage.lock import LOCK
-from cascade_srn.training.run_folder import RunFolder, differences
+from cascade_srn.training.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ class TestCheck:
         folder.path.mkdir()
         folder.check(recipe)
         assert list(folder.path.iterdir()) == []
-        assert not folder.is_run
+        assert not folder.is_begun
 
     def test_a_run_is_not_written_over(self, folder, recipe):
         _begun(folder, recipe)
@@ -142,7 +143,7 @@ class TestBegin:
             patched.setattr(shutil, "rmtree", refuse)
             with pytest.raises(CascadeError, match=r"cannot be written \(Device or resource busy\)"):
                 folder.begin(recipe, overwrite=True)
-        assert folder.is_run
+        assert folder.is_begun
         assert folder.best.is_dir()
         assert not folder.is_finished
 
@@ -209,11 +210,11 @@ class TestLock:
         """One that a process left that was killed, and one that is held."""
         folder.path.mkdir()
         (folder.path / LOCK).write_text("", encoding="utf-8")
-        assert not folder.is_run
+        assert not folder.is_begun
         with folder.lock():
             folder.check(recipe)
             folder.begin(recipe, overwrite=overwrite)
-            assert folder.is_run
+            assert folder.is_begun
             assert (folder.path / LOCK).is_file()
             folder.check(recipe, overwrite=True)
             folder.begin(recipe, overwrite=True)
@@ -258,10 +259,12 @@ class TestFiles:
         assert [line["step"] for line in folder.read_log()] == [1, 2, 3]
         with (folder.path / "log.jsonl").open("ab") as handle:
             handle.write(b'{"step": 4')  # killed here
-        folder.cut_log(sizes[1])
+        folder.restore_log({"log_bytes": sizes[1]})
         assert [line["step"] for line in folder.read_log()] == [1, 2]
-        folder.cut_log(10_000)
-        assert [line["step"] for line in folder.read_log()] == [1, 2]
+        with pytest.raises(DataError, match=f"{sizes[1]} bytes"):
+            folder.restore_log({"log_bytes": 10_000})
+        folder.restore_log(None)
+        assert folder.read_log() == []
 
     def test_json(self, folder, recipe):
         _begun(folder, recipe)
@@ -310,4 +313,4 @@ def test_what_others_put_into_a_run_folder_stays(tmp_path):
     assert (folder.path / "report" / "report.html").is_file()
     # It is still known as a run, were it only by what follows.
     folder.write_json("data.json", {})
-    assert folder.is_run
+    assert folder.is_begun

@@ -8,9 +8,10 @@ from tests.small_models import SENTENCES, examples, small_model
 
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.windows import FewShapes, LeastWork
+from cascade_srn.runs.device import few_threads, matmul_precision
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.step import LOSS_PARTS, Step, few_threads, matrix_products
+from cascade_srn.training.step import LOSS_PARTS, Step
 
 BATCH = [example for example in examples() if len(example.sentence)]
 
@@ -175,7 +176,7 @@ def test_settling_waits_for_what_is_being_collated():
 @pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest"), ("bf16", "highest")])
 def test_matrix_products_are_rounded_where_asked_for(precision, expected):
     assert torch.get_float32_matmul_precision() == "highest"
-    with matrix_products(precision):
+    with matmul_precision(precision):
         assert torch.get_float32_matmul_precision() == expected
     assert torch.get_float32_matmul_precision() == "highest"
 

@@ -19,10 +19,10 @@ from cascade_srn.adapt.network import MaskedBatch, MaskedNetwork, Masking
 from cascade_srn.adapt.packing import Packed, Sequences
 from cascade_srn.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.errors import CascadeError
-from cascade_srn.inference.batching import is_out_of_memory
+from cascade_srn.inference.batching import explain_out_of_memory
+from cascade_srn.runs.device import matmul_precision
 from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.optimiser import Schedule, schedule_shape
-from cascade_srn.training.step import matrix_products
 
 # What is hidden in the held-out text is the same always, so that figures compare.
 _SEED = 41_003
@@ -45,7 +45,7 @@ class HeldOutText:
         device = next(network.parameters()).device
         n_rows, n_processes = len(self.masked.ids), accelerator.num_processes
         total = torch.zeros(2, dtype=torch.float64, device=device)
-        with matrix_products(self.precision):
+        with matmul_precision(self.precision):
             for at in range(accelerator.process_index * self.batch_size, n_rows, n_processes * self.batch_size):
                 batch = self.masked.rows(at, min(at + self.batch_size, n_rows)).to(device)
                 loss = hidden_loss(network, batch, precision=self.precision)
@@ -173,7 +173,7 @@ class AdaptLoop:
         """Take steps until there is something to tell; the mean loss of a hidden piece."""
         self.network.train()
         total, n_hidden = torch.zeros((), device=self.device), 0
-        with matrix_products(self.settings.precision):
+        with matmul_precision(self.settings.precision):
             while True:
                 batch = self._batch()
                 total += self._take_step(batch)
@@ -206,20 +206,13 @@ class AdaptLoop:
         n_rows, n_processes = len(batch.ids), self.accelerator.num_processes
         n_parts = min(self.settings.accumulation, -(-n_rows // n_processes))
         total = torch.zeros((), device=self.device)
-        try:
+        with explain_out_of_memory(lambda: _out_of_memory(batch)):
             for part in range(n_parts):
                 first = part * n_processes + self.accelerator.process_index
                 own = batch.rows(first, n_rows, n_parts * n_processes)
                 last = part == n_parts - 1
                 with nullcontext() if last or n_processes == 1 else self._wrapped.no_sync():
                     total += self._add_gradients(own, batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise CascadeError(
-                f"the device ran out of memory on a batch of {n_rows} sequences of {batch.ids.shape[1]} pieces; raise "
-                "--accumulation, which takes a batch in parts, or lower --batch-size"
-            ) from error
         if self.step < self.n_head_steps:
             # Weights without a gradient stay as they are, and so does what the optimiser knows of them.
             for parameter in self.network.encoder_parameters():
@@ -241,6 +234,14 @@ class AdaptLoop:
         loss = hidden_loss(self._wrapped, members, precision=self.settings.precision)
         (loss * share).backward()
         return loss.detach() * (not idle)
+
+
+def _out_of_memory(batch: MaskedBatch) -> CascadeError:
+    return CascadeError(
+        f"the device ran out of memory on a batch of {len(batch.ids)} sequences of {batch.ids.shape[1]} pieces",
+        "Split batches into more parts, or lower batch_size",
+        option="accumulation",
+    )
 
 
 def _every(interval: int | None, number: int) -> bool:

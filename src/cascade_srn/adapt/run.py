@@ -16,9 +16,7 @@ from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.encoder.pieces import piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.device import find_device
-from cascade_srn.runs.environment import command_line, environment, shareable
-from cascade_srn.runs.process import make_accelerator
+from cascade_srn.runs.environment import RunContext, shareable
 
 
 class Adaptation:
@@ -52,25 +50,22 @@ class Adaptation:
         on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
         self.settings, self.texts, self.holdout = settings, list(texts), list(holdout)
-        self.command = command_line() if command is None else command
         self.folder = AdaptFolder(output)
-        self.accelerator = make_accelerator(device)
-        self.is_main = self.accelerator.is_main_process
-        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        self.context = RunContext(device, command)
+        self.accelerator, self.device = self.context.accelerator, self.context.device
         with ExitStack() as held:
-            if self.is_main:
-                held.enter_context(self.folder.lock(settings, texts))
-                self.folder.check(settings, texts, resume=resume, overwrite=overwrite)
+            if self.context.is_main:
+                self.folder.refuse_sources(settings.encoder, texts)
+                held.enter_context(self.folder.lock())
+                self.folder.check(settings, resume=resume, overwrite=overwrite)
             self._prepare(on_documents, on_step)
-            if self.is_main:
+            if self.context.is_main:
                 self.folder.begin(settings, self.packed.sha256, overwrite=overwrite)
             self.accelerator.wait_for_everyone()
             state = load_state(self.loop, self.folder.last)
             self.resumed_at = None if state is None else self.loop.step
-            if self.is_main:
-                if state is not None:
-                    self.folder.files.check_log(state.get("log_bytes"))
-                self.folder.files.cut_log(0 if state is None else state["log_bytes"])
+            if self.context.is_main:
+                self.folder.restore_log(state)
             self._held = held.pop_all()
 
     def _prepare(self, on_documents: Callable[[int], None], on_step: Callable[[int], None]) -> None:
@@ -90,12 +85,12 @@ class Adaptation:
     def __iter__(self) -> Iterator[AdaptProgress]:
         for progress in self.loop:
             saving = progress.save and not progress.finished
-            log_bytes = self.folder.files.log(progress.to_dict(), durable=saving) if self.is_main else 0
+            log_bytes = self.folder.log(progress.to_dict(), durable=saving) if self.context.is_main else 0
             if saving:
-                with self.folder.files.writing():
+                with self.folder.writing():
                     save_state(self.loop, self.folder.last, log_bytes=log_bytes)
             yield progress
-        if self.is_main:
+        if self.context.is_main:
             self.folder.publish(self.loop.network, encoder=self.settings.encoder)
             self.folder.finish(shareable(self._summary()))
         self._held.close()
@@ -114,12 +109,12 @@ class Adaptation:
         }
 
     def _summary(self) -> dict[str, Any]:
-        measured = [line for line in self.folder.files.read_log() if "perplexity" in line]
+        measured = [line for line in self.folder.read_log() if "perplexity" in line]
         # What a head knows that has learned nothing yet says nothing about the encoder.
         measured = [line for line in measured if line["step"] >= self.loop.n_head_steps]
         between = [{"step": line["step"], "perplexity": line["perplexity"]} for line in measured[1:-1]]
         return {
-            "command": self.command,
+            "command": self.context.command,
             "settings": self.settings.to_dict(),
             "texts": [str(text) for text in self.texts],
             "holdout": [str(path) for path in self.holdout],
@@ -133,7 +128,7 @@ class Adaptation:
             },
             "steps": self.loop.step,
             "seconds": round(self.loop.seconds, 1),
-            "environment": environment(self.device, n_processes=self.accelerator.num_processes),
+            "environment": self.context.environment(),
         }
 
 
@@ -150,8 +145,9 @@ def check_finished(
     Where all is the same there is nothing to do, but for a state that was left when the process was killed at the end.
     """
     folder = AdaptFolder(output)
-    with folder.lock(settings, texts):
-        folder.check(settings, texts, resume=True, overwrite=overwrite)
+    folder.refuse_sources(settings.encoder, texts)
+    with folder.lock():
+        folder.check(settings, resume=True, overwrite=overwrite)
         removed = HeldOutSentences.read(holdout) if holdout else None
         packed = _packed(find_files(texts), settings, load_tokenizer(settings.encoder), removed)
         folder.refuse_other_text(packed.sha256)

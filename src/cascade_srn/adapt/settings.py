@@ -81,10 +81,15 @@ class AdaptSettings(Settings):
 
 @dataclass(frozen=True)
 class AdaptProgress:
-    """Where adapting stands.
+    """Progress report of an adaptation.
 
-    ``loss`` is the mean loss of a hidden piece since the last time, None before the first step; ``perplexity`` is
-    that of the held-out text, where it was measured. ``save`` marks the moments to save a state at.
+    Attributes:
+        step: Number of steps taken.
+        steps: Number of steps of the whole adaptation.
+        epoch: Current epoch, counted from 1.
+        loss: Mean loss of a masked piece since the last report; None before the first step.
+        perplexity: Perplexity of the held-out text, if it was measured.
+        save: Whether a state is saved at this step.
     """
 
     step: int
@@ -104,14 +109,14 @@ class AdaptProgress:
 
     @property
     def seconds_left(self) -> float:
-        """The time that the remaining steps take if they take as long as those before."""
+        """Estimated time of the remaining steps."""
         return self.seconds / self.step * (self.steps - self.step) if self.step else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a line of the log."""
-        told: dict[str, Any] = {"step": self.step, "epoch": self.epoch}
+        """Return the values of a line of the log."""
+        values: dict[str, Any] = {"step": self.step, "epoch": self.epoch}
         if self.loss is not None:
-            told |= {"loss": self.loss, "learning_rate": self.learning_rate}
+            values |= {"loss": self.loss, "learning_rate": self.learning_rate}
         if self.perplexity is not None:
-            told["perplexity"] = self.perplexity
-        return told | {"seconds": round(self.seconds, 3), "pieces_per_second": round(self.pieces_per_second, 1)}
+            values["perplexity"] = self.perplexity
+        return values | {"seconds": round(self.seconds, 3), "pieces_per_second": round(self.pieces_per_second, 1)}

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cascade_srn.distil.labelling import Labelling, LabelProgress
-from cascade_srn.training.display import duration
+from cascade_srn.runs.display import Row, duration, show_progress
 from cascade_srn.training.run_folder import rows
-
-# Seconds between two lines.
-_PATIENCE = 60.0
 
 
 @contextmanager
 def display(console: Console) -> Iterator[Callable[[LabelProgress], None]]:
-    """What suits the console: a bar on a terminal, a line a minute elsewhere."""
-    if not console.is_terminal:
-        last = time.monotonic()
+    """Show the progress of labelling in this block. Yields the function to call with each progress report."""
+    with show_progress(console, _row) as shown:
+        yield shown.progress
 
-        def tell(progress: LabelProgress) -> None:
-            nonlocal last
-            if progress.done == progress.total or time.monotonic() - last > _PATIENCE:
-                console.print(line(progress), highlight=False)
-                last = time.monotonic()
 
-        yield tell
-        return
-    columns = (TextColumn("labelling"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("labelling", total=None, told="")
-
-        def show(progress: LabelProgress) -> None:
-            bar.update(task, completed=progress.done, total=progress.total, told=_rate(progress))
-
-        yield show
+def _row(progress: LabelProgress) -> Row:
+    is_done = progress.done == progress.total
+    return Row("labelling", progress.done, progress.total, _rate(progress), line=line(progress), to_file=is_done)
 
 
 def line(progress: LabelProgress) -> str:
-    """A moment of labelling on one line."""
+    """Return a progress report as one line."""
     return f"labelled {progress.done:,}/{progress.total:,} sentences  {_rate(progress)}"
 
 

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
-from cascade_srn.data.labelled.cache import LabelFolder
 from cascade_srn.data.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
 from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.data.targets import TURNS
+from cascade_srn.distil.folder import LabelFolder
 from cascade_srn.distil.selection import Selection, select, sentence_key
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.distil.teacher import Teacher
@@ -28,11 +28,9 @@ from cascade_srn.distil.turns import Labelled, Prepared, ThreeTurns
 from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.heads import pairs_within
-from cascade_srn.inference.batching import by_word_budget, is_out_of_memory
+from cascade_srn.inference.batching import by_word_budget, halve_on_out_of_memory
 from cascade_srn.model.model import Model
-from cascade_srn.runs.device import find_device
-from cascade_srn.runs.environment import command_line, shareable
-from cascade_srn.runs.process import make_accelerator
+from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum
@@ -155,21 +153,20 @@ class Labelling:
         self.settings = LabelSettings() if settings is None else settings
         self.teachers, self.texts, self.holdout = list(teachers), list(texts), list(holdout)
         self.folder = LabelFolder(output)
-        self.command = command_line() if command is None else command
         self.on_documents = on_documents
-        self.accelerator = make_accelerator(device)
-        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        self.context = RunContext(device, command)
+        self.accelerator, self.device = self.context.accelerator, self.context.device
         if not self.teachers:
             raise ConfigError("no teacher was given; name the folder of a trained model, or of several")
         with ExitStack() as held:
-            if self.accelerator.is_main_process:
+            if self.context.is_main:
                 held.enter_context(self.folder.lock())
             self._prepare(resume=resume, overwrite=overwrite, check=check)
             self._held = held.pop_all()
 
     def _prepare(self, *, resume: bool, overwrite: bool, check: Callable[[Schema], object]) -> None:
         """Teachers and text, and the folder."""
-        self.folder.check(resume=resume, overwrite=overwrite)
+        self.folder.check_options(resume=resume, overwrite=overwrite)
         files = find_files(self.texts)
         self._folders = [find_model(teacher) for teacher in self.teachers]
         models = [Model.load(folder) for folder in self._folders]
@@ -230,9 +227,9 @@ class Labelling:
         self.shards = self.selection.shards(self.settings.shard_sentences)
         # No process may find begun what another one is about to begin.
         self.accelerator.wait_for_everyone()
-        if self.accelerator.is_main_process:
+        if self.context.is_main:
             described = {
-                "command": self.command,
+                "command": self.context.command,
                 "teachers": [str(teacher) for teacher in self.teachers],
                 "texts": [str(text) for text in self.texts],
                 "schema": self.ensemble.schema.to_dict(),
@@ -260,7 +257,7 @@ class Labelling:
                 seconds = time.perf_counter() - started
                 yield LabelProgress(done, total, seconds, here / seconds)
         self.accelerator.wait_for_everyone()
-        if self.accelerator.is_main_process:
+        if self.context.is_main:
             seconds = time.perf_counter() - started
             self.folder.finish(len(self.shards), {"seconds": round(seconds, 1)})
         self._held.close()
@@ -298,31 +295,29 @@ def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[t
         for number, group in enumerate(groups, 1):
             batch, following = following, prepared(number) if number < len(groups) else None
             if batch is not None:
-                yield from _within_memory(ensemble, batch.result(), group)
+                yield from _label_within_memory(ensemble, examples, group, batch.result())
 
 
-def _within_memory(ensemble: Ensemble, prepared: Prepared, group: list[int]) -> Iterator[tuple[list[int], Labelled]]:
-    """A batch, in halves where the memory does not hold it."""
-    found: Labelled | None = None
-    try:
-        found = ensemble.label(prepared)
-    except (RuntimeError, MemoryError) as error:
-        if len(group) == 1 or not is_out_of_memory(error):
-            raise
-    if found is not None:
-        yield group, found
-        return
-    torch.cuda.empty_cache()
-    if not ensemble.is_narrow:
-        ensemble.is_narrow = True
-        warnings.warn(
-            f"the device ran out of memory on a batch of {len(group)} sentences; those that do not fit are taken in "
-            "halves: lower --batch-words",
-            stacklevel=2,
-        )
-    middle = len(group) // 2
-    for part in (slice(None, middle), slice(middle, None)):
-        yield from _within_memory(ensemble, ensemble.prepare(prepared.examples[part]), group[part])
+def _label_within_memory(
+    ensemble: Ensemble, examples: Sequence[Example], group: list[int], prepared: Prepared
+) -> list[tuple[list[int], Labelled]]:
+    """Label a batch, in parts if memory runs out."""
+
+    def label(part: Sequence[int]) -> list[tuple[list[int], Labelled]]:
+        rows = prepared if len(part) == len(group) else ensemble.prepare([examples[i] for i in part])
+        return [(list(part), ensemble.label(rows))]
+
+    def shrink(part: Sequence[int]) -> bool:
+        if len(part) > 1 and not ensemble.is_narrow:
+            ensemble.is_narrow = True
+            warnings.warn(
+                f"the device ran out of memory on a batch of {len(part)} sentences, which is labelled in halves. "
+                "Lower batch_words.",
+                stacklevel=5,
+            )
+        return len(part) > 1
+
+    return halve_on_out_of_memory(label, group, shrink)
 
 
 def predict(ensemble: Ensemble, examples: Sequence[Example]) -> list[Sentence]:

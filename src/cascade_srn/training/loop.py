@@ -17,14 +17,15 @@ from accelerate.utils import gather_object
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
-from cascade_srn.inference.batching import is_out_of_memory
+from cascade_srn.inference.batching import explain_out_of_memory
 from cascade_srn.model.model import Model
+from cascade_srn.runs.device import few_threads, matmul_precision
 from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.optimiser import Schedule, make_optimiser
 from cascade_srn.training.progress import Progress, reached
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, few_threads, matrix_products
+from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step
 
 
 @dataclass
@@ -113,7 +114,7 @@ class Loop:
         loop_state, settings = self.loop_state, self.settings
         n_sentences = n_words = 0
         self.model.network.train()
-        with matrix_products(settings.precision), few_threads(self.take_step.device):
+        with matmul_precision(settings.precision), few_threads(self.take_step.device):
             while True:
                 if loop_state.seen == len(loop_state.order):
                     self._begin_epoch()
@@ -135,18 +136,8 @@ class Loop:
 
     def _take_step(self, batch: Picked, following: Picked) -> None:
         """A step, the batch of the next one being collated meanwhile."""
-        number = self.loop_state.step
-        try:
-            self.take_step(batch, number, following)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            longest = max(batch.lengths())
-            raise CascadeError(
-                f"the device ran out of memory on a batch of {len(batch)} sentences of up to {longest} words; raise "
-                "accumulation, which takes a batch in parts, lower batch_size, or lower negatives, which learns from "
-                "a share of the pairs of words of long sentences"
-            ) from error
+        with explain_out_of_memory(lambda: _out_of_memory(batch)):
+            self.take_step(batch, self.loop_state.step, following)
 
     def _begin_epoch(self) -> None:
         self.loop_state.epoch += 1
@@ -263,6 +254,14 @@ def _optimiser(model: Model, settings: TrainingSettings, n_steps: int) -> tuple[
         layer_decay=settings.layer_decay,
         optimiser=settings.optimiser,
         schedule=settings.schedule,
+    )
+
+
+def _out_of_memory(batch: Picked) -> CascadeError:
+    return CascadeError(
+        f"the device ran out of memory on a batch of {len(batch)} sentences of up to {max(batch.lengths())} words",
+        "Split batches into more parts, or lower training.batch_size or training.negatives",
+        option="training.accumulation",
     )
 
 

@@ -20,9 +20,8 @@ from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.scores import Scores
 from cascade_srn.model.model import Model
-from cascade_srn.runs.device import find_device
-from cascade_srn.runs.environment import command_line, environment, shareable
-from cascade_srn.runs.process import make_accelerator
+from cascade_srn.runs.environment import RunContext, shareable
+from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
@@ -39,7 +38,7 @@ from cascade_srn.training.progress import (
     tracker_options,
 )
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
-from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, SUMMARY, RunFolder
+from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings
 from cascade_srn.types import Document
 
@@ -144,17 +143,15 @@ class Run:
     ) -> None:
         self.recipe = recipe
         self.folder = RunFolder(recipe.output)
-        self.command = command_line() if command is None else command
         check_trackers(recipe.training.trackers)
-        self.accelerator = make_accelerator(device, **tracker_options(recipe.training.trackers, self.folder.path))
-        self.is_main = self.accelerator.is_main_process
-        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        self.context = RunContext(device, command, **tracker_options(recipe.training.trackers, self.folder.path))
+        self.accelerator, self.device = self.context.accelerator, self.context.device
         with ExitStack() as held:
-            if self.is_main:
+            if self.context.is_main:
                 held.enter_context(self.folder.lock())
                 self.folder.check(recipe, resume=resume, overwrite=overwrite)
             self._prepare(on_step)
-            if self.is_main:
+            if self.context.is_main:
                 self._check_space()
                 if not overwrite:
                     self._check_data()
@@ -162,11 +159,9 @@ class Run:
             self.accelerator.wait_for_everyone()
             state = load_state(self.loop, self.folder.last)
             self.resumed_at = None if state is None else self.loop.loop_state.step
-            if self.is_main:
-                if state is not None:
-                    self.folder.check_log(state.get("log_bytes"))
+            if self.context.is_main:
+                self.folder.restore_log(state)
                 self._describe()
-                self.folder.cut_log(0 if state is None else state["log_bytes"])
             self._held = held.pop_all()
 
     def _prepare(self, on_step: Callable[[int], None]) -> None:
@@ -216,7 +211,7 @@ class Run:
             described["labels"] |= {"learned": len(self.mixture.kept), "uncertain": self.mixture.n_uncertain}
         self.folder.write_json(DATA, described)
         self.folder.write_json(PREFLIGHT, self.preflight.to_dict())
-        self.folder.write_json(ENVIRONMENT, environment(self.device, n_processes=self.accelerator.num_processes))
+        self.folder.write_json(ENVIRONMENT, self.context.environment())
 
     def _check_space(self) -> None:
         training = self.recipe.training
@@ -230,7 +225,7 @@ class Run:
         values = progress.to_dict()
         self.accelerator.log(flat(values), step=progress.step)
         log_bytes = 0
-        if self.is_main:
+        if self.context.is_main:
             log_bytes = self.folder.log(values, durable=progress.save)
             # Without development documents the last weights are the best there are.
             if progress.best or (progress.finished and not self.loop.dev):
@@ -243,7 +238,7 @@ class Run:
     def _finish(self) -> None:
         """Score the best weights and write how it all went."""
         self.accelerator.wait_for_everyone()
-        if self.is_main:
+        if self.context.is_main:
             best = self._best()
             scores = {
                 split: _scores(best, documents).to_dict()
@@ -254,7 +249,7 @@ class Run:
             self._draw(log)
             loop_state = self.loop.loop_state
             summary = {
-                "command": self.command,
+                "command": self.context.command,
                 "recipe": self.recipe.to_dict(),
                 "seed": self.recipe.training.seed,
                 **scores,

@@ -47,7 +47,7 @@ class Seeds:
 
     def _lock(self) -> FolderLock:
         folder = RunFolder(self.recipe.output)
-        if folder.is_run:
+        if folder.is_begun:
             raise ConfigError(
                 f"output is {self.recipe.output!r}, which holds a run of one seed; give another folder for several by "
                 "output=…"
@@ -67,7 +67,7 @@ class Seeds:
     def _refuse_more(self) -> None:
         """Runs of further seeds would stay, and be taken for runs of the new recipe."""
         names = {Path(each.output).name for each in self.recipes}
-        there = sorted(path.name for path in Path(self.recipe.output).glob("seed-*") if RunFolder(path).is_run)
+        there = sorted(path.name for path in Path(self.recipe.output).glob("seed-*") if RunFolder(path).is_begun)
         if further := [name for name in there if name not in names]:
             raise ConfigError(
                 f"output is {self.recipe.output!r}, where {further[0]} of a run with more seeds would stay beside the "

@@ -243,28 +243,3 @@ class Step:
         totals = self.totals
         self.totals = torch.zeros_like(totals)
         return totals
-
-
-@contextmanager
-def matrix_products(precision: str) -> Iterator[None]:
-    """Factors of float32 matrix products rounded to tf32 on a GPU, where asked for, and as before afterwards."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-@contextmanager
-def few_threads(device: torch.device) -> Iterator[None]:
-    """One thread for the processor's tensors while a GPU does the work, and as many as before afterwards.
-
-    What is left for the processor is small, and sharing it out costs more than doing it.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if device.type == "cuda" else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
