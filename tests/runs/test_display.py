@@ -4,11 +4,13 @@ import pytest
 from rich.console import Console
 
 from cascade_srn.runs import display as module
-from cascade_srn.runs.display import Row, console_for, duration, show_progress
+from cascade_srn.runs.display import ProgressRow, console_for, duration, show_progress
 
 
 def _row(step):
-    return Row("working", step, 100, f"loss {step}", line=f"line {step}", to_file=step % 2 == 0, to_terminal=step == 3)
+    return ProgressRow(
+        "working", step, 100, f"loss {step}", line=f"line {step}", to_file=step % 2 == 0, to_terminal=step == 3
+    )
 
 
 def _shown(*steps, **options):

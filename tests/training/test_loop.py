@@ -14,7 +14,7 @@ from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.loop import Loop, evaluate
-from cascade_srn.training.progress import reached
+from cascade_srn.training.progress import selection_score
 from cascade_srn.types import Document
 
 
@@ -62,7 +62,7 @@ def test_so_it_is_by_a_caller_who_stops_early(model, ema):
             break
     else:
         pytest.fail("nothing was ever worse than before")
-    assert reached(evaluate(model, examples_of(DOCUMENTS, 0))) == pytest.approx(best)
+    assert selection_score(evaluate(model, examples_of(DOCUMENTS, 0))) == pytest.approx(best)
 
 
 def test_dropout_depends_on_the_seed(model):
@@ -216,14 +216,14 @@ class TestEvaluation:
         # A model that does not learn is never better than at its first evaluation.
         settings = TrainingSettings(epochs=9, patience=3, learning_rate=0.0, encoder_learning_rate=0.0)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, settings))
-        assert [reached(p.dev) for p in progress] == [0.0] * 4
+        assert [selection_score(p.dev) for p in progress] == [0.0] * 4
         assert [p.finished for p in progress] == [False, False, False, True]
 
     def test_as_long_as_nothing_is_right_the_latest_weights_are_kept(self, model):
         slow = TrainingSettings(epochs=3, batch_size=4, learning_rate=1e-4, encoder_learning_rate=1e-4)
         first = None
         for progress in train(model, DOCUMENTS, DOCUMENTS, slow):
-            assert reached(progress.dev) == 0
+            assert selection_score(progress.dev) == 0
             assert progress.best
             first = _weights(model) if first is None else first
             last = _weights(model)
@@ -235,15 +235,15 @@ class TestEvaluation:
         list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
         still = TrainingSettings(epochs=3, learning_rate=0.0, encoder_learning_rate=0.0)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, still))
-        assert len({reached(p.dev) for p in progress}) == 1
-        assert reached(progress[0].dev) > 0
+        assert len({selection_score(p.dev) for p in progress}) == 1
+        assert selection_score(progress[0].dev) > 0
         assert [p.best for p in progress] == [True, False, False]
 
     def test_patience_counts_from_the_last_best(self, model):
         list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
         again = TrainingSettings(epochs=40, patience=3, **FAST)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, again))
-        assert reached(progress[-1].dev) > 0
+        assert selection_score(progress[-1].dev) > 0
         last_best = max(i for i, p in enumerate(progress) if p.best)
         assert last_best > 0
         assert len(progress) in (40, last_best + 4)

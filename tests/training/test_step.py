@@ -56,7 +56,7 @@ def test_passes_of_the_encoder_change_no_gradient(fusion):
         model = small_model(fusion)
         step = _step(model, settings=UNCLIPPED)
         step.division = division
-        n_passes.append(sum(len(tensors.rows.passes) for _, tensors in step._collated(BATCH, 0)))
+        n_passes.append(sum(len(tensors.rows.passes) for _, tensors in step._collate(BATCH, 0)))
         step(BATCH)
         results.append(_gradients(model))
     assert n_passes[0] == 1 < min(n_passes[1:])
@@ -147,7 +147,7 @@ def test_what_goes_wrong_beside_a_step_is_told_at_the_next(monkeypatch):
         raise ValueError("broken beside")
 
     monkeypatch.setattr(type(model.collator), "training_batch", broken)
-    step._ahead = 1, step._beside.submit(step._collated, BATCH, 1)
+    step._ahead = 1, step._collating.submit(step._collate, BATCH, 1)
     with pytest.raises(ValueError, match="broken beside"):
         step(BATCH, 1)
 
@@ -159,15 +159,15 @@ def test_processes_draw_mistakes_of_their_own():
     for process in (0, 1):
         settings = {"corruption": 0.9, "batch_size": len(twice)}
         step = _step(small_model(), settings=settings, n_processes=2, process=process)
-        ((_, tensors),) = step._collated(twice, 0)
+        ((_, tensors),) = step._collate(twice, 0)
         given.append(tensors.given)
     assert any(not torch.equal(getattr(given[0], name), getattr(given[1], name)) for name in ("start", "last", "label"))
 
 
-def test_settling_waits_for_what_is_being_collated():
+def test_settle_waits_for_collation():
     step = _step(small_model())
     step(BATCH[:2], 0, BATCH[2:4])
-    ahead = step._beside.submit(time.sleep, 0.3)
+    ahead = step._collating.submit(time.sleep, 0.3)
     step._ahead = 1, ahead
     step.settle()
     assert ahead.done()

@@ -3,7 +3,7 @@ from accelerate.utils import LoggerType
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.training import progress as trackers
-from cascade_srn.training.progress import check_trackers, flat, tracker_options
+from cascade_srn.training.progress import check_trackers, flatten, tracker_options
 
 
 def test_a_missing_package_is_one_sentence(monkeypatch):
@@ -33,4 +33,4 @@ def test_none_need_no_options(tmp_path):
 
 def test_lines_become_named_numbers():
     line = {"step": 3, "loss": 2, "best": True, "dev": {"symmetric": "directed", "ner": 0.5}}
-    assert flat(line) == {"loss": 2.0, "best": 1.0, "dev/ner": 0.5}
+    assert flatten(line) == {"loss": 2.0, "best": 1.0, "dev/ner": 0.5}

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from rich.console import Console
 
 from cascade_srn.adapt.settings import AdaptProgress
-from cascade_srn.runs.display import Display, Row, duration, show_progress
+from cascade_srn.runs.display import Display, ProgressRow, duration, show_progress
 
 
 def display(console: Console) -> AbstractContextManager[Display[AdaptProgress]]:
@@ -15,8 +15,8 @@ def display(console: Console) -> AbstractContextManager[Display[AdaptProgress]]:
     return show_progress(console, _row)
 
 
-def _row(progress: AdaptProgress) -> Row:
-    return Row(
+def _row(progress: AdaptProgress) -> ProgressRow:
+    return ProgressRow(
         "adapting",
         progress.step,
         progress.steps,

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cascade_srn.distil.labelling import Labelling, LabelProgress
-from cascade_srn.runs.display import Row, duration, show_progress
-from cascade_srn.training.run_folder import rows
+from cascade_srn.runs.display import ProgressRow, duration, show_progress
+from cascade_srn.training.run_folder import score_rows
 
 
 @contextmanager
@@ -21,9 +21,11 @@ def display(console: Console) -> Iterator[Callable[[LabelProgress], None]]:
         yield shown.progress
 
 
-def _row(progress: LabelProgress) -> Row:
+def _row(progress: LabelProgress) -> ProgressRow:
     is_done = progress.done == progress.total
-    return Row("labelling", progress.done, progress.total, _rate(progress), line=line(progress), to_file=is_done)
+    return ProgressRow(
+        "labelling", progress.done, progress.total, _rate(progress), line=line(progress), to_file=is_done
+    )
 
 
 def line(progress: LabelProgress) -> str:
@@ -63,7 +65,7 @@ def comparison(teacher: Mapping[str, Any], students: Sequence[Mapping[str, Any]]
     table.add_column("teacher", justify="right")
     table.add_column("student", justify="right")
     previous = None
-    for theirs, ours in zip(rows([teacher]), rows(students), strict=True):
+    for theirs, ours in zip(score_rows([teacher]), score_rows(students), strict=True):
         split, protocol = theirs[:2]
         if previous is not None and split != previous:
             table.add_section()

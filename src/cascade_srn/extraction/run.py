@@ -18,7 +18,7 @@ from cascade_srn.extraction.writers import Writer
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText, reason
 from cascade_srn.inference.thresholds import ThresholdsLike
-from cascade_srn.runs.display import Row, duration, show_progress
+from cascade_srn.runs.display import ProgressRow, duration, show_progress
 from cascade_srn.types import Document
 
 
@@ -188,9 +188,9 @@ def display(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[Counts], 
         return
     start = last = time.monotonic()
 
-    def row(counts: Counts) -> Row:
+    def row(counts: Counts) -> ProgressRow:
         text = figures(counts, time.monotonic() - start, n_bytes)
-        return Row("extracting", counts.position, n_bytes or None, text, line=f"extracting  {text}")
+        return ProgressRow("extracting", counts.position, n_bytes or None, text, line=f"extracting  {text}")
 
     with show_progress(Console(stderr=True), row, counts=False) as shown_progress:
 

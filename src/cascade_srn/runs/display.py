@@ -19,7 +19,7 @@ P = TypeVar("P")
 
 
 @dataclass(frozen=True)
-class Row:
+class ProgressRow:
     """One progress report of a job.
 
     Attributes:
@@ -50,7 +50,7 @@ class Display(Generic[P]):
         bar: The bar on a terminal; None elsewhere.
     """
 
-    def __init__(self, console: Console, row: Callable[[P], Row], bar: Progress | None) -> None:
+    def __init__(self, console: Console, row: Callable[[P], ProgressRow], bar: Progress | None) -> None:
         self.console, self.row, self.bar = console, row, bar
         self._task = None if bar is None else bar.add_task("starting", total=None, figures="")
         self._last_step, self._last_line = 0.0, time.monotonic()
@@ -78,7 +78,7 @@ class Display(Generic[P]):
 
 
 @contextmanager
-def show_progress(console: Console, row: Callable[[P], Row], *, counts: bool = True) -> Iterator[Display[P]]:
+def show_progress(console: Console, row: Callable[[P], ProgressRow], *, counts: bool = True) -> Iterator[Display[P]]:
     """Show the progress of a job in this block.
 
     Args:

@@ -33,7 +33,7 @@ from cascade_srn.training.progress import (
     can_draw,
     check_trackers,
     draw_curves,
-    flat,
+    flatten,
     start_trackers,
     tracker_options,
 )
@@ -223,7 +223,7 @@ class Run:
     def _keep(self, progress: Progress) -> None:
         """Write what a moment of training calls for: a line of the log, the best model, the state."""
         values = progress.to_dict()
-        self.accelerator.log(flat(values), step=progress.step)
+        self.accelerator.log(flatten(values), step=progress.step)
         log_bytes = 0
         if self.context.is_main:
             log_bytes = self.folder.log(values, durable=progress.save)

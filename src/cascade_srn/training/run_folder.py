@@ -1,4 +1,4 @@
-"""The folder of a training run: what is in it, and how it is written without ever being half written."""
+"""The folder of a training run, and the scores in its summary."""
 
 from __future__ import annotations
 
@@ -14,58 +14,15 @@ from cascade_srn.storage.atomic import replace_durably
 from cascade_srn.storage.lock import LOCK
 from cascade_srn.training.recipe import Recipe, load_recipe
 
-# What is scored, and how tables call it.
+Summary = Mapping[str, Any]
+
+# Tasks that are scored, with their names in tables.
 TASKS = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
 FIGURES = ("precision", "recall", "f1")
 SPLITS = ("dev", "test")
 
-Summary = Mapping[str, Any]
-
-
-def spreads(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """By split, task and figure: the mean and the deviation over runs, micro."""
-    return {
-        split: {
-            "symmetric": summaries[0][split]["symmetric"],
-            **{
-                task: {
-                    figure: Spread.of(summary[split][task]["micro"][figure] for summary in summaries).to_dict()
-                    for figure in FIGURES
-                }
-                for task in TASKS
-            },
-        }
-        for split in SPLITS
-        if all(split in summary for summary in summaries)
-    }
-
-
-def rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
-    """A table of the scores, of one run or over several: each row opening with the split and the protocol."""
-    found = []
-    for split in SPLITS:
-        if not all(split in summary for summary in summaries):
-            continue
-        policy = summaries[0][split]["symmetric"]
-        for task, name in TASKS.items():
-            protocol = f"{name}, micro" if task == "ner" else f"{name}, {policy}, micro"
-            figures = [Spread.of(s[split][task]["micro"][figure] for s in summaries) for figure in FIGURES]
-            found.append((split, protocol, *map(str, figures)))
-    return found
-
-
-def found_nothing(summary: Summary) -> bool:
-    """Whether a run was scored on dev, and nothing that it predicted there is right."""
-    return "dev" in summary and not any(summary["dev"][task]["micro"]["f1"] for task in TASKS)
-
-
-RECIPE, ENVIRONMENT, DATA, PREFLIGHT, CURVES = (
-    "recipe.yaml",
-    "environment.json",
-    "data.json",
-    "preflight.json",
-    "curves.png",
-)
+RECIPE, ENVIRONMENT, DATA, PREFLIGHT = "recipe.yaml", "environment.json", "data.json", "preflight.json"
+CURVES = "curves.png"
 BEST, TRACKERS = "best", "tensorboard"
 # Labelled text may be in the folder of the run that learns from it. It is not part of the run.
 LABELS, LABELS_FILE = "labels", "labels.json"
@@ -194,7 +151,7 @@ class RunFolder(OutputFolder):
         if summary is None:
             raise DataError(f"the run in {str(self.path)!r} has no {SUMMARY}", "Finish the run", option="resume")
         try:
-            rows([summary])
+            score_rows([summary])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self.damaged(SUMMARY, error) from error
         return summary
@@ -202,3 +159,33 @@ class RunFolder(OutputFolder):
 
 def _size(n_bytes: float) -> str:
     return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:.0f} MiB"
+
+
+def spreads(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return mean and deviation over runs of all micro scores, by split, task and figure."""
+    return {
+        split: {
+            "symmetric": summaries[0][split]["symmetric"],
+            **{task: {f: spread.to_dict() for f, spread in _spread(summaries, split, task).items()} for task in TASKS},
+        }
+        for split in _scored_splits(summaries)
+    }
+
+
+def score_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
+    """Return a table of the scores of one or several runs: split, protocol, precision, recall and F1."""
+    table = []
+    for split in _scored_splits(summaries):
+        policy = summaries[0][split]["symmetric"]
+        for task, name in TASKS.items():
+            protocol = f"{name}, micro" if task == "ner" else f"{name}, {policy}, micro"
+            table.append((split, protocol, *map(str, _spread(summaries, split, task).values())))
+    return table
+
+
+def _scored_splits(summaries: Sequence[Summary]) -> list[str]:
+    return [split for split in SPLITS if all(split in summary for summary in summaries)]
+
+
+def _spread(summaries: Sequence[Summary], split: str, task: str) -> dict[str, Spread]:
+    return {f: Spread.of(summary[split][task]["micro"][f] for summary in summaries) for f in FIGURES}
