@@ -182,7 +182,7 @@ def test_a_damaged_best_model_is_not_scored(recipe):
     path = RunFolder(recipe.output).best / "model.safetensors"
     path.write_bytes(_flipped(path.read_bytes(), path.stat().st_size - 5))
     with pytest.raises(ModelError, match="does not match the SHA-256"):
-        Run(recipe, resume=True, device="cpu")._best()
+        Run(recipe, resume=True, device="cpu")._load_best()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"dev": 3}', '{"dev": {"symmetric": "directed"}}'])

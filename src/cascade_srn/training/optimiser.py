@@ -14,7 +14,7 @@ from cascade_srn.config import require_choice
 from cascade_srn.model.family import Network
 from cascade_srn.training.settings import OPTIMISERS, SCHEDULES
 
-# Names of layers in the encoders of transformers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Shared layers, such as
+# Names of layers in transformers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Shared layers, such as
 # encoder.albert_layer_groups.0.…, are not matched and get the rate of the top layer.
 _LAYER = re.compile(r"(?:^|\.)(?:layers?|h|block)\.(\d+)\.")
 
