@@ -1,6 +1,7 @@
 """What comes before training: the recipe of a student, and what the teachers reach on its data."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -103,8 +104,7 @@ class TestLearningFromLabels:
         assert found["sentences"] == 24
         assert found["learned"] + found["uncertain"] == 24
         assert 0 < found["uncertain"] < 24
-        told = f"labels: {found['uncertain']} x labelled sentence with a decision less certain than {bound:g}; they"
-        assert told in str(run.preflight)
+        assert re.search(f"labels: {found['uncertain']} x .*{bound:g}", str(run.preflight))
         assert found["words"] == int(run.corpus.labelled.n_words.sum())
         assert run.loop.n_steps == 10 * -(-run.mixture.epoch_size(5) // 5)
 
@@ -115,7 +115,7 @@ class TestLearningFromLabels:
         text.write_text(line, encoding="utf-8")
         list(Labelling([folder], [text], tmp_path / "labels", device="cpu"))
         run = Run(load_recipe(recipe, [f"data.labels={tmp_path / 'labels'}", "training.batch_size=4"]), device="cpu")
-        assert "dev: 1 x sentence that is in data.labels as well; it is scored all the same" in str(run.preflight)
+        assert re.search("dev: 1 x .*data.labels", str(run.preflight))
 
     def test_how_to_learn_without_what(self, lessons):
         with pytest.raises(ConfigError, match="says how to learn from labelled text, but data.labels is not given"):

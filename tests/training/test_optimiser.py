@@ -96,8 +96,8 @@ def test_optimisers(name, kind):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"optimiser": "sgd"}, "optimiser is 'sgd', not one of adamw, adam"),
-        ({"schedule": "cosin"}, "Did you mean 'cosine'?"),
+        ({"optimiser": "sgd"}, "'sgd'"),
+        ({"schedule": "cosin"}, "'cosine'"),
     ],
 )
 def test_unknown_names(option, message):

@@ -146,7 +146,7 @@ class DistillationSettings(Settings):
         require_range("distillation.confidence", self.confidence, 0, 1)
         if self.hard and self.temperature != 1:
             raise ConfigError(
-                f"distillation.temperature is {self.temperature:g}, but with distillation.hard there are no probabilities",
+                f"distillation.temperature is {self.temperature:g}, but distillation.hard uses no probabilities",
                 "Remove one of the two",
                 option="distillation.temperature",
             )
