@@ -188,7 +188,7 @@ def test_two_trainings_at_once(recipe, tmp_path, capsys):
 
 def test_a_seed_that_several_seeds_would_not_heed(recipe, capsys):
     told = failure(capsys, "train", recipe, "training.seed=5", "--seeds", 2)
-    assert "training.seed is 5, but --seeds 2 trains with the seeds 0 to 1" in told
+    assert "training.seed is 5" in told
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def test_other_labels_are_refused_or_replaced(given, copied, tmp_path):
         ((teachers, texts, copied, LabelSettings()), {}, "settings"),
         ((teachers, texts, copied, SMALL), {"holdout": [Document.from_words([["a"]])]}, "held-out data"),
     ):
-        with pytest.raises(ConfigError, match=f"were made with other {what}; use them as they are by data.labels"):
+        with pytest.raises(ConfigError, match=f"other {what}"):
             Labelling(*arguments, device="cpu", **options)
     list(Labelling(teachers[:1], texts, copied, LabelSettings(), device="cpu", overwrite=True))
     assert record(copied)["finished"]
@@ -194,17 +194,17 @@ def test_one_process_at_a_time(given, labels, copied):
 
 class TestRefusals:
     def test_no_labels_at_all(self, tmp_path):
-        with pytest.raises(DataError, match="there are no labels in .*: labels.json is missing"):
+        with pytest.raises(DataError, match="labels.json"):
             LabelledText(tmp_path)
 
     def test_a_record_that_is_none(self, copied):
         (copied / "labels.json").write_text("[", encoding="utf-8")
-        with pytest.raises(DataError, match="does not describe labels .* label the text again"):
+        with pytest.raises(DataError, match="labels.json"):
             LabelledText(copied)
 
     def test_another_version(self, copied):
         (copied / "labels.json").write_text('{"format_version": 7}', encoding="utf-8")
-        with pytest.raises(DataError, match="have format version 7, and this release reads 1"):
+        with pytest.raises(DataError, match="version 7"):
             LabelledText(copied)
 
     def test_an_incomplete_record(self, copied):
@@ -224,13 +224,13 @@ class TestRefusals:
 
     def test_a_folder_of_something_else(self, given, tmp_path):
         (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
-        with pytest.raises(ConfigError, match="which holds something else \\('thesis.txt', for one\\)"):
+        with pytest.raises(ConfigError, match="'thesis.txt'"):
             Labelling(*given, tmp_path, SMALL, device="cpu")
-        with pytest.raises(ConfigError, match="which is a file; give another --output"):
+        with pytest.raises(ConfigError, match="is a file"):
             Labelling(*given, tmp_path / "thesis.txt", SMALL, device="cpu")
 
     def test_contradicting_wishes(self, given, tmp_path):
-        with pytest.raises(ConfigError, match="--resume and --overwrite were both given"):
+        with pytest.raises(ConfigError, match="resume and overwrite"):
             Labelling(*given, tmp_path / "new", SMALL, device="cpu", resume=True, overwrite=True)
 
     def test_no_teacher(self, given, tmp_path):

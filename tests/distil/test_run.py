@@ -118,11 +118,11 @@ class TestLearningFromLabels:
         assert re.search("dev: 1 x .*data.labels", str(run.preflight))
 
     def test_how_to_learn_without_what(self, lessons):
-        with pytest.raises(ConfigError, match="says how to learn from labelled text, but data.labels is not given"):
+        with pytest.raises(ConfigError, match="data.labels"):
             load_recipe(lessons[0], ["distillation.hard=true"])
 
     def test_labels_that_are_nowhere(self, lessons, tmp_path):
-        with pytest.raises(DataError, match="data.labels is '.*nowhere', which does not exist"):
+        with pytest.raises(DataError, match="data.labels is '.*nowhere'"):
             read_corpus(load_recipe(lessons[0], [f"data.labels={tmp_path / 'nowhere'}"]).data)
 
     def test_the_teachers_labels_are_learned(self, lessons, tmp_path):
@@ -136,7 +136,7 @@ class TestLearningFromLabels:
 
     def test_other_symmetric_relations(self, lessons, labels):
         changes = [f"data.labels={labels}", "data.symmetric=[leads]"]
-        with pytest.raises(SchemaError, match=r"know other labels than the data has: symmetric relations are \['marr"):
+        with pytest.raises(SchemaError, match=r"symmetric relations are \['marr"):
             read_corpus(load_recipe(lessons[0], changes).data)
 
     def test_teachers_of_entities_alone(self, lessons, tmp_path):
@@ -144,7 +144,7 @@ class TestLearningFromLabels:
         folder = saved_teacher(tmp_path / "narrow", schema=SCHEMA, joint=False)
         chosen = load_recipe(recipe, student_overrides(tmp_path / "out", None))
         list(Distillation([folder], [text], chosen, device="cpu").labelling)
-        with pytest.raises(ModelError, match="come from teachers that find entities alone, .* model.joint=false"):
+        with pytest.raises(ModelError, match="model.joint"):
             Run(chosen, device="cpu")
         alone = load_recipe(
             recipe, [*student_overrides(tmp_path / "out", None), "model.joint=false", "training.epochs=1"]
