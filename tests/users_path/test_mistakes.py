@@ -33,17 +33,17 @@ def _files(folder):
     [
         pytest.param(
             ["train", "recipes/news.yaml", "training.epoch=30"],
-            "names 'training.epoch', which is no setting. Did you mean 'training.epochs'?",
+            "Did you mean 'training.epochs'?",
             id="a key that does not exist",
         ),
         pytest.param(
             ["train", "recipes/new.yaml"],
-            "there is no recipe 'recipes/new.yaml'; give the path of a YAML file",
+            "'recipes/new.yaml'",
             id="a recipe that does not exist",
         ),
         pytest.param(
             ["train", "recipes/news.yaml", "data.dev=examples/news/valid.jsonl", "output=runs/next"],
-            "data.dev is 'examples/news/valid.jsonl', which does not exist",
+            "data.dev is 'examples/news/valid.jsonl'",
             id="data that does not exist",
         ),
         pytest.param(
