@@ -29,7 +29,7 @@ def test_closing_the_iterator_ends_the_others(tmp_path, monkeypatch):
     true_popen = subprocess.Popen
 
     def popen(command, **options):
-        # In place of the command one that would wait for very long, but for the first.
+        # The first command ends at once, the others sleep.
         replaced = ["sleep", "0" if not started else "600"]
         started.append(true_popen(replaced, **options))
         return started[-1]

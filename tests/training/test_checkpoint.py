@@ -46,8 +46,8 @@ def test_a_resumed_loop_repeats_the_uninterrupted_one(n_events, tmp_path):
     again = _loop()
     assert load_state(again, tmp_path)["log_bytes"] == 17
     assert again.loop_state.step == n_events
-    told = [p.to_dict() for p in again]
-    for ours, theirs in zip(told, expected[n_events:], strict=True):
+    reports = [p.to_dict() for p in again]
+    for ours, theirs in zip(reports, expected[n_events:], strict=True):
         for key in ("seconds", "words_per_second"):
             ours.pop(key), theirs.pop(key)
         assert ours == theirs

@@ -26,9 +26,9 @@ def test_documents_are_read_and_counted(settings, tmp_path):
     assert corpus.train == list(DOCUMENTS)
     assert corpus.dev == list(DOCUMENTS[:3])
     assert corpus.test == []
-    told = corpus.to_dict()
-    assert told["schema"]["symmetric"] == ["married-to"]
-    assert told["dev"] == {
+    described = corpus.to_dict()
+    assert described["schema"]["symmetric"] == ["married-to"]
+    assert described["dev"] == {
         "path": settings.dev,
         "sha256": hashlib.sha256((tmp_path / "dev.jsonl").read_bytes()).hexdigest(),
         "documents": 3,

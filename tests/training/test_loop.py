@@ -281,13 +281,13 @@ class TestProgress:
         for module in model.cascade.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-        told = list(Loop(quiet, examples_of(DOCUMENTS), [], still))
+        reports = list(Loop(quiet, examples_of(DOCUMENTS), [], still))
         batch = model.collator.training_batch(examples_of(DOCUMENTS))
         whole = model.cascade(batch, model.settings.loss_weights)
-        assert told[-1].loss == pytest.approx(whole.total.item(), rel=1e-4)
+        assert reports[-1].loss == pytest.approx(whole.total.item(), rel=1e-4)
         sizes = [5, 5, 2]
         for part in ("entity", "subject", "object", "total"):
-            mean = sum(n * p.parts[part] for n, p in zip(sizes, told, strict=True)) / 12
+            mean = sum(n * p.parts[part] for n, p in zip(sizes, reports, strict=True)) / 12
             assert mean == pytest.approx(getattr(whole, part).item(), rel=1e-4)
 
     def test_keys_of_a_log_line(self, model):
@@ -303,9 +303,9 @@ class TestProgress:
         json.dumps(last.to_dict())
 
     def test_on_step_is_called_for_every_step(self, model):
-        told = []
-        list(Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=2, **FAST), on_step=told.append))
-        assert told == [1, 2, 3, 4, 5, 6]
+        reports = []
+        list(Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=2, **FAST), on_step=reports.append))
+        assert reports == [1, 2, 3, 4, 5, 6]
 
 
 class TestTrouble:

@@ -112,15 +112,15 @@ def test_a_batch_without_entities_and_relations():
     assert all(torch.isfinite(gradient).all() for gradient in _gradients(model).values())
 
 
-def test_every_part_of_a_step_is_told():
-    told = []
-    step = _step(small_model(), settings={"accumulation": 2}, done=told.append)
+def test_done_is_called_after_each_part():
+    parts = []
+    step = _step(small_model(), settings={"accumulation": 2}, done=parts.append)
     step(BATCH)
-    assert told == ["collating", "forward", "backward"] * 2 + ["optimiser"]
+    assert parts == ["collating", "forward", "backward"] * 2 + ["optimiser"]
 
 
 def test_a_batch_collated_ahead_is_the_one_collated_at_its_time():
-    """With mistakes, negatives and hidden words drawn in both, which depend on the number of the step alone."""
+    """Random choices depend on the number of the step only."""
     drawn = {"corruption": 0.5, "negatives": 0.5, "masking": 0.5, **UNCLIPPED}
     results = []
     for following in (BATCH[2:], ()):
@@ -138,21 +138,21 @@ def test_a_batch_collated_ahead_is_the_one_collated_at_its_time():
     assert any(not torch.equal(gradient, results[0][name]) for name, gradient in _gradients(model).items())
 
 
-def test_what_goes_wrong_beside_a_step_is_told_at_the_next(monkeypatch):
+def test_errors_while_collating_ahead_are_raised_at_the_next_step(monkeypatch):
     model = small_model("swift")
     step = _step(model)
     step(BATCH[:2], 0)
 
     def broken(*arguments, **options):
-        raise ValueError("broken beside")
+        raise ValueError("broken")
 
     monkeypatch.setattr(type(model.collator), "training_batch", broken)
     step._ahead = 1, step._collating.submit(step._collate, BATCH, 1)
-    with pytest.raises(ValueError, match="broken beside"):
+    with pytest.raises(ValueError, match="broken"):
         step(BATCH, 1)
 
 
-def test_processes_draw_mistakes_of_their_own():
+def test_processes_corrupt_different_entities():
     """Each sentence twice, so that both processes have the same ones."""
     twice = [example for example in BATCH for _ in range(2)]
     given = []
@@ -174,7 +174,7 @@ def test_settle_waits_for_collation():
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest"), ("bf16", "highest")])
-def test_matrix_products_are_rounded_where_asked_for(precision, expected):
+def test_matmul_precision(precision, expected):
     assert torch.get_float32_matmul_precision() == "highest"
     with matmul_precision(precision):
         assert torch.get_float32_matmul_precision() == expected
@@ -182,7 +182,7 @@ def test_matrix_products_are_rounded_where_asked_for(precision, expected):
 
 
 @pytest.mark.parametrize(("device", "expected"), [("cuda", 1), ("cpu", 3)])
-def test_beside_a_gpu_the_processor_has_one_thread(device, expected):
+def test_few_threads(device, expected):
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:

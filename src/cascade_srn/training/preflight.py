@@ -142,7 +142,9 @@ def _locate(documents: Iterable[Document]) -> Iterator[LocatedSentence]:
 
 
 def _check_split(model: Model, split: Split, sentences: list[LocatedSentence]) -> Iterator[Problem]:
-    yield from find_skipped(split)
+    for kind, count in split.report.skipped.items():
+        consequence = "skipped, in training and in the scores"
+        yield Problem(f"malformed {kind}", consequence, _occurrences(split, kind, count))
     yield from find_unread(split)
     consequence = "not used for training" if split.name == "train" else "nothing can be found in it"
     yield Problem("sentence without words", consequence, [s for s in sentences if not len(s.sentence)])
@@ -167,19 +169,16 @@ def _check_against_train(train: list[LocatedSentence], sentences: list[LocatedSe
     yield Problem("sentence that is also in train", "scored, which makes the scores too high", where_learned)
 
 
-def find_skipped(split: Split) -> Iterator[Problem]:
-    """Find malformed annotations that the reader skipped."""
-    for kind, count in split.report.skipped.items():
-        examples = [*split.report.examples[kind], *[""] * count][:count]
-        yield Problem(f"malformed {kind}", "skipped, in training and in the scores", examples)
+def _occurrences(split: Split, kind: str, count: int) -> list[object]:
+    """Return the examples that the reader kept, filled up to the number of occurrences."""
+    return [*split.report.examples[kind], *[""] * count][:count]
 
 
 def find_unread(split: Split) -> Iterator[Problem]:
     """Find fields that the format does not have and that may be misspelt."""
     for kind, count in split.report.noted.items():
         if may_be_missed(kind):
-            examples = [*split.report.examples[kind], *[""] * count][:count]
-            yield Problem(kind, "used neither for training nor for the scores", examples)
+            yield Problem(kind, "used neither for training nor for the scores", _occurrences(split, kind, count))
 
 
 def find_crossing(sentences: Sequence[LocatedSentence]) -> Problem:

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import ProjectConfiguration
 
@@ -19,7 +18,6 @@ from cascade_srn.training.run_folder import TASKS, TRACKERS
 
 # Keys of the log with the names of the curves.
 _LOSSES = {"loss": "total", "loss_entity": "entity", "loss_subject": "subject", "loss_object": "object"}
-_TRACKER_PROJECT = "cascade-srn"
 
 
 @dataclass(frozen=True)
@@ -110,11 +108,6 @@ def tracker_options(names: Sequence[str], folder: Path) -> dict[str, Any]:
         "log_with": list(names),
         "project_config": ProjectConfiguration(project_dir=str(folder), logging_dir=str(folder / TRACKERS)),
     }
-
-
-def start_trackers(accelerator: Accelerator, *, from_step: int) -> None:
-    """Start the trackers. TensorBoard drops the steps that are taken again after a resumption."""
-    accelerator.init_trackers(_TRACKER_PROJECT, init_kwargs={"tensorboard": {"purge_step": from_step + 1}})
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -33,7 +33,6 @@ from cascade_srn.training.progress import (
     check_trackers,
     draw_curves,
     flatten,
-    start_trackers,
     tracker_options,
 )
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
@@ -216,7 +215,9 @@ class Run:
         return mixture
 
     def __iter__(self) -> Iterator[Progress]:
-        start_trackers(self.accelerator, from_step=self.loop.loop_state.step)
+        # TensorBoard drops the steps that are taken again after a resumption.
+        purge = {"purge_step": self.loop.loop_state.step + 1}
+        self.accelerator.init_trackers("cascade-srn", init_kwargs={"tensorboard": purge})
         for progress in self.loop:
             self._write(progress)
             yield progress
