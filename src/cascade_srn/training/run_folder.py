@@ -161,7 +161,7 @@ def _size(n_bytes: float) -> str:
     return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:.0f} MiB"
 
 
-def spreads(summaries: Sequence[Summary]) -> dict[str, Any]:
+def summarise_runs(summaries: Sequence[Summary]) -> dict[str, Any]:
     """Return mean and deviation over runs of all micro scores, by split, task and figure."""
     return {
         split: {

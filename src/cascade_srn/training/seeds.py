@@ -15,7 +15,7 @@ from cascade_srn.errors import ConfigError
 from cascade_srn.runs.environment import command_line, shareable
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.training.recipe import Recipe
-from cascade_srn.training.run_folder import SPLITS, TASKS, RunFolder, spreads
+from cascade_srn.training.run_folder import SPLITS, TASKS, RunFolder, summarise_runs
 
 SEEDS = "seeds.json"
 
@@ -90,7 +90,7 @@ class Seeds:
             "command": command_line() if command is None else command,
             "recipe": self.recipe.to_dict(),
             "seeds": [summary["seed"] for summary in summaries],
-            **spreads(summaries),
+            **summarise_runs(summaries),
             "runs": [_headline(summary) for summary in summaries],
         }
         if self.processes.is_main_process:
