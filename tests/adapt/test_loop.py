@@ -151,7 +151,7 @@ def test_a_loss_that_is_no_number(encoder):
     loop = make_loop(encoder)
     with torch.no_grad():
         next(loop.network.parameters()).fill_(math.nan)
-    with pytest.raises(CascadeError, match="the loss is no longer a number at step 2; lower --learning-rate"):
+    with pytest.raises(CascadeError, match="loss .*step 2"):
         list(loop)
 
 

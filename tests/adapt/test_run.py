@@ -158,11 +158,11 @@ def test_folders_that_must_not_be_written_to(encoder, text, tmp_path):
 
 
 def test_what_is_refused_before_the_first_step(encoder, text, tmp_path):
-    with pytest.raises(ConfigError, match="sequence_pieces is 65, but the encoder .* takes 64 pieces at once; give"):
+    with pytest.raises(ConfigError, match="sequence_pieces is 65, .* 64 pieces"):
         Adaptation([text], small_settings(encoder, sequence_pieces=65), tmp_path / "a", device="cpu")
-    with pytest.raises(ModelError, match="there is no tokenizer in './nowhere'"):
+    with pytest.raises(ModelError, match="'./nowhere'"):
         Adaptation([text], small_settings("./nowhere"), tmp_path / "b", device="cpu")
-    with pytest.raises(DataError, match="too short to help"):
+    with pytest.raises(DataError, match="too short"):
         Adaptation([write_text(tmp_path, count=3)], small_settings(encoder), tmp_path / "c", device="cpu")
     with pytest.raises(ConfigError, match="'gpu9'"):
         Adaptation([text], small_settings(encoder), tmp_path / "d", device="gpu9")
@@ -178,9 +178,9 @@ def test_one_process_at_a_time(encoder, text, tmp_path):
     with held_elsewhere(out) as other:
         before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
         for options in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*out'"):
+            with pytest.raises(ConfigError, match=rf"pid {other.pid} .*out'"):
                 Adaptation([text], settings, out, device="cpu", **options)
-        with pytest.raises(ConfigError, match="another process .* is writing into '.*out'"):
+        with pytest.raises(ConfigError, match="process .*out'"):
             check_finished([text], settings, out)
         assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
         other.kill()

@@ -55,7 +55,7 @@ def test_from_teachers_and_text_to_a_student(lessons, tmp_path, capsys):
         run(*given, "--set", "distillation.teacher_share=0.75", "--set", "training.evaluate_steps=2", "--resume") == 0
     )
     again = capsys.readouterr().out
-    assert "are there already, made with the same things: they are used." in again
+    assert "Using the labels in" in again
     assert "is finished; there is nothing to resume." in again
     assert "there is a run in" in failure(capsys, *given)
     # Another run on the same labels.

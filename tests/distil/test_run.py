@@ -55,14 +55,14 @@ def test_dev_test_and_other_data_are_held_out(tmp_path, lessons):
     assert labelling.selection.counts.held_out == 6
     assert opening(labelling) == "10 documents, 10 sentences: 4 to label (6 held out), by 1 teacher."
     chosen = load_recipe(recipe, student_overrides(tmp_path / "other", None))
-    with pytest.raises(DataError, match="holds no sentence to label: .* 10 held out"):
+    with pytest.raises(DataError, match="10 are held out"):
         Distillation([folder], [text], chosen, holdout=[tmp_path / "train.jsonl"], device="cpu")
 
 
 def test_a_trained_model_is_no_encoder_of_a_student(tmp_path, lessons):
     recipe, folder, text = lessons
     chosen = load_recipe(recipe, student_overrides(tmp_path / "out", str(folder), ["fresh=null"]))
-    with pytest.raises(ModelError, match="is a trained model of cascade-srn, not an encoder"):
+    with pytest.raises(ModelError, match="encoder"):
         Distillation([folder], [text], chosen, device="cpu")
     assert not (tmp_path / "out").exists()
 
@@ -72,7 +72,7 @@ def test_one_process_at_a_time(tmp_path, lessons, n_seeds):
     recipe, folder, text = lessons
     out = tmp_path / "out"
     chosen = load_recipe(recipe, student_overrides(out, None))
-    with held_elsewhere(out), pytest.raises(ConfigError, match="another process .* is writing into '.*out'"):
+    with held_elsewhere(out), pytest.raises(ConfigError, match="process .*out'"):
         Distillation([folder], [text], chosen, n_seeds=n_seeds, device="cpu")
     assert not out.exists()
     distillation = Distillation([folder], [text], chosen, n_seeds=n_seeds, device="cpu")
@@ -122,7 +122,7 @@ class TestLearningFromLabels:
             load_recipe(lessons[0], ["distillation.hard=true"])
 
     def test_labels_that_are_nowhere(self, lessons, tmp_path):
-        with pytest.raises(DataError, match="data.labels is '.*nowhere'"):
+        with pytest.raises(DataError, match="nowhere'"):
             read_corpus(load_recipe(lessons[0], [f"data.labels={tmp_path / 'nowhere'}"]).data)
 
     def test_the_teachers_labels_are_learned(self, lessons, tmp_path):

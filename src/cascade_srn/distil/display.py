@@ -1,4 +1,4 @@
-"""Labelling as it is shown, and the teachers' scores beside the student's."""
+"""Show the progress of labelling, and compare the scores of teachers and student."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def _rate(progress: LabelProgress) -> str:
 
 
 def opening(labelling: Labelling) -> str:
-    """What was read, and what will be labelled."""
+    """Return a sentence on the text and the sentences to label."""
     if labelling.selection is None:
-        return f"The labels in {labelling.folder.path} are there already, made with the same things: they are used."
+        return f"Using the labels in {labelling.folder.path}, which were made with the same inputs."
     counts = labelling.selection.counts
     left_out = {
         "too short": counts.too_short,
@@ -60,7 +60,7 @@ def opening(labelling: Labelling) -> str:
 
 
 def comparison(teacher: Mapping[str, Any], students: Sequence[Mapping[str, Any]]) -> Table:
-    """F1 of the teachers together, and of the student, or its mean and deviation over seeds."""
+    """Return a table with the F1 of the ensemble and of the student, or its mean and deviation over seeds."""
     table = Table("", "protocol", title="F1 of teacher and student", title_justify="left")
     table.add_column("teacher", justify="right")
     table.add_column("student", justify="right")
