@@ -7,7 +7,7 @@ import pytest
 
 from cascade_srn.data import read_documents
 from cascade_srn.data.formats.files import stored_json
-from cascade_srn.data.labelled.cache import LabelFolder
+from cascade_srn.data.labelled.cache import read_record
 from cascade_srn.data.raw_text import find_files
 from cascade_srn.errors import CascadeError, DataError, ModelError
 from cascade_srn.extraction.sources import Sources
@@ -89,7 +89,7 @@ def test_deep_nesting_in_the_files_of_models_and_labels(tmp_path):
     with pytest.raises(ModelError, match="config"):
         Model.load(tmp_path)
     with pytest.raises(CascadeError, match=r"labels\.json"):
-        LabelFolder(tmp_path).record()
+        read_record(tmp_path)
     with (
         pytest.raises(ModelError),
         replacing_folder(tmp_path, marker="config.json", key="cascade_srn_version"),

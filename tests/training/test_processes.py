@@ -14,7 +14,7 @@ from cascade_srn.training.run_folder import RunFolder
 
 pytestmark = pytest.mark.slow
 
-# Small ones: where a gradient is zero but for rounding, Adam makes a step of the rounding.
+# Small rates, because Adam turns the rounding error of a zero gradient into a step.
 RATES = {"learning_rate": 1e-3, "encoder_learning_rate": 1e-4}
 
 

@@ -22,10 +22,10 @@ from cascade_srn.benchmarks.measuring import (
 from cascade_srn.benchmarks.options import TrainOptions
 from cascade_srn.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.model.model import Model
-from cascade_srn.runs.device import find_device
+from cascade_srn.runs.device import few_threads, find_device, matmul_precision
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.step import Step, few_threads, matrix_products
+from cascade_srn.training.step import Step
 
 PARTS = ("collating", "forward", "backward", "optimiser")
 
@@ -118,7 +118,7 @@ def _parts(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, de
     clock = _Clock(device)
     step = Step(model, optimiser, schedule, settings, done=clock.ends)
     size, number = settings.batch_size, 0
-    with matrix_products(settings.precision), few_threads(step.device):
+    with matmul_precision(settings.precision), few_threads(step.device):
         for _ in range(_N_WARM_UP.get(device.type, 0) + 1):
             clock.start()
             for at in range(0, len(examples), size):

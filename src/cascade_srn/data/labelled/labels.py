@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.data.examples import Example
-from cascade_srn.data.labelled.cache import RECORD, LabelFolder
+from cascade_srn.data.labelled.cache import RECORD, read_record
 from cascade_srn.data.labelled.shards import TABLES, Arrays, ShardFiles
 from cascade_srn.data.targets import SoftLabels, SoftTable
 from cascade_srn.errors import CascadeError, DataError
@@ -33,7 +33,7 @@ class LabelledText:
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)
-        self.record = LabelFolder(folder).record()
+        self.record = read_record(self.path)
         if not self.record.get("finished"):
             raise DataError(f"the labels in {str(folder)!r} are not finished", "Resume distil", option="resume")
         self.sha256 = checksum(self.path / RECORD)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascade_srn.data.labelled.cache import LabelFolder
 from cascade_srn.data.labelled.shards import ShardFiles
+from cascade_srn.distil.folder import LabelFolder
 from cascade_srn.errors import CascadeError, ConfigError
 
 MADE_WITH = {"teachers": ["abc"]}
@@ -34,7 +34,7 @@ def names(folder):
 
 def test_overwriting_removes_what_is_of_the_labels_alone(finished):
     (finished.path / ".0123.tmp").write_text("", encoding="utf-8")
-    finished.check(resume=False, overwrite=True)
+    finished.check_options(resume=False, overwrite=True)
     finished.begin(MADE_WITH, {}, overwrite=True)
     assert names(finished) == {"labels.json", "notes.txt", "plots", "shard-notes.txt"}
     assert not finished.is_finished
