@@ -1,6 +1,12 @@
-"""Joint entity and relation extraction: a cascade of three span extractions over a selection recurrent network.
+"""Joint entity and relation extraction with a cascade of three span extractions over a selection recurrent network.
 
-Names are imported when they are first used: reading and converting data needs no deep learning library.
+Names are imported on first use, so that reading and converting data does not load torch.
+
+Example:
+    >>> from cascade_srn import Extractor
+    >>> document = Extractor.from_pretrained().extract("We train a CRF for named entity recognition.")
+    >>> [(relation.head.text, relation.label, relation.tail.text) for relation in document.relations]
+    [('CRF', 'USED-FOR', 'named entity recognition')]
 """
 
 from importlib import import_module
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from cascade_srn.training import TrainingSettings, train
     from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
 
-_HOMES = {
+_MODULES = {
     "Document": "types",
     "Entity": "types",
     "Extractor": "extractor",
@@ -58,12 +64,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_MODULES})
