@@ -24,23 +24,15 @@ if TYPE_CHECKING:
     from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
 
 _MODULES = {
-    "Document": "types",
-    "Entity": "types",
-    "Extractor": "extractor",
-    "Model": "model.model",
-    "ModelSettings": "config",
-    "Relation": "types",
-    "Schema": "schema",
-    "Sentence": "types",
-    "Span": "types",
-    "Thresholds": "config",
-    "TrainingSettings": "training",
-    "Triple": "types",
-    "read_documents": "data",
-    "read_schema": "data",
-    "train": "training",
-    "write_documents": "data",
+    "config": ("ModelSettings", "Thresholds"),
+    "data": ("read_documents", "read_schema", "write_documents"),
+    "extractor": ("Extractor",),
+    "model.model": ("Model",),
+    "schema": ("Schema",),
+    "training": ("TrainingSettings", "train"),
+    "types": ("Document", "Entity", "Relation", "Sentence", "Span", "Triple"),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Document",
@@ -64,12 +56,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_MODULE_OF})

@@ -46,14 +46,7 @@ class CascadeLoss:
 
 
 class RelationTurns(nn.Module):
-    """The modules of turns 2 and 3.
-
-    Args:
-        subject_head: Span extraction model of turn 2.
-        object_head: Span extraction model of turn 3.
-        entity_tags: Embeddings of entity types. None if entities are fused by markers or not at all.
-        subject_fusion: Fusion of the subject into turn 3. None if subjects are fused by markers.
-    """
+    """The modules of turns 2 and 3. Fusions are None if markers take their place."""
 
     def __init__(
         self,
@@ -74,14 +67,8 @@ class Cascade(nn.Module):
     """Pretrained encoder, sequence encoder and one span extraction model per turn.
 
     Each turn has two methods. ``*_logits`` computes the logits of all words and pairs of words, for training and
-    distillation. ``entity_boundaries`` and ``*_span_logits`` compute only what extraction needs.
-
-    Args:
-        encoder: The pretrained encoder.
-        sequence: The sequence encoder: an SRN or a BiLSTM.
-        entity_head: Span extraction model of turn 1.
-        relations: Turns 2 and 3. None for the paper's independent entity model.
-        dropout: Dropout of the word vectors before the sequence encoder.
+    distillation. ``entity_boundaries`` and ``*_span_logits`` compute only what extraction needs. Without ``relations``
+    the model has turn 1 only: the paper's independent entity model.
     """
 
     def __init__(
@@ -102,11 +89,7 @@ class Cascade(nn.Module):
 
     @property
     def relation_turns(self) -> RelationTurns:
-        """Turns 2 and 3.
-
-        Raises:
-            ValueError: If the model has turn 1 only.
-        """
+        """Turns 2 and 3. Raises a ValueError if the model has turn 1 only."""
         if self.relations is None:
             raise ValueError("this model extracts entities only and has no turns 2 and 3")
         return self.relations
@@ -181,12 +164,7 @@ class Cascade(nn.Module):
     def tags(self, entities: SpanLabels, shape: tuple[int, int]) -> Tensor | None:
         """Return the entity tags of all words, or None if the fusion has no entity tags.
 
-        Args:
-            entities: The entities of the batch.
-            shape: (n_sentences, n_words)
-
-        Shapes:
-            returns: (n_sentences, n_words, tag_width)
+        Shapes: ``shape`` is (n_sentences, n_words); returns (n_sentences, n_words, tag_width)
         """
         embed = self.relation_turns.entity_tags
         if embed is None:
@@ -289,13 +267,7 @@ class Cascade(nn.Module):
 
 
 def words_at(features: Tensor, row: Tensor, word: Tensor) -> Tensor:
-    """Select words of a batch.
-
-    Shapes:
-        features: (n_rows, n_words, …)
-        row, word: (*n*), or shapes that broadcast to it
-        returns: (*n*, …)
-    """
+    """Select words. Shapes: features (n_rows, n_words, …); row and word broadcast to (*n*); returns (*n*, …)."""
     position = row * features.shape[1] + word
     selected: Tensor = features.flatten(0, 1).index_select(0, position.flatten()).unflatten(0, position.shape)
     return selected

@@ -158,43 +158,25 @@ def _describe(entity: Span) -> str:
     return f"the entity {entity.label!r} at words [{entity.start}, {entity.end})"
 
 
-def _check_words(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words as a tuple. Raise an AnnotationError if they are not valid words.
-
-    All words are checked at once, which is faster. Only if that fails are they checked one by one.
-    """
-    try:
-        checked = tuple(words)
-        joined = " ".join(checked)
-    except TypeError:
-        raise _invalid_words(words) from None
-    if isinstance(words, str) or not all(checked):
-        raise _invalid_words(words if isinstance(words, str) else checked)
-    if not joined.isascii():
-        try:
-            joined.encode()
-        except UnicodeEncodeError:
-            raise _invalid_words(checked) from None
-    return checked
-
-
-def _invalid_words(words: object) -> AnnotationError:
-    if isinstance(words, str | bytes) or not isinstance(words, Sequence):
-        return AnnotationError(
+def _check_words(words: object) -> tuple[str, ...]:
+    """Return the words as a tuple, or raise an AnnotationError if they are not valid words."""
+    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
+        raise AnnotationError(
             f"the words of a sentence are {shown(words)}, not a list of strings",
             "Give a list of words, or use Document.from_text for a text",
         )
-    for number, word in enumerate(words):
+    checked: tuple[Any, ...] = tuple(words)
+    for number, word in enumerate(checked):
         if not isinstance(word, str):
-            return AnnotationError(f"word {number} of a sentence is {shown(word)}, not a string")
+            raise AnnotationError(f"word {number} of a sentence is {shown(word)}, not a string")
         if not word:
-            return AnnotationError(f"word {number} of a sentence is empty", "Remove it")
-        if any("\ud800" <= char <= "\udfff" for char in word):
-            break
-    return AnnotationError(
-        f"word {number} of a sentence is {shown(word)}, which contains an unpaired surrogate",
-        "Remove it, or give the complete character",
-    )
+            raise AnnotationError(f"word {number} of a sentence is empty", "Remove it")
+        if not word.isascii() and any("\ud800" <= char <= "\udfff" for char in word):
+            raise AnnotationError(
+                f"word {number} of a sentence is {shown(word)}, which contains an unpaired surrogate",
+                "Remove it, or give the complete character",
+            )
+    return checked
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -13,13 +13,10 @@ _MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
 
 
 def give_back_freed() -> bool:
-    """Return freed memory to the system.
+    """Return freed memory to the system, and return whether the C library can do that.
 
     Batches of many shapes leave gaps between long-lived blocks. glibc keeps the gaps, so that a process that streams
     for hours grows although it uses no more memory than at first.
-
-    Returns:
-        Whether the C library can do that.
     """
     trim = _c_function("malloc_trim")
     if trim is None:
@@ -29,12 +26,9 @@ def give_back_freed() -> bool:
 
 
 def map_large_blocks() -> bool:
-    """Make the C library map large blocks one by one.
+    """Make the C library map large blocks one by one, and return whether it can do that.
 
     By default, glibc raises its limit for this up to 32 MiB. Large tensors of many sizes then fragment the heap.
-
-    Returns:
-        Whether the C library can do that.
     """
     mallopt = _c_function("mallopt")
     return mallopt is not None and bool(mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES))
@@ -58,14 +52,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def by_word_budget(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Group sentences of similar length.
+    """Yield groups of positions of sentences of similar length, each of at most ``budget`` words with padding.
 
-    Args:
-        lengths: Number of words of each sentence.
-        budget: Maximum number of words per group, padding included. A longer sentence is a group of its own.
-
-    Yields:
-        Positions of sentences, longest sentences first: a batch that does not fit into memory fails early.
+    The longest sentences come first, so that a batch that does not fit into memory fails early. A sentence that is
+    longer than the budget is a group of its own.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     group: list[int] = []

@@ -17,17 +17,12 @@ def boundary_candidates(
 ) -> tuple[Tensor, ...]:
     """Find all spans whose first word passes as a start and whose last word passes as an end of the same label.
 
-    Args:
-        start: Start probabilities.
-        end: End probabilities.
-        lengths: Number of words of each row.
-        threshold: Minimum probability, the same for all labels or one per label.
-        max_words: Maximum length of a span. None: no maximum, so that the number of candidates can be quadratic.
+    ``max_words`` is the maximum length of a span. Without it, the number of candidates can be quadratic.
 
     Shapes:
-        start, end: (n_rows, n_words, n_labels)
+        start, end: (n_rows, n_words, n_labels), probabilities
         lengths: (n_rows,)
-        threshold: (n_labels,) if it is a tensor
+        threshold: (n_labels,), or one for all labels
         returns: row, first word, last word and label, (n_candidates,) each
     """
     n_words, n_labels = start.shape[1:]
@@ -49,15 +44,12 @@ def boundary_candidates(
 
 
 def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | None:
-    """Select the items with the best scores in each row.
+    """Return a mask of the items with the best scores in each row, or None if all can be kept.
 
-    Args:
-        row: Row of each item, in ascending order.
-        score: Score of each item.
-        most: Maximum number of items of each row.
-
-    Returns:
-        A mask of the selected items, or None if no row has more than its maximum. Shape: (n_items,)
+    Shapes:
+        row, score: (n_items,), rows in ascending order
+        most: (n_rows,), the maximum number of items of each row
+        returns: (n_items,)
     """
     if len(row) <= min(most, default=0):
         return None
@@ -113,14 +105,9 @@ def spans_of_queries_in_parts(
 def entity_at(entities: Iterable[Span], start: int, end: int, not_this: Span | None = None) -> Span:
     """Return the entity that a span of turns 2 and 3 stands for.
 
-    Those turns find spans without entity types. If several entities have the same span, the one with the best score
-    is returned. Of equal scores, the first by label is returned.
-
-    Args:
-        entities: Entities of the sentence.
-        start: First word of the span.
-        end: Word after the span.
-        not_this: Entity to avoid if another one has the same span: the subject, when an object is looked up.
+    Those turns find spans without entity types. Of several entities with the same span, it is the one with the best
+    score, and of equal scores the first by label. ``not_this`` is the subject when an object is looked up: it is
+    returned only if no other entity has the span.
     """
     sharing = [e for e in entities if e.start == start and e.end == end]
     others = [e for e in sharing if e != not_this] or sharing

@@ -18,9 +18,9 @@ from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import ModelSettings, TurnWeights
 from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.pieces import Row, WordPieces
+from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.inference.cascade_search import Search, SearchSettings, TorchModule
+from cascade_srn.inference.cascade_search import RowMaker, Search, SearchSettings, TorchModule
 from cascade_srn.schema import Schema
 
 
@@ -53,19 +53,12 @@ class Network(TorchModule, Protocol):
         """Call :meth:`forward` through the hooks of torch."""
 
 
-class BatchMaker(Protocol):
+class BatchMaker(RowMaker, Protocol):
     """A collator: makes encoder rows and training batches for one model."""
 
     @property
     def schema(self) -> Schema:
         """The labels of the model."""
-
-    @property
-    def pieces(self) -> WordPieces:
-        """The conversion of words to pieces and of rows to tensors."""
-
-    def plain(self, example: Example) -> Row:
-        """Return the row of a sentence without markers."""
 
     def training_batch(
         self,
