@@ -1,9 +1,11 @@
 """The package as users import it."""
 
+import doctest
 import os
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,25 @@ def test_public_names_can_be_imported():
 def test_unknown_name():
     with pytest.raises(AttributeError, match="has no attribute 'Extracter'"):
         cascade_srn.Extracter  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def extractor():
+    return cascade_srn.Extractor.from_pretrained()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("config", "errors", "extractor", "inference.thresholds", "model.card", "model.model", "schema"),
+        *("text.presplit", "text.segment", "types"),
+    ],
+)
+def test_examples_in_docstrings(module, request):
+    shared = {"extractor": request.getfixturevalue("extractor")} if module in ("extractor", "model.model") else {}
+    failed, attempted = doctest.testmod(import_module(f"cascade_srn.{module}"), extraglobs=shared)
+    assert attempted
+    assert not failed
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,12 @@ class Extractor:
         >>> extractor = Extractor.from_pretrained()
         >>> document = extractor.extract("We train a CRF for named entity recognition.")
         >>> for entity in document.entities:
-        ...     print(entity.text, entity.label, f"{entity.score:.2f}", sep=" | ")
-        CRF | Method | 0.89
-        named entity recognition | Task | 0.91
+        ...     print(entity.text, entity.label, entity.start, entity.end, f"{entity.score:.1f}", sep=" | ")
+        CRF | Method | 11 | 14 | 0.9
+        named entity recognition | Task | 19 | 43 | 0.9
         >>> for relation in document.relations:
-        ...     print(relation.head.text, relation.label, relation.tail.text, f"{relation.score:.2f}", sep=" | ")
-        CRF | USED-FOR | named entity recognition | 0.73
+        ...     print(relation.head.text, relation.label, relation.tail.text, f"{relation.score:.1f}", sep=" | ")
+        CRF | USED-FOR | named entity recognition | 0.7
     """
 
     def __init__(self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto") -> None:
@@ -154,9 +154,10 @@ class Extractor:
             CascadeError: If ``texts`` is not an iterable of texts.
 
         Example:
-            >>> extractor = Extractor.from_pretrained()
             >>> for document in extractor.stream(["We train a CRF.", "It beats an HMM."]):
             ...     print([(entity.text, entity.label) for entity in document.entities])
+            [('CRF', 'Method')]
+            [('It', 'Generic'), ('HMM', 'Method')]
         """
         if isinstance(texts, str | bytes | Document) or not isinstance(texts, Iterable):
             raise CascadeError(
@@ -219,10 +220,10 @@ class Extractor:
             SchemaError: If the model does not have the label of an entity.
 
         Example:
-            >>> extractor = Extractor.from_pretrained()
             >>> entities = [Entity(0, 4, "Method"), Entity(13, 20, "Task")]
             >>> for relation in extractor.relations("CRFs work on tagging.", entities).relations:
             ...     print(relation.head.text, relation.label, relation.tail.text, sep=" | ")
+            CRFs | USED-FOR | tagging
         """
         from cascade_srn.data.alignment import WordMap
 

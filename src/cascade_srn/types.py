@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -369,9 +369,7 @@ class Document:
             ) from error
         graph = MultiDiGraph(id=self.id, text=self.text)
         for position, entity in enumerate(self.entities):
-            graph.add_node(
-                position, text=entity.text, label=entity.label, start=entity.start, end=entity.end, score=entity.score
-            )
+            graph.add_node(position, **asdict(entity))
         positions = {entity: position for position, entity in enumerate(self.entities)}
         for relation in self.relations:
             head, tail = positions[relation.head], positions[relation.tail]

@@ -49,9 +49,9 @@ class Model:
         network: The weights, as a module that computes the loss of a batch.
 
     Example:
-        >>> from cascade_srn import Extractor
-        >>> model = Extractor.from_pretrained().model
+        >>> model = extractor.model
         >>> model.settings.fusion.preset, model.settings.hidden_width, model.schema.entity_types[:3]
+        ('swift', 128, ('Generic', 'Material', 'Method'))
     """
 
     settings: ModelSettings
