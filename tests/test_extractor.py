@@ -71,7 +71,7 @@ def test_any_text_goes_through(extractor, text):
 
 
 def test_a_sentence_far_past_the_encoders_limit_is_read_to_its_end(extractor):
-    words = ["Oslo"] * 600  # the encoder takes 256 pieces
+    words = ["Oslo"] * 300  # the encoder takes 256 pieces
     document = extractor.extract(Document.from_words([words]), thresholds=replace(LOW, entity=0.0, subject=1.0))
     assert max(entity.end for entity in document.entities) == len(document.text)
 
@@ -85,16 +85,16 @@ def test_stream_is_lazy_ordered_and_equal_to_extracting_one_by_one(extractor):
     taken = []
 
     def texts():
-        for i in range(200):
+        for i in range(80):
             taken.append(i)
             yield f"Ada Berg leads Norlux number {i} ."
 
     stream = extractor.stream(texts(), batch_words=16)
     first = next(stream)
     assert first.text.endswith("number 0 .")
-    assert len(taken) < 100
+    assert len(taken) < 40
     rest = list(stream)
-    assert [d.text.split()[-2] for d in rest] == [str(i) for i in range(1, 200)]
+    assert [d.text.split()[-2] for d in rest] == [str(i) for i in range(1, 80)]
     alone = extractor.extract(rest[4].text)
     assert rest[4] == alone
     assert [e.score for e in rest[4].entities] == pytest.approx([e.score for e in alone.entities], abs=1e-5)
@@ -271,7 +271,7 @@ class TestSegmentation:
         assert [len(sentence) for sentence in extractor.extract(given).sentences] == [6, 3]
 
     def test_every_character_of_a_long_text_is_covered(self, extractor):
-        text = "\n".join(f"Ada Berg leads Norlux number {i} in Oslo." for i in range(300))
+        text = "\n".join(f"Ada Berg leads Norlux number {i} in Oslo." for i in range(100))
         document = extractor.extract(text)
         assert document.coverage.complete
         assert max(entity.end for entity in document.entities) > len(text) - 60

@@ -49,6 +49,7 @@ print(mallinfo().hblkhd - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="this C library has no mallinfo2")
 @pytest.mark.parametrize(("how", "is_mapped"), [("default", False), ("mapped", True)])
 def test_large_blocks_are_mapped_one_by_one(how, is_mapped):
