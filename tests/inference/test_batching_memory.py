@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cascade_srn.errors import CascadeError
-from cascade_srn.inference import batching as memory
+from cascade_srn.inference import batching
 from cascade_srn.inference.batching import (
     explain_out_of_memory,
     give_back_freed,
@@ -23,7 +23,7 @@ def resident():
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")
-def test_holes_are_given_back():
+def test_freed_memory_is_released():
     give_back_freed()
     # The blocks are too small for glibc to map one by one. Every 16th stays allocated, so that the heap cannot shrink
     # at its top and the freed memory remains resident until it is trimmed.
@@ -56,21 +56,22 @@ print(mallinfo().hblkhd - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="this C library has no mallinfo2")
 @pytest.mark.parametrize(("how", "is_mapped"), [("default", False), ("mapped", True)])
-def test_large_blocks_are_mapped_alone(how, is_mapped):
+def test_large_blocks_are_mapped_one_by_one(how, is_mapped):
     command = [sys.executable, "-c", LARGE_BLOCKS, how]
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (int(shown.stdout) >= 8 << 20) == is_mapped
 
 
-def test_where_there_is_no_way_nothing_happens(monkeypatch):
-    monkeypatch.setattr(memory, "_c_function", lambda name: None)
+def test_other_c_libraries(monkeypatch):
+    monkeypatch.setattr(batching, "_c_function", lambda name: None)
     assert not give_back_freed()
     assert not map_large_blocks()
 
 
-def test_memory_that_runs_out():
+def test_out_of_memory_errors():
     with pytest.raises(RuntimeError) as of_torch:
         torch.empty(1 << 60)
     assert is_out_of_memory(of_torch.value)

@@ -150,11 +150,10 @@ class Extraction:
     @torch.inference_mode()
     def _turn1(self, features: Tensor, lengths: Tensor, gold: SpanLabels) -> None:
         """Turn 1's heads and decoding; what the matcher looks at are as many pairs as there are gold entities."""
-        head = self.model.cascade.entity_head
-        words = self.model.cascade.entity_inputs(features)
-        start, end = (logits.sigmoid() for logits in head.boundaries(words))
+        *boundaries, match_logits = self.model.cascade.entity_boundaries(features)
+        start, end = (logits.sigmoid() for logits in boundaries)
         boundary_candidates(start, end, lengths, self.thresholds.entity)
-        match = head.match(words, Pairs(gold.row, gold.start, gold.last)).sigmoid()
+        match = match_logits(Pairs(gold.row, gold.start, gold.last)).sigmoid()
         match.gather(1, gold.label[:, None]).tolist()
 
 

@@ -77,31 +77,17 @@ class Teacher:
         """Encode rows that are on the device."""
         return self.cascade.features(batch, half=self.half)
 
-    def entities(self, features: Tensor, pairs: Pairs) -> SpanLogits:
-        """Turn 1."""
-        logits: SpanLogits = self.cascade.entity_head(self.cascade.entity_inputs(features), pairs)
-        return logits
-
     def tags(self, given: GivenEntities, features: Tensor) -> Tensor | None:
         """Return the entity tags, if the fusion uses them."""
         return self.cascade.tags(given.labels, (features.shape[0], features.shape[1]))
 
-    def subjects(self, features: Tensor, tags: Tensor | None, pairs: Pairs) -> SpanLogits:
-        """Turn 2."""
-        words = self.cascade.subject_inputs(features, tags)
-        logits: SpanLogits = self.cascade.relation_turns.subject_head(words, pairs)
-        return logits
-
     def objects(
         self, features: Tensor, tags: Tensor | None, queries: Queries, pairs: Pairs, n_words: int
     ) -> SpanLogits:
-        """Turn 3, for some queries; ``features`` are theirs where markers tell the subject, else the sentences'."""
-        shown = None if tags is None else tags[:, : features.shape[1]]
-        words = self.cascade.object_inputs(features, shown, queries)
-        if words.shape[1] < n_words:  # rows of short sentences alone are narrower than the batch
-            words = pad(words, (0, 0, 0, n_words - words.shape[1]))
-        logits: SpanLogits = self.cascade.relation_turns.object_head(words, pairs)
-        return logits
+        """Turn 3 for some queries, as wide as the batch: rows of short sentences alone are narrower."""
+        missing = n_words - features.shape[1]
+        features = pad(features, (0, 0) * (features.dim() - 2) + (0, missing))
+        return self.cascade.object_logits(features, tags, queries, pairs)
 
     @property
     def device(self) -> torch.device:

@@ -212,7 +212,9 @@ class ThreeTurns:
     def _entities(self, features: Sequence[Tensor]) -> GivenEntities:
         """Run turn 1."""
         pairs, threshold = self.pairs, self.thresholds["entity"]
-        found = [teacher.entities(part, pairs) for teacher, part in zip(self.teachers, features, strict=True)]
+        found = [
+            teacher.cascade.entity_logits(part, pairs) for teacher, part in zip(self.teachers, features, strict=True)
+        ]
         self._keep("entity", found, pairs, self.lengths)
         scores = span_scores(found, self._temperatures("entity"), pairs)
         self.certainty[:, 0] = min_by_row(certainties(scores, threshold), pairs.row, self.n)
@@ -246,7 +248,7 @@ class ThreeTurns:
     def _subjects(self, features: Sequence[Tensor], tags: Sequence[Tensor | None], spans: Tensor) -> Tensor:
         """Run turn 2; return the subject score of each span. Shapes: spans (n_spans, 3); returns (n_spans,)."""
         asked = zip(self.teachers, features, tags, strict=True)
-        found = [teacher.subjects(part, tag, self.pairs) for teacher, part, tag in asked]
+        found = [teacher.cascade.subject_logits(part, tag, self.pairs) for teacher, part, tag in asked]
         self._keep("subject", found, self.pairs, self.lengths)
         row, first, last = spans.unbind(1)
         places = pair_positions(SpanLabels(row, first, last, row), self.lengths)

@@ -1,4 +1,4 @@
-"""Batches of sentences, and what to do when memory runs out."""
+"""Batches of sentences of similar length, and memory: what to do when it runs out or fragments."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cascade_srn.errors import CascadeError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A parameter of glibc's mallopt, and the block size from which memory is mapped alone and unmapped when it is freed.
+# A parameter of glibc's mallopt, and the block size from which blocks are mapped one by one and unmapped when freed.
 _MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
 
 
 def give_back_freed() -> bool:
-    """Return freed memory to the system; return whether the C library can do that.
+    """Return freed memory to the system, and return whether the C library can do that.
 
-    Batches of many shapes leave gaps between blocks that live longer. glibc keeps the gaps, and a process that
-    streams for hours grows although it uses no more memory than at first.
+    Batches of many shapes leave gaps between long-lived blocks. glibc keeps the gaps, so that a process that streams
+    for hours grows although it uses no more memory than at first.
     """
     trim = _c_function("malloc_trim")
     if trim is None:
@@ -33,9 +33,9 @@ def give_back_freed() -> bool:
 
 
 def map_large_blocks() -> bool:
-    """Have the C library map large blocks one by one; return whether it can do that.
+    """Make the C library map large blocks one by one, and return whether it can do that.
 
-    By default glibc raises its limit for this up to 32 MiB, and large tensors of many sizes then fragment the heap.
+    By default, glibc raises its limit for this up to 32 MiB. Large tensors of many sizes then fragment the heap.
     """
     mallopt = _c_function("mallopt")
     return mallopt is not None and bool(mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES))
@@ -45,15 +45,16 @@ def map_large_blocks() -> bool:
 def _c_function(name: str) -> Callable[..., int] | None:
     try:
         found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError, TypeError):  # not glibc; on Windows there is no library without a name
+    except (AttributeError, OSError, TypeError):  # Not glibc. On Windows, CDLL(None) raises TypeError.
         return None
     return found
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that GPU or CPU memory ran out. The CPU allocator raises a plain RuntimeError."""
+    """Return whether an error says that the memory of a GPU or of the host ran out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
+    # The allocator of torch for CPUs raises a plain RuntimeError.
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
@@ -95,15 +96,15 @@ def explain_out_of_memory(make_error: Callable[[], CascadeError]) -> Iterator[No
 
 
 def by_word_budget(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Groups of positions of similar length, each of at most ``budget`` words with its padding.
+    """Yield groups of positions of sentences of similar length, each of at most ``budget`` words with padding.
 
-    Longest first, so that a batch that does not fit into memory shows at once; one sentence longer than the
-    budget is a group of its own.
+    The longest sentences come first, so that a batch that does not fit into memory fails early. A sentence that is
+    longer than the budget is a group of its own.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     group: list[int] = []
     for position in order:
-        # The group's first member is its longest, and what all others are padded to.
+        # All members are padded to the length of the first, which is the longest.
         if group and lengths[group[0]] * (len(group) + 1) > budget:
             yield group
             group = []
