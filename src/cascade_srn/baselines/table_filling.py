@@ -1,8 +1,8 @@
 """Table filling: a table of entities by first and last words, and a table of relations by first words.
 
-This is the extraction of PFN (Yan et al., EMNLP 2021). Every pair of words is a cell with a binary output for each label.
-The method ``pfn`` uses PFN's partition filter encoder, ``table-srn`` the two-task SRN (paper, appendix "Analysis of
-Encoder").
+This is the extraction of PFN (Yan et al., EMNLP 2021). Every pair of words is a cell with a binary output for each
+label. The method ``pfn`` uses PFN's partition filter encoder, ``table-srn`` the two-task SRN (paper, appendix "Analysis
+of Encoder").
 """
 
 from __future__ import annotations
@@ -257,8 +257,8 @@ class Table(nn.Module):
         self.norm = nn.LayerNorm(hidden_width)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_width, n_labels)
-        # Deviation: the published biases start near zero. Most cells are negative, so that the prior saves epochs, as in
-        # the heads of the cascade.
+        # Deviation: the published biases start near zero. Most cells are negative, so that the prior saves epochs, as
+        # in the heads of the cascade.
         nn.init.constant_(self.output.bias, math.log(MATCH_PRIOR / (1 - MATCH_PRIOR)))
 
     def forward(self, words: Tensor, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:
@@ -329,7 +329,7 @@ class TableFilling(nn.Module):
         return self._score(self.entities, ENTITY, features, lengths, cells)
 
     def relation_logits(self, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:
-        """Score cells of the relation table, by first words of subject and object. Shape: (n_cells, n_relation_types)."""
+        """Score cells of the relation table, by first words of two entities. Shape: (n_cells, n_relation_types)."""
         if self.relations is None:
             raise ValueError("this model has no relation table")
         return self._score(self.relations, RELATION, features, lengths, cells)

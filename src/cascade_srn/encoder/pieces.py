@@ -34,6 +34,12 @@ PIECES_PER_WORD = 2
 # A tokenizer that was saved without a limit reports a huge one.
 _NO_LIMIT = 1_000_000
 
+# Model types whose positions are numbered from the padding index on, so that as many positions are lost.
+_POSITIONS_AFTER_PADDING = {
+    *("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm"),
+    *("xlm-roberta", "xlm-roberta-xl", "xmod"),
+}
+
 # Longer words are not cached: they rarely recur and take much memory.
 _MAX_CACHED_LENGTH = 100
 
@@ -285,29 +291,12 @@ def piece_limit(config: Any, tokenizer: Any) -> int:
     limits = []
     positions = getattr(config, "max_position_embeddings", None)
     if positions is not None and positions > 0:
-        # RoBERTa and related encoders number positions from the padding index on.
         offset = (config.pad_token_id or 0) + 1 if config.model_type in _POSITIONS_AFTER_PADDING else 0
         limits.append(positions - offset)
     stated = getattr(tokenizer, "model_max_length", None)
     if stated is not None and stated < _NO_LIMIT:
         limits.append(int(stated))
     return min(limits, default=512)
-
-
-_POSITIONS_AFTER_PADDING = frozenset(
-    {
-        "camembert",
-        "data2vec-text",
-        "ibert",
-        "longformer",
-        "mpnet",
-        "roberta",
-        "roberta-prelayernorm",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "xmod",
-    }
-)
 
 
 def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:

@@ -17,28 +17,10 @@ def _d_memory(d_features, features, at, inside):  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def backward_kernel(  # type: ignore[no-untyped-def]
-    d_features,
-    features,
-    recurrent_t,
-    cell_weight_t,
-    lengths,
-    gates,
-    cells,
-    d_gates,
-    d_cells,
-    batch,
-    length,
-    H: tl.constexpr,
-    HP: tl.constexpr,
-    N: tl.constexpr,
-    TILE: tl.constexpr,
-    BK: tl.constexpr,
-    BK2: tl.constexpr,
-    S1: tl.constexpr,
-    S2: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BOUND: tl.constexpr,
-):
+    d_features, features, recurrent_t, cell_weight_t, lengths, gates, cells, d_gates, d_cells, batch, length,
+    H: tl.constexpr, HP: tl.constexpr, N: tl.constexpr, TILE: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
+    S1: tl.constexpr, S2: tl.constexpr, PRECISION: tl.constexpr, BOUND: tl.constexpr,
+):  # fmt: skip
     """Compute the gradients of gates and cells of all time steps of a tile, last step first."""
     NG: tl.constexpr = 3 + 2 * N
     NS: tl.constexpr = 2**N - 1

@@ -30,17 +30,9 @@ def _store_set(features, memories, at, memory, inside, real, SAVE: tl.constexpr)
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def pack_kernel(  # type: ignore[no-untyped-def]
-    recurrent,
-    cell_weight,
-    by_unit,
-    by_set,
-    counters,
-    n_counters,
-    H: tl.constexpr,
-    HP: tl.constexpr,
-    N: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    recurrent, cell_weight, by_unit, by_set, counters, n_counters,
+    H: tl.constexpr, HP: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Order the weights as the forward kernel reads them, by hidden unit and then by gate or task set.
 
     The forward kernel joins memories to pairs, and pairs to pairs of pairs, which reverses the bits of the index of a
@@ -71,30 +63,11 @@ def pack_kernel(  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def forward_kernel(  # type: ignore[no-untyped-def]
-    projected,
-    recurrent,
-    cell_weight,
-    cell_bias,
-    lengths,
-    features,
-    gates,
-    cells,
-    memories,
-    states,
-    shares,
-    outputs,
-    counters,
-    batch,
-    length,
-    H: tl.constexpr,
-    HP: tl.constexpr,
-    PARTS: tl.constexpr,
-    N: tl.constexpr,
-    TILE: tl.constexpr,
-    SAVE: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BOUND: tl.constexpr,
-):
+    projected, recurrent, cell_weight, cell_bias, lengths, features, gates, cells, memories, states, shares,
+    outputs, counters, batch, length,
+    H: tl.constexpr, HP: tl.constexpr, PARTS: tl.constexpr, N: tl.constexpr, TILE: tl.constexpr,
+    SAVE: tl.constexpr, PRECISION: tl.constexpr, BOUND: tl.constexpr,
+):  # fmt: skip
     """Compute the features of all time steps of a tile. The arguments are those of ``triton_srn_scan``.
 
     With ``SAVE``, also store the tensors that the backward pass reads.
