@@ -112,7 +112,7 @@ def test_the_gates_divide_the_neurons(hidden):
     entity, relation, shared = partition_gates(logits).unbind(-2)
     for own in (entity, relation, shared):
         assert own.min() > -1e-15
-    # The gate of a task is the sum of its own and the shared partition. That of entities rises to 1, the other falls to 0.
+    # A gate is the sum of its own and the shared partition. That of entities rises to 1, that of relations falls to 0.
     rising, falling = entity + shared, relation + shared
     assert (rising.diff(dim=-1) > -1e-15).all()
     assert (falling.diff(dim=-1) < 1e-15).all()

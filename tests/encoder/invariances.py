@@ -75,6 +75,7 @@ def check_batch_order_is_kept(encoder: SequenceEncoder) -> None:
 
 
 def check_nothing_to_encode(encoder: SequenceEncoder) -> None:
+    encoder.zero_grad()
     for batch, length in ((0, 3), (2, 0), (0, 0), (2, 3)):
         inputs = torch.randn(batch, length, INPUT_WIDTH, dtype=torch.float64, requires_grad=True)
         features = encoder(inputs, torch.zeros(batch, dtype=torch.long))

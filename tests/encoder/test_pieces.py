@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,7 @@ def test_pieces_are_those_of_the_tokenizer_of_each_family(family: str, encoder_f
     assert pieces.suffix.tolist() == [tokenizer.sep_token_id]
     assert pieces.room == 62
     assert pieces.pad_id == tokenizer.pad_token_id
-
-
-def test_words_of_special_tokens_or_of_nothing_in_each_family(
-    family: str, encoder_folder: Callable[[str], str]
-) -> None:
-    """A word that spells a special token is read as text, and a word without pieces is still an item."""
-    tokenizer = load_tokenizer(encoder_folder(family))
+    # A word that spells a special token is read as text, and a word without pieces is still an item.
     for markers in ((), ("[S:S]", "[S:E]")):
         tokenizer.add_tokens(list(markers), special_tokens=True)
         pieces = WordPieces(tokenizer, limit=64)
@@ -132,15 +127,14 @@ def test_no_words_give_an_empty_row_and_a_window_without_items(bert: Any) -> Non
 # The cache of words ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cache_size", [0, 3])
-def test_the_size_of_the_cache_does_not_change_results(bert: Any, cache_size: int) -> None:
-    plenty, short = WordPieces(bert, limit=64), WordPieces(bert, limit=64, cache_size=cache_size)
+def test_the_size_of_the_cache_does_not_change_results(bert: Any) -> None:
+    plenty, short = WordPieces(bert, limit=64), WordPieces(bert, limit=64, cache_size=3)
     for start in (0, 5, 2, 0, 9):
         words = WORDS[start : start + 4]
         expected, received = plenty.row(words, left=WORDS[:2]), short.row(words, left=WORDS[:2])
         assert split(received) == split(expected)
         assert received.left.tolist() == expected.left.tolist()
-        assert len(short._cache) <= max(cache_size, 6)
+        assert len(short._cache) <= 6
 
 
 def test_a_word_is_tokenized_once(bert: Any) -> None:
@@ -173,11 +167,8 @@ def test_long_words_are_not_cached(bert: Any) -> None:
 # Tokenizers with settings of their own -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family_of_tokenizer", ["bert", "roberta"])
-def test_truncation_and_padding_of_a_tokenizer_are_ignored(
-    family_of_tokenizer: str, own_folder: Callable[[str], Path]
-) -> None:
-    folder = own_folder(family_of_tokenizer)
+def test_truncation_and_padding_of_a_tokenizer_are_ignored(own_folder: Callable[[str], Path]) -> None:
+    folder = own_folder("roberta")
     tokenizer = load_tokenizer(str(folder))
     plain = WordPieces(tokenizer, limit=64).row(SENTENCE)
     tokenizer.backend_tokenizer.enable_truncation(3)
@@ -201,13 +192,10 @@ def test_a_slow_tokenizer_is_refused() -> None:
         WordPieces(SlowTokenizer(), limit=64)
 
 
-@pytest.mark.parametrize(("limit", "overlap"), [(12, 10), (12, -1), (3, None)])
-def test_windows_without_room_are_refused(bert: Any, limit: int, overlap: int | None) -> None:
-    with pytest.raises(ModelError, match=rf"\b{limit}\b.*\b{limit - 2}\b"):
-        WordPieces(bert, limit=limit, overlap=overlap)
-
-
-def test_the_largest_overlap_and_the_smallest_room_are_allowed(bert: Any) -> None:
+def test_windows_without_room_are_refused(bert: Any) -> None:
+    for limit, overlap in ((12, 10), (12, -1), (3, None)):
+        with pytest.raises(ModelError, match=rf"\b{limit}\b.*\b{limit - 2}\b"):
+            WordPieces(bert, limit=limit, overlap=overlap)
     assert WordPieces(bert, limit=12, overlap=9).overlap == 9
     assert WordPieces(bert, limit=4, overlap=0).room == 2
     assert WordPieces(bert, limit=42).overlap == 10
@@ -221,35 +209,28 @@ RIGHT = ["text", "the", "method", "uses", "graphs", "to", "find", "in", "every"]
 INNER = ["(", "reads", "twice", ")"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "n_left", "n_right", "kept_left", "kept_right"),
-    [
+def test_context_is_trimmed_evenly_from_the_outside(bert: Any) -> None:
+    for limit, n_left, n_right, kept_left, kept_right in (
         (30, 9, 9, 9, 9),  # room for all
         (12, 9, 9, 3, 3),  # room for six: evenly
         (11, 9, 9, 2, 3),  # an odd piece goes to the right
         (12, 1, 9, 1, 5),  # a short side leaves room for the other
         (12, 9, 0, 6, 0),
         (6, 9, 9, 0, 0),  # the sentence fills the window
-    ],
-)
-def test_context_is_trimmed_evenly_from_the_outside(
-    bert: Any, limit: int, n_left: int, n_right: int, kept_left: int, kept_right: int
-) -> None:
-    pieces = WordPieces(bert, limit=limit)
-    left, right = LEFT[9 - n_left :], RIGHT[:n_right]
-    row = pieces.row(INNER, left, right)
-    assert len(row) == 4
-    batch = pieces.batch([row])
-    expected = [*left[n_left - kept_left :], *INNER, *right[:kept_right]]
-    assert bert.convert_ids_to_tokens(batch.piece_ids[0].tolist()) == ["[CLS]", *expected, "[SEP]"]
-    assert batch.source.tolist() == [1 + kept_left + i for i in range(4)]
-    assert batch.target.tolist() == [0, 1, 2, 3]
-    assert batch.n_items == 4
+    ):
+        pieces = WordPieces(bert, limit=limit)
+        left, right = LEFT[9 - n_left :], RIGHT[:n_right]
+        batch = pieces.batch([pieces.row(INNER, left, right)])
+        expected = [*left[n_left - kept_left :], *INNER, *right[:kept_right]]
+        assert bert.convert_ids_to_tokens(batch.piece_ids[0].tolist()) == ["[CLS]", *expected, "[SEP]"]
+        assert batch.source.tolist() == [1 + kept_left + i for i in range(4)]
+        assert batch.target.tolist() == [0, 1, 2, 3]
+        assert batch.n_items == 4
 
 
 @given(n_words=st.integers(0, 20), n_left=st.integers(0, 20), n_right=st.integers(0, 20), limit=st.integers(4, 30))
 def test_context_fills_the_room_and_never_replaces_a_word(n_words: int, n_left: int, n_right: int, limit: int) -> None:
-    pieces = WordPieces(TINY_BERT, limit=limit)
+    pieces = tiny_pieces(limit)
     assume(n_words <= pieces.room)
     batch = pieces.batch([pieces.row(["a"] * n_words, ["we"] * n_left, ["the"] * n_right)])
     (window,) = batch.piece_ids.tolist()
@@ -264,6 +245,11 @@ def test_context_fills_the_room_and_never_replaces_a_word(n_words: int, n_left: 
 
 
 TINY_BERT = tiny_tokenizer("bert")
+
+
+@cache
+def tiny_pieces(limit: int) -> WordPieces:
+    return WordPieces(TINY_BERT, limit=limit)
 
 
 # Batches -----------------------------------------------------------------------------------------------------
@@ -404,8 +390,8 @@ def test_each_piece_is_read_from_the_window_with_most_context(shape: tuple[int, 
         assert distances[owner] >= overlap // 2
 
 
-@pytest.mark.parametrize("n_words", [11, 40])
-def test_a_long_row_is_batched_as_windows_that_own_each_piece_once(bert: Any, n_words: int) -> None:
+def test_a_long_row_is_batched_as_windows_that_own_each_piece_once(bert: Any) -> None:
+    n_words = 40
     words = (LEFT + RIGHT + INNER)[:22] * 2
     pieces = WordPieces(bert, limit=12, overlap=4)
     row = pieces.row(words[:n_words], left=["we"], right=["we"])
@@ -440,12 +426,11 @@ def test_the_piece_limit_is_the_smaller_one_of_model_and_tokenizer(
         assert piece_limit(config, bert) == expected
 
 
-@pytest.mark.parametrize("positions", [None, -1])
-def test_the_piece_limit_is_512_if_none_is_stated(bert: Any, positions: int | None) -> None:
+def test_the_piece_limit_is_512_if_none_is_stated(bert: Any) -> None:
     class Config:
         model_type = "bert"
         pad_token_id = 0
-        max_position_embeddings = positions
+        max_position_embeddings = -1
 
     assert piece_limit(Config(), bert) == 512
 

@@ -28,7 +28,7 @@ from cascade_srn.encoder.pretrained import (
 )
 from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.errors import ConfigError, ModelError
-from cascade_srn.model.model import bundled
+from cascade_srn.storage import bundled
 
 SENTENCES = (
     ["We", "train", "a", "tagger", "for", "named", "entity", "recognition", ",", "with", "words", "and", "spans", "."],
@@ -88,10 +88,7 @@ def test_each_family_encodes_words(family: str, encoder_folder: Callable[[str], 
     batch = pieces.batch([pieces.row(["a"] * pieces.room * 2)])
     assert batch.piece_ids.shape[1] == limit
     assert encoder(batch).isfinite().all()
-
-
-def test_gradients_reach_all_parameters_of_each_family(family: str, encoder_folder: Callable[[str], str]) -> None:
-    encoder, pieces = load(encoder_folder(family))
+    # Gradients reach all parameters.
     row = pieces.row(SENTENCES[0])
     vectors = encoder.train()(pieces.batch([row, pieces.row(["a"])]))
     (vectors * torch.linspace(-1, 1, vectors.numel()).view_as(vectors)).sum().backward()
@@ -280,25 +277,24 @@ def test_words_near_a_window_edge_are_the_only_ones_to_depend_on_the_window(loca
     assert (difference[near < REACH] > 1e-4).any()
 
 
-@pytest.mark.parametrize("overlap", [0, 9])
-def test_a_vector_comes_from_the_window_with_most_context(encoder_folder: Callable[[str], str], overlap: int) -> None:
-    encoder, pieces = load(encoder_folder("bert"), limit=22, overlap=overlap)
+def test_a_vector_comes_from_the_window_with_most_context(encoder_folder: Callable[[str], str]) -> None:
     room, words = 20, long_sentence(77)
-    row = pieces.row(words)
-    assert len(row.pieces) == 77
-    vectors = encode(encoder, pieces, row)[0]
-    assert vectors.isfinite().all()
-    starts = [*range(0, 57, room - overlap), 57]
-    outputs = {start: window_output(encoder, pieces, row.pieces[start : start + room]) for start in starts}
-    for word in range(77):
-        depth = {}
-        for start in starts:
-            if start <= word < start + room:
-                before = word - start if start else 77
-                after = start + room - 1 - word if start + room < 77 else 77
-                depth[start] = min(before, after)
-        deepest = max(depth, key=lambda start: (depth[start], -start))
-        torch.testing.assert_close(vectors[word], outputs[deepest][word - deepest], rtol=0, atol=1e-5)
+    for overlap in (0, 9):
+        encoder, pieces = load(encoder_folder("bert"), limit=22, overlap=overlap)
+        row = pieces.row(words)
+        assert len(row.pieces) == 77
+        vectors = encode(encoder, pieces, row)[0]
+        starts = [*range(0, 57, room - overlap), 57]
+        outputs = {start: window_output(encoder, pieces, row.pieces[start : start + room]) for start in starts}
+        for word in range(77):
+            depth = {}
+            for start in starts:
+                if start <= word < start + room:
+                    before = word - start if start else 77
+                    after = start + room - 1 - word if start + room < 77 else 77
+                    depth[start] = min(before, after)
+            deepest = max(depth, key=lambda start: (depth[start], -start))
+            torch.testing.assert_close(vectors[word], outputs[deepest][word - deepest], rtol=0, atol=1e-5)
 
 
 def test_a_sentence_longer_than_the_limit_is_read_to_its_end(encoder_folder: Callable[[str], str]) -> None:
@@ -347,7 +343,7 @@ def test_markers_use_spare_rows_of_the_table_first(tmp_path: Path) -> None:
     assert max(tokenizer.convert_tokens_to_ids(list(MARKERS))) == n_tokens + 3
 
 
-@pytest.mark.parametrize("family_of_tokenizer", ["bert", "albert", "roberta"])
+@pytest.mark.parametrize("family_of_tokenizer", ["albert", "roberta"])
 def test_markers_survive_saving(family_of_tokenizer: str, encoder_folder: Callable[[str], str], tmp_path: Path) -> None:
     folder = encoder_folder(family_of_tokenizer)
     encoder, tokenizer = load_encoder(folder), load_tokenizer(folder)
@@ -384,9 +380,7 @@ def test_a_marker_changes_the_vectors_around_it(encoder_folder: Callable[[str], 
 # Configurations ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "changes", [{"model_type": "no-such-model"}, {"model_type": None}, {"hidden_size": "wide"}, {"hidden_act": "none"}]
-)
+@pytest.mark.parametrize("changes", [{"model_type": "no-such-model"}, {"model_type": None}, {"hidden_size": "wide"}])
 def test_a_configuration_that_cannot_be_built_is_refused(
     encoder_folder: Callable[[str], str], changes: dict[str, Any]
 ) -> None:
@@ -400,28 +394,23 @@ def test_a_configuration_that_cannot_be_built_is_refused(
 LOADERS = {"encoder": load_encoder, "tokenizer": load_tokenizer}
 
 
-@pytest.mark.parametrize("what", LOADERS)
-def test_a_missing_folder(what: str, tmp_path: Path) -> None:
-    for name in (str(tmp_path / "nowhere"), "./nowhere", "~/nowhere/at/all", "../nowhere"):
-        with pytest.raises(ModelError) as error:
-            LOADERS[what](name)
-        assert what in error.value.problem
-        assert repr(name) in error.value.problem
-        assert "config.json" in error.value.problem
-
-
 def test_a_folder_without_a_configuration(own_folder: Callable[[str], Path]) -> None:
     folder = own_folder("bert")
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=r"config\.json"):
-        load_encoder(str(folder))
+    for name in (str(folder), str(folder / "nowhere"), "./nowhere", "~/nowhere/at/all", "../nowhere"):
+        for what, load_it in LOADERS.items():
+            with pytest.raises(ModelError) as error:
+                load_it(name)
+            assert what in error.value.problem
+            assert repr(name) in error.value.problem
+            assert "config.json" in error.value.problem
 
 
-@pytest.mark.parametrize("name", ["no-such-owner/no-such-encoder", "not//an id"])
-def test_a_hub_id_without_a_network(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_id_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match=name):
-        load_encoder(name)
+    for name in ("no-such-owner/no-such-encoder", "not//an id"):
+        with pytest.raises(ModelError, match=name):
+            load_encoder(name)
 
 
 def test_a_hub_that_is_out_of_reach_is_not_asked_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,13 +435,11 @@ def test_a_hub_that_is_out_of_reach_is_not_asked_repeatedly(monkeypatch: pytest.
     assert asked == [True, False]
 
 
-@pytest.mark.parametrize("what", LOADERS)
-def test_a_bundled_model_is_no_encoder(what: str) -> None:
-    with pytest.raises(ModelError, match=bundled.DEFAULT):
-        LOADERS[what](bundled.DEFAULT)
-
-
-def test_the_folder_of_a_model_has_a_tokenizer_but_no_encoder() -> None:
+def test_a_model_is_no_encoder() -> None:
+    for load_it in LOADERS.values():
+        with pytest.raises(ModelError, match=bundled.DEFAULT):
+            load_it(bundled.DEFAULT)
+    # Its folder has a tokenizer, which loading the model uses.
     folder = str(bundled.find_model(bundled.DEFAULT))
     with pytest.raises(ModelError, match=re.escape(folder)):
         load_encoder(folder)
@@ -461,11 +448,7 @@ def test_the_folder_of_a_model_has_a_tokenizer_but_no_encoder() -> None:
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [
-        (OSError("We couldn't connect\nto the hub"), "(We couldn't connect)"),
-        (KeyError("model"), "('model')"),
-        (ValueError(), "(ValueError)"),
-    ],
+    [(OSError("We couldn't connect\nto the hub"), "(We couldn't connect)"), (ValueError(), "(ValueError)")],
 )
 def test_an_error_of_transformers_is_reported_in_one_line(
     error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
@@ -488,14 +471,11 @@ def change_config(folder: Path, **changes: Any) -> None:
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "configuration is not JSON": lambda f: (f / "config.json").write_text("{"),
-    "configuration of an unknown model": lambda f: change_config(f, model_type="no-such-model"),
     "configuration that contradicts itself": lambda f: change_config(f, num_attention_heads=3),
     "configuration of another size": lambda f: change_config(f, hidden_size=64),
     "configuration of more layers": lambda f: change_config(f, num_hidden_layers=3),
-    "weights are missing": lambda f: (f / "model.safetensors").unlink(),
     "weights are cut": lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:999]),
     "tokenizer is cut": lambda f: (f / "tokenizer.json").write_text("{"),
-    "tokenizer is empty": lambda f: (f / "tokenizer.json").write_text(""),
 }
 
 
@@ -507,7 +487,7 @@ def test_a_damaged_encoder_folder(damage: str, own_folder: Callable[[str], Path]
         LOADERS["tokenizer" if damage.startswith("tokenizer") else "encoder"](str(folder))
 
 
-@pytest.mark.parametrize("family_of_tokenizer", ["bert", "deberta-v2", "modernbert"])
+@pytest.mark.parametrize("family_of_tokenizer", ["bert", "deberta-v2"])
 def test_a_folder_without_tokenizer_files(family_of_tokenizer: str, own_folder: Callable[[str], Path]) -> None:
     """Most classes of transformers would return a tokenizer to which every word is unknown."""
     folder = own_folder(family_of_tokenizer)
@@ -526,16 +506,16 @@ def fail_in_quiet() -> None:
     raise RuntimeError("inside")
 
 
-@pytest.mark.parametrize("bars", [True, False])
-def test_quiet_transformers_restores_the_settings(bars: bool) -> None:
+def test_quiet_transformers_restores_the_settings() -> None:
     before, bars_before = logging.get_verbosity(), logging.is_progress_bar_enabled()
     try:
         logging.set_verbosity_info()
-        (logging.enable_progress_bar if bars else logging.disable_progress_bar)()
-        with pytest.raises(RuntimeError, match="inside"), quiet_transformers():
-            fail_in_quiet()
-        assert logging.get_verbosity() == logging.INFO
-        assert logging.is_progress_bar_enabled() == bars
+        for bars in (True, False):
+            (logging.enable_progress_bar if bars else logging.disable_progress_bar)()
+            with pytest.raises(RuntimeError, match="inside"), quiet_transformers():
+                fail_in_quiet()
+            assert logging.get_verbosity() == logging.INFO
+            assert logging.is_progress_bar_enabled() == bars
     finally:
         logging.set_verbosity(before)
         (logging.enable_progress_bar if bars_before else logging.disable_progress_bar)()

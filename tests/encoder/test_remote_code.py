@@ -194,14 +194,10 @@ class TestNamedCode:
         assert not marker.exists()
 
 
-@pytest.mark.parametrize(
-    ("change", "most"),
-    [({"num_labels": 10**9}, 10_000), ({"num_hidden_layers": 10**9}, 512), ({"text": {"n_layer": 10**40}}, 512)],
-)
-def test_huge_counts_are_refused(change, most):
-    with pytest.raises(ModelError, match=rf"\b{most}\b"):
-        check_sizes(change, "the configuration", n_tensors=20)
-
-
-def test_shared_layers_are_allowed():
+def test_huge_counts_are_refused():
+    changes = {"num_labels": 10**9}, {"num_hidden_layers": 10**9}, {"text": {"n_layer": 10**40}}
+    for change, most in zip(changes, (10_000, 512, 512), strict=True):
+        with pytest.raises(ModelError, match=rf"\b{most}\b"):
+            check_sizes(change, "the configuration", n_tensors=20)
+    # Encoders that share layers may have more of them than tensors.
     check_sizes({"num_hidden_layers": 24, "num_labels": 3, "layer_norm_eps": 1e-12}, "the configuration", n_tensors=20)

@@ -219,7 +219,7 @@ def test_more_tasks_have_more_memories() -> None:
 
 @pytest.mark.parametrize(("n_tasks", "bidirectional"), [(3, False), (2, True)])
 def test_gradients_of_inputs_and_parameters(n_tasks: int, bidirectional: bool) -> None:
-    network = SelectionRecurrentNetwork(2, 2, n_tasks=n_tasks, bidirectional=bidirectional).double()
+    network = SelectionRecurrentNetwork(2, 1, n_tasks=n_tasks, bidirectional=bidirectional).double()
     randomise(network)
     names = [name for name, _ in network.named_parameters()]
     lengths = torch.tensor([3, 1])
