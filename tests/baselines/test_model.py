@@ -40,6 +40,7 @@ def test_each_method_has_its_own_network():
     assert families[1] is families[2]  # PFN and Table-SRN differ in the sequence encoder alone
 
 
+@pytest.mark.slow
 def test_baselines_are_imported_on_first_use(tmp_path):
     small_model().save(tmp_path / "cascade")
     small_model(method="pfn").save(tmp_path / "pfn")
