@@ -13,7 +13,7 @@ from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
-# What a model family identifies the argument of a relation by: the words of an entity, or its first word.
+# Identifies the argument of a relation: all words of an entity, or its first word.
 WordKey = tuple[int, ...]
 
 

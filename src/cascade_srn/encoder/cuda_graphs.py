@@ -104,7 +104,7 @@ class CudaGraphs:
         return outputs
 
     def _find_or_capture(self, number: int, ids: Tensor, mask: Tensor) -> CapturedPass | None:
-        # The precision is part of what is captured.
+        # A graph has a fixed precision.
         key = number, tuple(ids.shape), _autocast_state()
         self._occurrences[key] += 1
         is_due = self._occurrences[key] >= _MIN_OCCURRENCES and ids.numel() <= _MAX_PIECES

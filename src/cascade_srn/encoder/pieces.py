@@ -96,12 +96,9 @@ class RowBatch:
 
     def to(self, device: torch.device | str) -> Self:
         """Return the same batch on a device."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        moved: dict[str, Any] = {
-            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
-            for name, value in values.items()
-        }
-        return type(self)(**moved)
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 class WordPieces:

@@ -278,7 +278,7 @@ def _load(name: str, what: str, load: Callable[..., Any]) -> Any:
         require_encoder(name)
     if (exists or name.startswith((".", "/", "~"))) and not (Path(name) / "config.json").is_file():
         raise ModelError(
-            f"no {what} in {name!r}: the folder has no config.json",
+            f"there is no {what} in {name!r}: the folder has no config.json",
             "Give the folder or hub id of a pretrained encoder",
         )
     # A downloaded encoder can be loaded without the hub.

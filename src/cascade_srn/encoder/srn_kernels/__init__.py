@@ -15,13 +15,9 @@ from cascade_srn.errors import ConfigError
 
 
 def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> str:
-    """Return the backend that runs: "plain", "fused" or "triton".
+    """Return the backend that runs for inputs (batch, length, …): "plain", "fused" or "triton".
 
-    Args:
-        backend: One of these, or "auto". Inputs that "triton" does not support run with "fused".
-        inputs: The inputs of the cell, (batch, length, …).
-        hidden: The hidden width.
-        n_tasks: The number of tasks.
+    Inputs that "triton" does not support run with "fused".
 
     Raises:
         ConfigError: If "triton" is requested but not installed.
@@ -50,13 +46,8 @@ def run_cell(
 ) -> Tensor:
     """Compute the features of all task sets: tanh of the memories (paper, eq. 10), zero at padding.
 
-    Args:
-        backend: "plain", "fused" or "triton".
-        inputs: The vectors of the words.
-        lengths: The number of words of each sequence.
-        project: Maps the vectors of words to the inputs of the gates.
-        weights: The weights of the recurrence. States have their precision, also under autocast.
-        n_tasks: The number of tasks.
+    ``project`` maps the vectors of words to the inputs of the gates. States have the precision of ``weights``, also
+    under autocast.
 
     Shapes:
         inputs: (batch, length, input_width), lengths: (batch,)

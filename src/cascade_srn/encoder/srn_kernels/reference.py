@@ -82,13 +82,8 @@ def srn_scan(
 
     This is the readable version. Models run ``fused_srn_scan``. Numbers in comments are the paper's equations.
 
-    Args:
-        projected: The input term of every gate, with bias, in the order f, o, ĉ, master gates of the history (one per
-            task), master gates of the candidate (one per task).
-        recurrent_weight: The weight of the hidden state in every gate.
-        cell_weight: The weight of eq. 8.
-        cell_bias: The bias of eq. 8.
-        n_tasks: The number of tasks.
+    ``projected`` is the input term of every gate, with bias, in the order f, o, ĉ, master gates of the history (one per
+    task), master gates of the candidate (one per task).
 
     Shapes:
         projected: (batch, length, (3 + 2 * n_tasks) * hidden)
