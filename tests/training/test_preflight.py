@@ -76,7 +76,7 @@ def test_relations_of_several_entities_on_the_same_words(tmp_path):
         [(0, "needs", 2), (1, "needs", 2), (1, "needs", 0)],
     )
     report = _found(tmp_path, [[GOOD], [twice]])
-    problem = "relation of another entity on the same words than the one that stands for them"
+    problem = "relation of a second entity on the same words"
     assert _counts(report) == {("train", problem): 1}
 
 
