@@ -5,7 +5,7 @@
   const PAGE = 40;
   const byId = (id) => document.getElementById(id);
   const form = byId("filter"), text = byId("text"), label = byId("label"), kind = byId("kind");
-  const selection = byId("behind"), count = byId("count"), more = byId("more"), button = more.firstChild;
+  const selection = byId("selection"), count = byId("count"), more = byId("more"), button = more.firstChild;
   const rows = Array.from(document.querySelectorAll("#list > article"), (article) => ({
     article,
     keys: new Set(article.dataset.keys.split(" ")),
