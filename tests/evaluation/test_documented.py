@@ -1,4 +1,4 @@
-"""docs/evaluation.md: its Python runs, and it names what there is."""
+"""The Python of docs/evaluation.md runs, and the page names all error kinds, groups and options."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_every_kind_and_group_is_explained():
         assert f"`{name}`" in TEXT
 
 
-def test_every_option_is_explained_and_there_is_no_other():
+def test_the_table_has_exactly_the_options():
     (command,) = [c.callback for c in app.registered_commands if c.callback.__name__ == "evaluate"]
     options = {f"--{name.replace('_', '-')}" for name in command.__annotations__} - {"--paths", "--return"}
     table = "\n".join(line for line in TEXT.splitlines() if line.startswith("| `--"))

@@ -199,17 +199,9 @@ def candidate_thresholds(temperature: float) -> Floats:
 def find_threshold(
     scores: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS, *, reach: int = 1
 ) -> tuple[float, float]:
-    """Find the threshold with the highest smoothed F1.
+    """Find the threshold with the highest F1, averaged over ``reach`` neighbours on each side, and that F1.
 
-    Args:
-        scores: Scores of the candidates, of shape (n,).
-        correct: Whether each candidate is correct, of shape (n,).
-        n_gold: Number of gold items.
-        thresholds: Thresholds to choose from.
-        reach: Number of neighbours on each side that F1 is averaged over.
-
-    Returns:
-        The threshold and its smoothed F1.
+    Shapes: scores, correct (n,).
     """
     passed = scores >= thresholds[:, None]
     f1 = 2 * (passed & correct).sum(axis=1) / np.maximum(1, passed.sum(axis=1) + n_gold)
@@ -243,13 +235,7 @@ def find_label_thresholds(
 ) -> dict[str, float]:
     """Find a threshold for each frequent label in turn, with the highest F1 over all labels.
 
-    Args:
-        scores: Scores of the candidates, of shape (n,).
-        correct: Whether each candidate is correct, of shape (n,).
-        labels: Labels of the candidates.
-        n_gold: Number of gold items of all labels.
-        otherwise: Threshold of the other labels.
-        thresholds: Thresholds to choose from.
+    ``otherwise`` is the threshold of the other labels. Shapes: scores, correct, labels (n,).
     """
     names = np.array(labels)
     bounds = np.full(len(scores), otherwise)

@@ -38,14 +38,7 @@ def count_groups(
     items: Callable[[Sentence], set[T]],
     group_of: Callable[[T, Sentence], str],
 ) -> dict[str, Counts]:
-    """Count the items of each group. Empty groups have zeros.
-
-    Args:
-        pairs: Gold and predicted sentences.
-        groups: Names of all groups, in the order of the result.
-        items: Return the items of a sentence that are counted.
-        group_of: Return the group of an item in its sentence.
-    """
+    """Count the items of each group, in the order of ``groups``. Empty groups have zeros."""
     n_gold, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
     for pair in pairs:
         gold, predicted = items(pair.gold), items(pair.predicted)

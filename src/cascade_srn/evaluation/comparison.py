@@ -45,14 +45,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Settings of the bootstrap.
-
-    Args:
-        n_resamples: Number of resamples.
-        unit: What is drawn: "document" or "sentence".
-        seed: Seed of the random generator.
-        draw_models: Draw models, too, on a side with several models.
-    """
+    """Settings of the bootstrap. ``draw_models`` draws models, too, on a side with several models."""
 
     n_resamples: int = 10_000
     unit: str = "document"
@@ -115,11 +108,7 @@ def count_units(
     symmetric: str = "directed",
     unit: str = "document",
 ) -> Array:
-    """Count the gold, predicted and correct items of each unit and task.
-
-    Returns:
-        Counts of shape (n_units, n_tasks, 3), with the tasks in the order of ``TASKS``.
-    """
+    """Count the gold, predicted and correct items. Shape: (n_units, n_tasks, 3), tasks as in ``TASKS``."""
     require_choice("symmetric", symmetric, SYMMETRIC_POLICIES)
     require_choice("unit", unit, UNITS)
     owners = [number for number, document in enumerate(gold) for _ in document.sentences]
@@ -186,14 +175,8 @@ def compare(
 def drawn_differences(first: Array, second: Array, statistic: Callable[[Array], Array], bootstrap: Bootstrap) -> Array:
     """Compute the difference in a statistic on resamples of the units, and of the models of each side.
 
-    Args:
-        first: Counts of the first side, of shape (n_models, n_units, …, n_counts).
-        second: Counts of the second side.
-        statistic: Maps counts of shape (…, n_counts) to values of shape (…).
-        bootstrap: Settings of the bootstrap.
-
-    Returns:
-        Differences of shape (n_resamples, …).
+    Shapes: first, second (n_models, n_units, …, n_counts); the statistic maps (…, n_counts) to (…); returns
+        (n_resamples, …).
     """
     generator = np.random.default_rng(bootstrap.seed)
     n_units = first.shape[1]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from cascade_srn.evaluation.items import Pair, RelationItem, have_same_arguments, relation_items
@@ -53,11 +53,8 @@ class Errors:
         """Convert to plain values for JSON. ``share`` is the fraction of all errors."""
         total = self.count_side("predicted") + self.count_side("gold")
         kinds = [
-            {
-                "kind": kind.kind,
-                "name": kind.name,
-                "side": kind.side,
-                "description": kind.description,
+            asdict(kind)
+            | {
                 "n": self.n(kind.kind),
                 "share": self.n(kind.kind) / total if total else 0.0,
                 "per_label": {label: self.counts[kind.kind, label] for label in self.labels},
@@ -146,10 +143,6 @@ class RelationError:
     kind: str
     instead: tuple[str, ...] = ()
     reversed: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values for JSON."""
-        return {"kind": self.kind, "instead": list(self.instead), "reversed": self.reversed}
 
 
 def relation_errors(

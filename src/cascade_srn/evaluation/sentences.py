@@ -101,16 +101,7 @@ class SentenceAnalysis:
 def analyse_sentence(
     pair: Pair, *, document_id: str, document: int, sentence: int, schema: Schema, symmetric: str = "directed"
 ) -> SentenceAnalysis:
-    """Find the errors in a sentence.
-
-    Args:
-        pair: Gold and predicted sentence.
-        document_id: Id of its document.
-        document: Position of its document in the data.
-        sentence: Position of the sentence in its document.
-        schema: Label set.
-        symmetric: Policy for symmetric relations.
-    """
+    """Find the errors in a sentence, which is at position ``sentence`` of document number ``document``."""
     entity_kinds = find_entity_errors(pair.gold, pair.predicted)
     errors = relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
 

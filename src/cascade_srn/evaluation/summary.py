@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.errors import ConfigError
@@ -43,7 +43,7 @@ class Spread:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {"mean": self.mean, "sd": self.sd, "n": self.n}
+        return asdict(self)
 
     def __str__(self) -> str:
         mean = f"{100 * self.mean:.1f}"
@@ -75,11 +75,8 @@ def summarise(
 ) -> list[Figure]:
     """Compute mean and standard deviation over models. NER does not depend on a policy and is listed once.
 
-    Args:
-        models: Scores of each model, under the same policies for symmetric relations.
-        per_label: Add a figure for each label. A label that a model lacks counts 0 for that model.
-        condition: Suffix of every protocol name.
-        exclude: Tasks to omit.
+    Each model has scores under the same policies. A label that a model lacks counts 0 for that model. ``condition``
+    is a suffix of every protocol name, ``exclude`` has tasks to omit.
     """
     if not models or not models[0]:
         raise ConfigError("there are no scores to summarise", "Pass the scores of at least one model")

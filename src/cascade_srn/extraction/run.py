@@ -193,15 +193,7 @@ def _with_number(number: int, singular: str, plural: str) -> str:
 
 @contextmanager
 def display(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[ExtractionTotals], None]]:
-    """Show a progress bar on standard error.
-
-    Args:
-        n_bytes: Size of the input, or None if it is unknown.
-        shown: False to show nothing.
-
-    Yields:
-        A function that updates the bar.
-    """
+    """Show a progress bar on standard error if ``shown``. Yield the function that updates it."""
     if not shown:
         yield lambda totals: None
         return

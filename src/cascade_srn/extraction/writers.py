@@ -135,21 +135,8 @@ def _style(text: str, style: str, styled: bool) -> str:
     return f"{style}{text}{_RESET}" if styled else text
 
 
-class Target(Protocol):
-    """Destination of bytes, which is committed or abandoned at the end."""
-
-    def write(self, data: bytes) -> None:
-        """Write and flush."""
-
-    def commit(self) -> None:
-        """Make the output visible."""
-
-    def abandon(self) -> Path | None:
-        """Keep the partial output, and return its path, or None if there is none."""
-
-
 class StreamTarget:
-    """Standard output or another open stream."""
+    """Standard output or another open stream, with the interface of :class:`AtomicFile`."""
 
     def __init__(self, handle: BinaryIO) -> None:
         self.handle = handle
@@ -170,6 +157,8 @@ class StreamTarget:
         """Return None: the reader has the output."""
         return None
 
+
+Target = StreamTarget | AtomicFile
 
 FORMATS = ("table", "jsonl", "brat", "html")
 # Default formats by suffix of the output.
@@ -256,11 +245,7 @@ class BratWriter:
         self._taken: set[str] = set()
 
     def write(self, document: Document) -> None:
-        """Write the two files of a document.
-
-        Raises:
-            DataError: The id cannot be used as a file name here.
-        """
+        """Write the two files of a document. Raise DataError if its id cannot be a file name."""
         name = self._choose_name(document.id)
         path = self.target.folder / f"{name}.ann"
         try:
@@ -302,13 +287,7 @@ def _to_file_name(part: str) -> str:
 
 
 def chosen_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
-    """Choose the output format.
-
-    Args:
-        format: Format chosen by the user, or None.
-        output: Path of the output, whose suffix gives the format. Without it, the format is a table on a terminal, and
-            JSON lines otherwise.
-        terminal: Standard output is a terminal.
+    """Return the given format, the format of the output's suffix, "table" on a terminal, or "jsonl".
 
     Raises:
         ConfigError: The format is unknown, or the suffix of the output has no format.
@@ -365,14 +344,9 @@ def check_output(format: str, output: Path | None) -> None:
 
 
 def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: bool = False, width: int = 0) -> Writer:
-    """Create the writer of a format.
+    """Create the writer of a format, to standard output if ``output`` is None.
 
-    Args:
-        format: "table", "jsonl", "brat" or "html".
-        output: Path of the output, or None for standard output.
-        schema: Label set of the documents.
-        terminal: Standard output is a terminal.
-        width: Width of tables in columns, or 0 for the width of files.
+    A ``width`` of 0 gives tables the width of files.
 
     Raises:
         ConfigError: The format does not fit the output, or cannot represent the labels.
