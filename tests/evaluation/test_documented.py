@@ -1,4 +1,4 @@
-"""The Python of docs/evaluation.md runs, and the page names all error kinds, groups and options."""
+"""The examples of docs/evaluation.md and docs/scores.md run, and error kinds, groups and options are documented."""
 
 import re
 from pathlib import Path
@@ -7,13 +7,22 @@ from cascade_srn.cli import app
 from cascade_srn.evaluation.breakdown import ENTITY_TEXTS, NESTINGS
 from cascade_srn.evaluation.errors import ENTITY_KINDS, RELATION_KINDS
 
-TEXT = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "evaluation.md").read_text(encoding="utf-8")
 
 
 def test_the_worked_example():
     blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     assert sum(block.count("assert ") for block in blocks) >= 10
     exec(compile("\n".join(blocks), "docs/evaluation.md", "exec"), {})
+
+
+def test_the_example_of_the_scores(capsys):
+    code, output = re.search(
+        r"^```python\n(.*?)^```\n\n```\n(.*?)^```", (DOCS / "scores.md").read_text("utf-8"), re.M | re.S
+    ).groups()
+    exec(compile(code, "docs/scores.md", "exec"), {})
+    assert capsys.readouterr().out == output
 
 
 def test_every_kind_and_group_is_explained():
