@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from tests.drawing.markup import read_markup
 from tests.drawing.sentences import DOCUMENT, HOSTILE, NESTED, PLAIN, SCHEMA, sentence
 
 from cascade_srn import Document, Span, read_documents
-from cascade_srn.drawing.labels import width as display_width
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.extraction.writers import StreamTarget, chosen_format, format_document, make_writer
 from cascade_srn.schema import Schema
@@ -287,7 +287,7 @@ class TestTable:
         document = Document.from_text(text, id=text)
         whole = tuple(s.annotated([Span(0, len(s), "Considerable")], ()) for s in document.sentences)
         lines = format_document(Document(text, whole, "d"), width=width).splitlines()
-        assert all(display_width(line) <= max(width, 30) for line in lines)
+        assert all(cell_len(line) <= max(width, 30) for line in lines)
         assert not any(unicodedata.category(char) == "Cc" for line in lines for char in line)
 
     def test_colours(self):

@@ -28,11 +28,7 @@ class EvaluateOptions(Settings):
         symmetric: Policy for symmetric relations, or "all".
         gold_entities: Predict relations between the gold entities only.
         train: Path of the training data, in any format, for scores by whether an entity text was seen.
-        batch_words: Words per batch.
-        precision: Precision of the encoder.
-        resample: Unit of the bootstrap.
-        n_resamples: Number of bootstrap resamples.
-        seed: Seed of the bootstrap.
+        resample: Unit of the bootstrap, which also uses ``n_resamples`` and ``seed``.
     """
 
     models: tuple[str, ...]

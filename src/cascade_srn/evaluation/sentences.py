@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.evaluation.breakdown import IN_TRIPLE, find_triple_group
@@ -23,12 +23,7 @@ class JudgedEntity:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        span = self.span
-        return {
-            "start": span.start,
-            "end": span.end,
-            "label": span.label,
-            "score": span.score,
+        return asdict(self.span) | {
             "in_triple": self.in_triple,
             "correct": self.kind is None,
             "kind": self.kind,

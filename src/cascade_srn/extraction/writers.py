@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import errno
+import io
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
 from cascade_srn.data.formats.brat import can_hold
 from cascade_srn.data.formats.files import is_stream, to_json
 from cascade_srn.data.formats.jsonl import to_record
-from cascade_srn.drawing.labels import width as display_width
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
@@ -25,29 +29,28 @@ from cascade_srn.types import Document
 
 # Marks that change the writing direction of the following text in a terminal.
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_MIN_WIDTH, _GAP = 30, "   "
-_BOLD, _DIM, _LABEL, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
+_MIN_WIDTH = 30
 
 
 def format_document(document: Document, *, width: int, colour: bool = False) -> str:
     """Format the entities and relations of a document as tables of at most ``width`` columns, or 30 if less."""
-    lines = [_style(sanitise(document.id) or "document", _BOLD, colour)]
-    width = max(width, _MIN_WIDTH)
+    text = io.StringIO()
+    colours: Literal["standard"] | None = "standard" if colour else None
+    # With width and height, rich does not ask the terminal.
+    console = Console(
+        file=text, width=max(width, _MIN_WIDTH), height=25, color_system=colours, force_terminal=colour, no_color=False
+    )
+    console.print(Text(sanitise(document.id) or "document", "bold"), soft_wrap=True)
     if document.entities:
-        entities = [
-            (sanitise(e.text), sanitise(e.label), f"{e.start}–{e.end}", _format_score(e.score))
-            for e in document.entities
-        ]
-        lines += _table_lines(("entity", "type", "characters", "score"), entities, "llrr", width, colour)
+        entities = [(e.text, e.label, f"{e.start}–{e.end}", e.score) for e in document.entities]
+        console.print(_make_table(("entity", "type", "characters", "score"), entities, n_left=2))
     else:
-        lines.append(_style("  nothing found", _DIM, colour))
+        console.print(Text("  nothing found", "dim"))
     if document.relations:
-        relations = [
-            (sanitise(r.head.text), sanitise(r.label), sanitise(r.tail.text), _format_score(r.score))
-            for r in document.relations
-        ]
-        lines += ["", *_table_lines(("subject", "relation", "object", "score"), relations, "lllr", width, colour)]
-    return "".join(f"{line}\n" for line in lines)
+        relations = [(r.head.text, r.label, r.tail.text, r.score) for r in document.relations]
+        console.print()
+        console.print(_make_table(("subject", "relation", "object", "score"), relations, n_left=3))
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def sanitise(text: str) -> str:
@@ -58,81 +61,21 @@ def sanitise(text: str) -> str:
     )
 
 
-def _format_score(score: float | None) -> str:
-    return "" if score is None else f"{score:.2f}"
-
-
-def _table_lines(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], sides: str, width: int, colour: bool
-) -> Iterator[str]:
-    """Yield the lines of a table. ``sides`` has l or r for each column: left- or right-aligned."""
-    widths = _column_widths(headings, rows, sides, width - len(_GAP) * (len(headings) - 1))
-    yield from _row_lines(headings, widths, sides)
-    yield _style("─" * (sum(widths) + len(_GAP) * (len(widths) - 1)), _DIM, colour)
-    for row in rows:
-        yield from _row_lines(row, widths, sides, label=1 if colour else None)
-
-
-def _row_lines(row: Sequence[str], widths: Sequence[int], sides: str, label: int | None = None) -> Iterator[str]:
-    wrapped = [_wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
-    for cells in zip_longest(*wrapped, fillvalue=""):
-        yield _line(cells, widths, sides, label)
-
-
-def _column_widths(headings: Sequence[str], rows: Sequence[Sequence[str]], sides: str, width: int) -> list[int]:
-    """Return the width of each column: that of its widest cell, or less if the table would be too wide.
-
-    Right-aligned columns keep their width. Of the others, the widest shrinks first.
-    """
-    cells = zip(headings, *rows, strict=True)
-    widths = [max(map(display_width, column)) for column in cells]
-    flexible = [at for at, side in enumerate(sides) if side == "l"]
-    while sum(widths) > width:
-        widest = max(flexible, key=lambda at: widths[at])
-        if widths[widest] <= 2:
-            break
-        others = sorted((widths[at] for at in flexible if at != widest), reverse=True)
-        widths[widest] -= min(sum(widths) - width, max(1, widths[widest] - max(others[0], 2)))
-    return widths
-
-
-def _wrap(text: str, width: int) -> list[str]:
-    """Break a text into lines of at most ``width`` columns, between words if possible."""
-    lines, line = [], ""
-    for word in text.split(" "):
-        for piece in _split_word(word, width):
-            if line and display_width(line) + 1 + display_width(piece) > width:
-                lines.append(line)
-                line = piece
-            else:
-                line = f"{line} {piece}" if line else piece
-    return [*lines, line]
-
-
-def _split_word(word: str, width: int) -> Iterable[str]:
-    piece, taken = "", 0
-    for char in word:
-        step = display_width(char)
-        if piece and taken + step > width:
-            yield piece
-            piece, taken = "", 0
-        piece += char
-        taken += step
-    yield piece
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], sides: str, label: int | None) -> str:
-    """Join cells to a line, with the cell at ``label`` coloured."""
-    parts = []
-    for at, (cell, width, side) in enumerate(zip(cells, widths, sides, strict=True)):
-        blank = " " * max(0, width - display_width(cell))
-        text = _style(cell, _LABEL, at == label and bool(cell))
-        parts.append(f"{text}{blank}" if side == "l" else f"{blank}{text}")
-    return _GAP.join(parts).rstrip()
-
-
-def _style(text: str, style: str, styled: bool) -> str:
-    return f"{style}{text}{_RESET}" if styled else text
+def _make_table(headings: Sequence[str], rows: Iterable[tuple[str, str, str, float | None]], *, n_left: int) -> Table:
+    """Return a table whose first ``n_left`` columns are left-aligned and wrapped."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="", border_style="dim")
+    for at, heading in enumerate(headings):
+        is_left = at < n_left
+        table.add_column(heading, justify="left" if is_left else "right", no_wrap=not is_left, overflow="fold")
+    for first, label, third, score in rows:
+        cells = (
+            sanitise(first),
+            Text(sanitise(label), "cyan"),
+            sanitise(third),
+            "" if score is None else f"{score:.2f}",
+        )
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+    return table
 
 
 class StreamTarget:
@@ -169,21 +112,28 @@ _NAME_ERRORS = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, e
 _MAX_NAME_BYTES = 200  # most file systems allow 255
 
 
-class Writer(Protocol):
-    """Writer of documents, which is finished or abandoned at the end."""
+class Writer:
+    """Writer of documents to a target, which is finished or abandoned at the end."""
+
+    target: Target | AtomicFolder
 
     def write(self, document: Document) -> None:
         """Write a document, immediately if the format allows."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Complete the output after the last document."""
+        self.target.commit()
 
     def abandon(self) -> Path | None:
         """Keep the documents so far, and return their path, or None if there are none."""
+        return self.target.abandon()
 
 
-class StreamWriter:
+class StreamWriter(Writer):
     """Writes each document as soon as it arrives."""
+
+    target: Target
 
     def __init__(self, target: Target, render: Callable[[Document], str]) -> None:
         self.target = target
@@ -193,17 +143,11 @@ class StreamWriter:
         """Write a document."""
         self.target.write(self.render(document).encode())
 
-    def finish(self) -> None:
-        """Commit the output."""
-        self.target.commit()
 
-    def abandon(self) -> Path | None:
-        """Keep the documents so far."""
-        return self.target.abandon()
-
-
-class PageWriter:
+class PageWriter(Writer):
     """Writes one HTML page. Documents are kept in memory until the end."""
+
+    target: Target
 
     def __init__(self, target: Target, schema: Schema, title: str) -> None:
         self.target = target
@@ -219,7 +163,7 @@ class PageWriter:
     def finish(self) -> None:
         """Write the page."""
         self._draw()
-        self.target.commit()
+        super().finish()
 
     def abandon(self) -> Path | None:
         """Write a page of the documents so far, unless drawing the page failed."""
@@ -227,7 +171,7 @@ class PageWriter:
             if self.documents and not self._drawn:
                 self._draw()
         finally:
-            kept = self.target.abandon()
+            kept = super().abandon()
         return kept
 
     def _draw(self) -> None:
@@ -237,8 +181,10 @@ class PageWriter:
         self.target.write(draw_page(self.documents, schema=self.schema, title=self.title).encode())
 
 
-class BratWriter:
+class BratWriter(Writer):
     """Writes a folder of brat files, named by the document ids."""
+
+    target: AtomicFolder
 
     def __init__(self, path: Path) -> None:
         self.target = AtomicFolder(path)
@@ -268,14 +214,6 @@ class BratWriter:
             number += 1
             name = f"{plain}-{number}"
         return name
-
-    def finish(self) -> None:
-        """Commit the output."""
-        self.target.commit()
-
-    def abandon(self) -> Path | None:
-        """Keep the documents so far."""
-        return self.target.abandon()
 
 
 def _to_file_name(part: str) -> str:

@@ -48,7 +48,7 @@ def make_sentence_view(record: Record, number: int, keys: FilterKeys) -> dict[st
         "title": f"{record['document_id'] or 'document ' + str(record['document'] + 1)}",
         "position": record["sentence"] + 1,
         "n_errors": record["n_errors"],
-        "keys": " ".join(keys.find(record)),
+        "filter_keys": " ".join(keys.find(record)),
         "text": " ".join(record["words"]),
         "drawings": drawings,
         "errors": errors,
