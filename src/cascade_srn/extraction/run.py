@@ -69,9 +69,9 @@ def extract_all(
     reason, the writer keeps the documents so far, and their place is reported.
 
     Args:
-        extractor: The extractor.
+        extractor: Extractor of the documents.
         sources: Texts, with an :class:`Unreadable` in place of each text that could not be read.
-        writer: Writer of the documents. It is finished or abandoned at the end.
+        writer: Writer of the documents, which is finished or abandoned at the end.
         batch_words: Words per batch.
         thresholds: Thresholds that differ from those of the model.
         strict: Raise an error at the first bad text, after the documents before it are written.

@@ -42,12 +42,8 @@ def find_inputs(
     """Find the input files of paths, folders and patterns.
 
     A file is named by its path below the given folder, or by its file name, without the suffix. Files with the same
-    name get as many parent folders as they need to differ. Bytes that are not UTF-8 are replaced.
-
-    Args:
-        arguments: Files, folders, patterns, or ``-`` for standard input. Repeated files are read once.
-        output: Path that the run writes to. It and partial results of earlier runs are skipped with a message.
-        tell: Called with each message to the user.
+    name get as many parent folders as they need to differ. Bytes that are not UTF-8 are replaced. Repeated files are
+    read once. The output and its partial results of earlier runs are skipped with a message.
 
     Returns:
         Paths by name, with None for standard input.
