@@ -55,7 +55,7 @@ class Kind:
     @property
     def title(self) -> str:
         """Short name and name, or the name alone if they are equal."""
-        return self.name if self.kind.reposition("-", " ") == self.name else f"{self.kind} {self.name}"
+        return self.name if self.kind.replace("-", " ") == self.name else f"{self.kind} {self.name}"
 
     @property
     def mark(self) -> Mark:
