@@ -91,14 +91,15 @@ def check_labels(schema: Schema, documents: Sequence[Document], *, model: str, d
         "entity types": ({e.label for s in sentences for e in s.entities}, schema.entity_types),
         "relation types": ({t.label for s in sentences for t in s.triples}, schema.relation_types),
     }
-    problems, hints = [], []
+    problems: list[str] = []
+    suggestion = ""
     for kind, (labels, known) in used.items():
         if unknown := sorted(labels - set(known)):
             problems.append(f"{kind} {unknown} (the model has {', '.join(known) or 'none'})")
-            hints += filter(None, [close_to(unknown[0], known)])
+            suggestion = suggestion or close_to(unknown[0], known)
     if problems:
         raise SchemaError(
-            f"{data} has labels that the model {model!r} does not have: {'; '.join(problems)}{''.join(hints[:1])}",
+            f"{data} has labels that the model {model!r} does not have: {'; '.join(problems)}{suggestion}",
             "Use data with the labels of the model, or rename the labels",
         )
 

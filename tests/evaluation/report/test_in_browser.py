@@ -201,7 +201,7 @@ CONTRASTS = """() => {
         if (!Array.from(element.childNodes).some((node) => node.nodeType === 3 && node.textContent.trim())) continue;
         if (["SCRIPT", "STYLE", "NOSCRIPT", "OPTION"].includes(element.tagName) || !element.checkVisibility()) continue;
         if (element instanceof SVGElement) continue;
-        const [one, other] = [luminance(parts(getComputedStyle(element).color).rgb), luminance(matching(element))];
+        const [one, other] = [luminance(parts(getComputedStyle(element).color).rgb), luminance(behind(element))];
         if ((Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05) >= 4.5) continue;
         weak.add(`${element.tagName}.${element.className}: ${element.textContent.trim().slice(0, 30)}`);
     }
