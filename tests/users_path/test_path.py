@@ -149,17 +149,18 @@ class TestPrediction:
                 assert one.score == pytest.approx(other.score, abs=1e-4)
 
 
+@pytest.fixture(scope="module")
+def kept(workplace, gold):
+    """Test documents that all formats can represent: no two entities on the same words, and our own words."""
+    documents = [d for d in gold if len({(e.start, e.end) for e in d.entities}) == len(d.entities)]
+    documents = [d for d in documents if _words(d) == [tuple(words) for words in segment(d.text)]]
+    assert len(documents) > 0.9 * len(gold)
+    write_documents(documents, workplace / "kept.jsonl")
+    return documents
+
+
 class TestFormats:
     """A corpus converted to each format and back gives the same sentences and scores."""
-
-    @pytest.fixture(scope="class")
-    def kept(self, workplace, gold):
-        """Test documents that all formats can represent: no two entities on the same words, and our own words."""
-        documents = [d for d in gold if len({(e.start, e.end) for e in d.entities}) == len(d.entities)]
-        documents = [d for d in documents if _words(d) == [tuple(words) for words in segment(d.text)]]
-        assert len(documents) > 0.9 * len(gold)
-        write_documents(documents, workplace / "kept.jsonl")
-        return documents
 
     @pytest.mark.parametrize("format", FORMATS)
     def test_sentences_and_scores(self, workplace, trained, kept, format):
@@ -173,16 +174,17 @@ class TestFormats:
         assert evaluated("runs/news/best", back, folder=workplace) == scores
 
 
+@pytest.fixture(scope="module")
+def finished(workplace, reported):
+    write_documents(DOCUMENTS, workplace / "other.jsonl")
+    (workplace / "mine").mkdir()
+    write_documents(DOCUMENTS, workplace / "mine" / "corpus.json", format="spert")
+    (workplace / "malformed.jsonl").write_text('{"id": "d", "text": 3}\n', encoding="utf-8")
+    return workplace
+
+
 class TestFailures:
     """Failed commands print one line and change no file."""
-
-    @pytest.fixture(scope="class")
-    def finished(self, workplace, reported):
-        write_documents(DOCUMENTS, workplace / "other.jsonl")
-        (workplace / "mine").mkdir()
-        write_documents(DOCUMENTS, workplace / "mine" / "corpus.json", format="spert")
-        (workplace / "malformed.jsonl").write_text('{"id": "d", "text": 3}\n', encoding="utf-8")
-        return workplace
 
     @pytest.mark.parametrize(
         ("arguments", "named"),
