@@ -7,7 +7,8 @@ from tests.drawing.browser import start_browser
 from tests.serving.browsing import ATTACK, EMOJI, TEXT, enter_text, open_page, set_min_score, trained_extractor
 from tests.serving.live import live
 
-from cascade_srn import draw_svg, read_documents
+from cascade_srn import read_documents
+from cascade_srn.drawing import draw_svg
 
 pytestmark = pytest.mark.browser
 
