@@ -9,7 +9,7 @@ SCHEMA = Schema(("Method", "Task", "Material"), ("USED-FOR", "PART-OF", "COMPARE
 
 
 def sentence(words, entities=(), triples=()):
-    """Return a sentence: words as a string, entities as (start, end, label), triples as (head, label, tail) positions."""
+    """Return a sentence of a string, entities (start, end, label) and triples (head position, label, tail position)."""
     spans = [Span(*entity) for entity in entities]
     return Sentence.from_words(words.split(), spans, [Triple(spans[h], r, spans[t], 0.875) for h, r, t in triples])
 
