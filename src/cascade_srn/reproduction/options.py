@@ -127,9 +127,9 @@ QUICK_CHANGES = (
 class ReproduceOptions(Settings):
     """Options of a reproduction.
 
-    ``encoder`` and ``data``, a folder with train, dev and test, replace those of the recipe. ``changes`` are settings of
-    the recipe, each ``key=value``. ``batch_words`` and ``precision`` apply to predictions and speed. ``repeats`` is the
-    number of timed runs, and ``resample`` the unit of the bootstrap, "documents" or "sentences".
+    ``encoder`` and ``data``, a folder with train, dev and test, replace those of the recipe. ``changes`` are settings
+    of the recipe, each ``key=value``. ``batch_words`` and ``precision`` apply to predictions and speed. ``repeats`` is
+    the number of timed runs, and ``resample`` the unit of the bootstrap, "documents" or "sentences".
     """
 
     tables: tuple[str, ...]
