@@ -56,9 +56,12 @@ class Labels:
 
     def make_marks(self, sentence: Sentence) -> dict[Span | Triple, Mark]:
         """Return a mark with the colour of its label for each entity and relation."""
-        entities = {entity: Mark(colour_class(entity.label, self.entity_types)) for entity in sentence.entities}
-        triples = {triple: Mark(colour_class(triple.label, self.relation_types)) for triple in sentence.triples}
-        return {**entities, **triples}
+        marks: dict[Span | Triple, Mark] = {}
+        for entity in sentence.entities:
+            marks[entity] = Mark(colour_class(entity.label, self.entity_types))
+        for triple in sentence.triples:
+            marks[triple] = Mark(colour_class(triple.label, self.relation_types))
+        return marks
 
 
 def split_chunks(sentence: Sentence, gaps: Sequence[str]) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ def sentence_view(
 ) -> dict[str, Any]:
     """Return the template variables of a sentence. ``gaps`` is the text after each word."""
     if listing not in LISTINGS:
-        raise ConfigError(f"listing is {listing!r}", did_you_mean(str(listing), LISTINGS), option="listing")
+        raise ConfigError(f"listing is {listing!r}", did_you_mean(str(listing), LISTINGS))
     gaps = offset_gaps(sentence) if gaps is None else gaps
     marks = labels.make_marks(sentence) | dict(marks)
     arc_labels = {triple: _add_tag(triple.label, marks[triple]) for triple in sentence.triples}

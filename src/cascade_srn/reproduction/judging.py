@@ -112,7 +112,7 @@ class Judge:
         self._compared: dict[tuple[str, str], dict[str, Difference]] = {}
         n_units = len(gold) if bootstrap.unit == "document" else sum(len(document.sentences) for document in gold)
         if n_units < 2:
-            raise ConfigError(f"the test set has {n_units} {bootstrap.unit}s", "A bootstrap needs at least two")
+            raise ConfigError(f"the test set has {n_units} {bootstrap.unit}s", "Give at least two for the bootstrap")
 
     def judge(self, claim: Claim, *, paper: float | None = None) -> Verdict:
         """Test a claim about anything but speed. ``paper`` is the published difference."""

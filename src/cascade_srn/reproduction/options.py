@@ -150,7 +150,7 @@ class ReproduceOptions(Settings):
 
     def __post_init__(self) -> None:
         if not self.tables:
-            raise ConfigError("no tables given", "Name at least one table, or 'all'", option="tables")
+            raise ConfigError("no tables given", "Name at least one table, or 'all'")
         select_tables(self.tables)
         check_changes(self.changes)
         require_range("n_seeds", self.n_seeds, 1)
@@ -178,7 +178,6 @@ class ReproduceOptions(Settings):
                 raise ConfigError(
                     f"a quick reproduction needs {QUICK['recipe']}, which does not exist",
                     "Run it in a checkout of the repository",
-                    option="quick",
                 )
         return cls(quick=quick, **{**(QUICK if quick else DEFAULTS), **chosen})
 

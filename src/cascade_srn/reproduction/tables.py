@@ -220,7 +220,7 @@ def select_tables(names: Sequence[str]) -> list[PaperTable]:
     """Return the tables with the given names, in the order of the paper. "all" selects all tables."""
     for name in names:
         if name not in (*TABLES, "all"):
-            raise ConfigError(f"there is no table {name!r}", did_you_mean(name, (*TABLES, "all")), option="tables")
+            raise ConfigError(f"there is no table {name!r}", did_you_mean(name, (*TABLES, "all")))
     return [table for table in TABLES.values() if table.name in names or "all" in names]
 
 

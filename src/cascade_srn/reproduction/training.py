@@ -36,7 +36,7 @@ def train_missing(plan: Plan, console: Console, *, command: str) -> int:
     """
     processes = make_accelerator("cpu")
     if processes.num_processes > 1:
-        raise ConfigError("reproduce does not run under accelerate launch", "Start several processes", option="jobs")
+        raise ConfigError("reproduce does not run under accelerate launch", "Use several jobs instead", option="jobs")
     missing = plan.missing
     if not missing:
         return 0
