@@ -17,13 +17,7 @@ MAX_CHUNK_WIDTH = 30
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The appearance of one entity or relation.
-
-    Attributes:
-        css: CSS classes that set its colour.
-        tag: Text after its label.
-        note: Text that is shown on hover.
-    """
+    """The appearance of one entity or relation: CSS classes, a tag after its label, and a note on hover."""
 
     css: str
     tag: str = ""

@@ -33,16 +33,9 @@ ColumnRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """A relation as an arc.
+    """A relation as an arc. ``left`` and ``right`` are its positions among all arc ends of the sentence.
 
-    Attributes:
-        triple: The relation.
-        left_word: Word under its left end, in text order.
-        right_word: Word under its right end.
-        left: Position of its left end among all arc ends of the sentence.
-        right: Position of its right end.
-        level: Height above the text; 0 is the lowest.
-        forward: Whether the object is at the right end.
+    Level 0 is next to the text. ``forward``: the object is at the right end.
     """
 
     triple: Triple
@@ -56,15 +49,9 @@ class Arc:
 
 @dataclass(frozen=True, slots=True)
 class WordCell:
-    """A word in a grid.
+    """A word with the entity whose bar is next to it, and in ``aside`` the text after it that belongs to no word.
 
-    Attributes:
-        text: The word.
-        columns: Its grid columns.
-        entity: The entity whose bar is next to the word.
-        gap: Whether white space follows.
-        joined: Whether that white space is inside the entity.
-        aside: Text after the word that belongs to no word.
+    ``gap``: white space follows. ``joined``: that white space is inside the entity.
     """
 
     text: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from cascade_srn.config import require_range
@@ -86,7 +87,7 @@ class _Picture:
         mirror_width = self.width if direction == "rtl" else None
         lines = lay_out_lines(sentence, gaps=gaps, labels=list(arc_labels.values()), width=self.width)
         for line in lines:
-            drawing = _LineDrawing(line, marks, descriptions, labels.symmetric, mirror_width=mirror_width)
+            drawing = _LineDrawing(line, marks, descriptions, labels.symmetric, mirror_width)
             parts = (*drawing.bars(), *drawing.curves(), drawing.words(direction), *drawing.labels(arc_labels))
             self.parts.append(f'<g transform="translate(0 {_n(self.y)})">{"".join(parts)}</g>')
             self.y += line.height + LINE_GAP
@@ -115,23 +116,15 @@ class _Picture:
         )
 
 
+@dataclass(frozen=True, slots=True)
 class _LineDrawing:
     """Draws one line. Right-to-left lines are mirrored at ``mirror_width``."""
 
-    def __init__(
-        self,
-        line: Line,
-        marks: Marks,
-        descriptions: Descriptions,
-        symmetric: frozenset[str],
-        *,
-        mirror_width: float | None,
-    ) -> None:
-        self.line = line
-        self.marks = marks
-        self.descriptions = descriptions
-        self.symmetric = symmetric
-        self.mirror_width = mirror_width
+    line: Line
+    marks: Marks
+    descriptions: Descriptions
+    symmetric: frozenset[str]
+    mirror_width: float | None
 
     def x(self, x: float) -> float:
         """Return the x coordinate in the picture."""

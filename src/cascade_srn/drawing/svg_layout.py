@@ -25,15 +25,9 @@ SPACE, STOP_GAP, LABEL_MARGIN = 5.0, 10.0, 12.0
 
 @dataclass(slots=True)
 class TextBox:
-    """A word, a part of a word that is too long for a line, or text between words.
+    """A word, a part of a word that is too long for a line, or text between words (then ``word`` is None).
 
-    Attributes:
-        text: The text.
-        word: Position of the word, or None for text between words.
-        width: Width of the box; the text is centred in it.
-        gap: Space after the box.
-        stops: Arc ends on the word.
-        x: Left edge.
+    ``gap`` is the space after the box, and ``stops`` are the arc ends on it.
     """
 
     text: str
