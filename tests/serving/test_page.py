@@ -240,8 +240,8 @@ class TestSelection:
             assert len(expected) == 2
             assert [tuple(one) for one in card_relations(page)] == expected
             lit = page.locator("#view-drawing .curve.selected > b").evaluate_all("(all) => all.map((b) => b.title)")
-            told = sorted(one.partition(", score")[0] for one in lit)
-            assert told == ["Ada Berg — leads → Norlux", "Norlux — located-in → Oslo"]
+            relations = sorted(one.partition(", score")[0] for one in lit)
+            assert relations == ["Ada Berg — leads → Norlux", "Norlux — located-in → Oslo"]
             faded = page.locator("#view-drawing .curve:not(.selected)").first
             faded.evaluate("(curve) => Promise.all(curve.getAnimations().map((one) => one.finished))")
             assert float(faded.evaluate("(curve) => getComputedStyle(curve).opacity")) < 0.5
