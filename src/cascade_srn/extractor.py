@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from cascade_srn.config import require_choice
-from cascade_srn.data.examples import examples_of
+from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import give_back_freed
-from cascade_srn.inference.cascade_search import PRECISIONS, Predictor
+from cascade_srn.inference.cascade_search import PRECISIONS, Predictor, never_stop
 from cascade_srn.inference.streaming import BadText, OnError, Outcome, attempt, error_policy, parts
 from cascade_srn.inference.thresholds import ThresholdsLike, chosen_thresholds
 from cascade_srn.model.model import Model
@@ -114,7 +114,7 @@ class Extractor:
             )
         if not isinstance(texts, Iterable):
             raise CascadeError(f"texts is a {type(texts).__name__}; give a list or stream of texts")
-        policy, predictor = error_policy(on_error), self._predictor(thresholds, batch_words)
+        policy, predictor = error_policy(on_error), self.predictor(thresholds, batch_words)
         return self._stream(iter(texts), predictor, batch_words, policy)
 
     def _stream(
@@ -157,12 +157,23 @@ class Extractor:
         An entity must start and end where words do; with ``align="expand"`` the words that it touches are taken
         whole, with a warning that counts them.
         """
+        given = self.prepare(text, entities, align=align)
+        placed = {(entity.start, entity.end) for entity in given.entities}
+        if n_expanded := sum((entity.start, entity.end) not in placed for entity in entities):
+            warnings.warn(f"{n_expanded} of {len(entities)} entities aligned outward to whole words", stacklevel=2)
+        return self._predicted([given], self.predictor(thresholds), given_entities=True)[0]
+
+    def prepare(
+        self, text: str | Document, entities: Sequence[Entity] | None = None, *, align: Align = "exact"
+    ) -> Document:
+        """Split a text into sentences and words, and place given entities (character offsets) on the words."""
         document = self._document(text)
+        if entities is None:
+            return document
         from cascade_srn.data.alignment import WordMap
 
         words = WordMap(document.text, [s.offsets for s in document.sentences], document=document.id)
         spans: list[dict[Span, None]] = [{} for _ in document.sentences]
-        n_expanded = 0
         for entity in entities:
             if not isinstance(entity, Entity):
                 raise CascadeError(
@@ -175,18 +186,16 @@ class Extractor:
                 )
             place = words.place(entity.start, entity.end, align=align)
             span = Span(place.start, place.end, entity.label, entity.score)
-            n_expanded += not place.exact
             if span in spans[place.sentence] and align == "exact":
                 raise CascadeError(
                     f"the entity {entity.label!r} at characters [{entity.start}, {entity.end}) is given twice; "
                     "remove the repeat"
                 )
             spans[place.sentence].setdefault(span)
-        if n_expanded:
-            warnings.warn(f"{n_expanded} of {len(entities)} entities aligned outward to whole words", stacklevel=2)
         sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
         given = Document(document.text, tuple(sentences), document.id)
-        return self.predict([given], given_entities=True, thresholds=thresholds)[0]
+        self._check_labels(given)
+        return given
 
     def predict(
         self,
@@ -197,28 +206,40 @@ class Extractor:
         thresholds: ThresholdsLike | None = None,
     ) -> list[Document]:
         """Documents with the annotations of the model in place of their own (or beside given entities)."""
-        predictor = self._predictor(thresholds, batch_words)
+        predictor = self.predictor(thresholds, batch_words)
         documents = _all_documents(documents)
         for document in documents:
             _refuse_half_characters(document.text)
         if given_entities:
             for document in documents:
-                for number, sentence in enumerate(document.sentences):
-                    self.schema.check(
-                        sentence.annotated(sentence.entities, ()), f"sentence {number} of {document.id!r}"
-                    )
+                self._check_labels(document)
         return self._predicted(documents, predictor, given_entities=given_entities)
 
-    def _predictor(self, thresholds: ThresholdsLike | None, batch_words: int) -> Predictor:
+    def _check_labels(self, document: Document) -> None:
+        of_document = f" of {document.id!r}" if document.id else ""
+        for number, sentence in enumerate(document.sentences):
+            self.schema.check(sentence.annotated(sentence.entities, ()), f"sentence {number}{of_document}")
+
+    def predictor(
+        self,
+        thresholds: ThresholdsLike | None = None,
+        batch_words: int = 4096,
+        *,
+        check: Callable[[], None] = never_stop,
+    ) -> Predictor:
+        """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
         chosen = chosen_thresholds(thresholds, self.model.settings.thresholds)
-        return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision)
+        return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision, check=check)
+
+    def examples(self, documents: Iterable[Document]) -> list[Example]:
+        """Return the sentences of documents with the context that the model reads."""
+        return examples_of(documents, self.model.settings.encoder.context_words)
 
     def _predicted(
         self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
     ) -> list[Document]:
         _refuse_forked()
-        examples = examples_of(documents, self.model.settings.encoder.context_words)
-        found = iter(predictor.predict(examples, given_entities=given_entities))
+        found = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
         return [Document(d.text, tuple(islice(found, len(d.sentences))), d.id) for d in documents]
 
     def _document(self, text: str | Document) -> Document:
