@@ -1,4 +1,4 @@
-"""docs/serve.md: every operation, option, limit, code and metric, and its Python as it stands."""
+"""docs/serve.md: all operations, options, limits, codes and metrics, and its Python example."""
 
 import dataclasses
 import inspect
@@ -42,11 +42,11 @@ def test_every_code():
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/cascade_srn/serving").glob("*.py"))
     codes = set(re.findall(r'Refusal\(\s*[\w.]+,\s*"(\w+)"', source)) | set(re.findall(r'unavailable\("(\w+)"', source))
     assert len(codes) > 10
-    for code in codes - {"client_gone"}:  # that nobody reads
+    for code in codes - {"client_gone"}:  # no client receives it
         assert f"`{code}`" in PAGE, code
 
 
-def test_its_json_is_what_the_service_takes_and_gives():
+def test_its_json_matches_the_forms():
     asked, answered = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(ExtractRequest.model_validate_json(asked).texts) == 2
     DocumentForm.model_validate_json(answered)
@@ -64,6 +64,6 @@ def test_its_python_runs(tmp_path, monkeypatch):
     assert names["app"].state.engine.settings.limits.texts == 16
 
 
-def test_its_links_lead_somewhere():
+def test_its_links_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
         assert (ROOT / "docs" / target).exists(), target
