@@ -265,7 +265,7 @@ class Connection(HttpToolsProtocol):
     def _stop_parser(self, refusal: Refusal) -> NoReturn:
         """Make the parser, which calls this method, raise its own error."""
         self._refusal = refusal
-        raise refusal
+        raise ValueError(refusal.problem)
 
     def _stop_reading(self, refusal: Refusal) -> None:
         """Ignore further input. An incomplete request is refused, earlier ones are answered."""
