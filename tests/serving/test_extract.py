@@ -12,7 +12,7 @@ from cascade_srn.inference.thresholds import chosen_thresholds
 from cascade_srn.serving import Limits, ServeSettings
 from cascade_srn.serving.messages import ThresholdsForm
 from cascade_srn.serving.refusals import Refusal
-from cascade_srn.serving.requests import resolve_thresholds
+from cascade_srn.serving.requests import request_thresholds
 
 WORDS = ["a", "tagger", "helps", "parsing", "translation", "search", "engines", "neural", "speech", "accuracy", "data"]
 
@@ -74,7 +74,7 @@ def test_thresholds(service, extractor, thresholds):
 def test_one_number_replaces_all_thresholds():
     own = {"related": 0.2, "relation": 0.9, "entity_types": {"Thing": 0.9}}
     extractor = random_extractor(thresholds=Thresholds(**own))
-    chosen = resolve_thresholds(0.6, extractor, Limits())
+    chosen = request_thresholds(0.6, extractor, Limits())
     assert chosen == chosen_thresholds(0.6, extractor.model.settings.thresholds)
     assert chosen == Thresholds(entity=0.6, subject=0.6, object=0.6)
 
@@ -83,11 +83,11 @@ def test_thresholds_of_the_model_are_accepted():
     """Thresholds of the model are accepted even if they are below the limit. Lower ones are refused."""
     own = {"related": 0.02, "entity_types": {"Thing": 0.03}, "relation_types": {"compare": 0.04}}
     extractor = random_extractor(thresholds=Thresholds(**own))
-    resolved = resolve_thresholds(ThresholdsForm(entity=0.3, **own), extractor, Limits())
+    resolved = request_thresholds(ThresholdsForm(entity=0.3, **own), extractor, Limits())
     assert (resolved.related, resolved.entity_types, resolved.relation_types) == tuple(own.values())
     for name, lower in (("related", 0.01), ("entity_types", {"Thing": 0.02}), ("entity_types", {"Task": 0.03})):
         with pytest.raises(Refusal, match=f"thresholds.{name}: "):
-            resolve_thresholds(ThresholdsForm(**{name: lower}), extractor, Limits())
+            request_thresholds(ThresholdsForm(**{name: lower}), extractor, Limits())
 
 
 ENTITIES = [{"start": 2, "end": 8, "label": "Thing"}, {"start": 15, "end": 22, "label": "Task"}]

@@ -36,14 +36,14 @@ def refusal(answer, status, code):
 @pytest.mark.parametrize(
     ("body", "place", "data"),
     [
-        ({}, "", ["text or texts"]),
+        ({}, "", ["text or texts", "/docs"]),
         ({"text": "a", "texts": ["a"]}, "", ["text or texts"]),
         ({"texts": []}, "texts: ", ["0 items", "1 or more"]),
         ({"text": 5}, "text: ", ["5", "a string"]),
         ({"texts": ["a", None]}, "texts.1: ", ["null", "a string"]),
         ([], "", ["a list of 0 items", "an object"]),
         ("text", "", ["a string", "an object"]),
-        ({"text": "a", "threshold": 1}, "", ["'threshold'", "Did you mean 'thresholds'?", "/docs"]),
+        ({"text": "a", "threshold": 1}, "", ["'threshold'", "Did you mean 'thresholds'?"]),
         ({"Text": "a"}, "", ["'Text'", "Did you mean 'text'?"]),
         ({"text": "a", "x" * 99: 1}, "", [repr("x" * 40), "align, entities, text"]),
         ({"text": "a", "thresholds": {"entitty": 0.3}}, "thresholds: ", ["'entitty'", "Did you mean 'entity'?"]),

@@ -257,7 +257,7 @@ def _refusal(error: ValidationError, form: type[Message]) -> Refusal:
     place = _place(worst["loc"][:-1] if worst["type"] == "extra_forbidden" else worst["loc"])
     problem, suggestion = describe_errors(alternatives, form, place)
     where = f"{'.'.join(map(str, place))}: " if place else ""
-    return unprocessable(f"{where}{problem}", f"{suggestion} {FORM_HINT}".lstrip())
+    return unprocessable(f"{where}{problem}", suggestion or FORM_HINT)
 
 
 def _place(loc: tuple[int | str, ...]) -> list[int | str]:

@@ -244,7 +244,7 @@ def describe_errors(errors: Sequence[ErrorDetails], form: type[Message], place: 
     """Describe the validation errors of one value, one for each alternative of a union.
 
     Returns:
-        The problem, and a sentence with a suggestion or an empty string.
+        The problem, and a hint or an empty string.
     """
     first = errors[0]
     match first["type"]:

@@ -34,7 +34,7 @@ def prepare_items(
     """
     cost = 0
     texts = request_texts(body)
-    thresholds = resolve_thresholds(body.thresholds, extractor, limits)
+    thresholds = request_thresholds(body.thresholds, extractor, limits)
     items = []
     for position, (text, given) in enumerate(zip(texts, _entities_by_text(body, len(texts)), strict=True)):
         _check_annotations(f"text {position} has {len(given or ()):,} given entities", len(given or ()), limits)
@@ -176,7 +176,7 @@ def _covered_words(sentence: Sentence) -> Iterator[tuple[int, int]]:
         yield min(triple.head.start, triple.tail.start), max(triple.head.end, triple.tail.end)
 
 
-def resolve_thresholds(given: ThresholdsForm | float | None, extractor: Extractor, limits: Limits) -> Thresholds:
+def request_thresholds(given: ThresholdsForm | float | None, extractor: Extractor, limits: Limits) -> Thresholds:
     """Combine the thresholds of a request with those of the model, as an extractor does.
 
     Raises:
