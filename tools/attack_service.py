@@ -371,21 +371,23 @@ def attacking(
 ) -> Iterator[dict[str, int]]:
     """Attack for the duration of the block; the yielded outcomes are complete after it."""
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=attacker_process, args=(attack.name, address, key, pressure, theirs), daemon=True)
+    own_end, attacker_end = context.Pipe()
+    process = context.Process(
+        target=attacker_process, args=(attack.name, address, key, pressure, attacker_end), daemon=True
+    )
     process.start()
-    theirs.close()
+    attacker_end.close()
     outcomes: dict[str, int] = {}
     try:
-        ours.recv()
+        own_end.recv()
         yield outcomes
-        ours.send("stop")
-        if ours.poll(30):
-            outcomes.update(ours.recv())
+        own_end.send("stop")
+        if own_end.poll(30):
+            outcomes.update(own_end.recv())
     except (EOFError, OSError):
         outcomes["attacker died"] = 1
     finally:
-        ours.close()
+        own_end.close()
         process.join(5)
         if process.is_alive():
             process.kill()
@@ -436,7 +438,7 @@ async def ordinary_load(
     numbers = iter(range(requests))
     end = time.monotonic() + seconds
 
-    async def ask() -> None:
+    async def send_requests() -> None:
         for number in numbers:
             if time.monotonic() > end:
                 load.not_sent += 1
@@ -452,7 +454,7 @@ async def ordinary_load(
             if status == 200:
                 load.latencies.append(time.perf_counter() - started)
 
-    await asyncio.gather(*(ask() for _ in range(clients)))
+    await asyncio.gather(*(send_requests() for _ in range(clients)))
     return load
 
 

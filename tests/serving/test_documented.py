@@ -6,8 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from tests.small_models import small_model
 
+from cascade_srn import Extractor
 from cascade_srn.cli.serve import serve
 from cascade_srn.serving import Limits
 from cascade_srn.serving.messages import DocumentForm, ExtractRequest
@@ -47,12 +49,18 @@ def test_every_code():
 
 
 def test_its_json_matches_the_forms():
-    asked, answered = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(ExtractRequest.model_validate_json(asked).texts) == 2
-    DocumentForm.model_validate_json(answered)
-    document = json.loads(answered)
-    for entity in document["entities"]:
-        assert document["text"][entity["start"] : entity["end"]] == entity["text"]
+    request, response = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(ExtractRequest.model_validate_json(request).texts) == 2
+    DocumentForm.model_validate_json(response)
+
+
+@pytest.mark.slow
+def test_its_sample_is_the_response_of_the_bundled_model():
+    document = json.loads(re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)[1])
+    found = Extractor.from_pretrained().extract(document["text"]).to_dict()
+    for annotation in (*found["entities"], *found["relations"]):
+        annotation["score"] = pytest.approx(annotation["score"], abs=1e-3)
+    assert document == found
 
 
 def test_its_python_runs(tmp_path, monkeypatch):

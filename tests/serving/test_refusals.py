@@ -7,7 +7,10 @@ from tests.serving.live import TEXT, live, received
 
 from cascade_srn.errors import CascadeError
 from cascade_srn.serving import Limits, ServeSettings
-from cascade_srn.serving.requests import refuse_text
+from cascade_srn.serving.messages import DocumentForm
+from cascade_srn.serving.refusals import Refusal
+from cascade_srn.serving.requests import read_document, refuse_text
+from cascade_srn.types import Document
 
 JSON = {"Content-Type": "application/json"}
 DOCUMENT = {
@@ -98,12 +101,20 @@ def test_invalid_bodies(service, body, place, data):
     assert [part for part in data if part not in message] == []
 
 
-def test_hints_about_python_parameters_are_replaced():
+def test_hints_about_python_parameters_are_replaced(monkeypatch):
     """The library's hint names a Python parameter; a request has a field of the same name, a document has none."""
     error = CascadeError("the span [1, 6) is misaligned", "Pass 'expand'", option="align")
     refused = refuse_text(1, error)
     assert refused.problem == "text 1: the span [1, 6) is misaligned"
     assert '"align": "expand"' in refused.hint
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(Document, "from_dict", fail)
+    with pytest.raises(Refusal, match=r"\[1, 6\)") as caught:
+        read_document(DocumentForm(text="a", sentences=[]), Limits())
+    assert "expand" not in caught.value.message()
     other = refuse_text(0, CascadeError("the text is bad", "Use another one"))
     assert other.message() == "text 0: the text is bad. Use another one."
 

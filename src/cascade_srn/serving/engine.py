@@ -27,10 +27,6 @@ MIN_SLICE_WORDS = 64
 SWEEP_SECONDS = 5.0
 
 
-class NotReady(Exception):
-    """The model is not loaded yet."""
-
-
 class Engine:
     """Runs a model for all requests in its own thread.
 
@@ -42,6 +38,12 @@ class Engine:
         source: An extractor, or a function that loads one.
         settings: Settings of the service.
         metrics: Metrics to update.
+
+    Attributes:
+        extractor: The model; None until it is loaded and warm.
+        failure: The error of a model that could not be loaded.
+        is_stopping: Whether new requests must be refused.
+        on_loaded: Called when the model is loaded or has failed.
     """
 
     def __init__(
@@ -52,11 +54,11 @@ class Engine:
         self.queue = RequestQueue(
             max_texts=settings.queue_texts, max_words=settings.queue_words, batch_words=settings.batch_words
         )
+        self.extractor: Extractor | None = None
         self.failure: Exception | None = None
         self.is_stopping = False
         self.on_loaded: Callable[[], None] | None = None
         self._source = source
-        self._extractor: Extractor | None = None
         self._words_per_second = 0.0
         self._interleaved_seconds = 0.0
         self._n_batches = 0
@@ -64,20 +66,9 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="cascade-srn-model", daemon=True)
 
     @property
-    def extractor(self) -> Extractor:
-        """The model, once it is loaded and warm.
-
-        Raises:
-            NotReady: The model is not loaded yet.
-        """
-        if self._extractor is None:
-            raise NotReady
-        return self._extractor
-
-    @property
     def is_ready(self) -> bool:
         """Whether the model is loaded and warm."""
-        return self._extractor is not None
+        return self.extractor is not None
 
     @property
     def is_running(self) -> bool:
@@ -92,11 +83,8 @@ class Engine:
         """Queue the texts of one request, all or none.
 
         Raises:
-            NotReady: The model is not loaded yet.
             RequestTooLarge, QueueFull, QueueClosed: See :meth:`.RequestQueue.put`.
         """
-        if not self.is_ready:
-            raise NotReady
         request = QueuedRequest(items)
         self.queue.put(request)
         return request
@@ -124,7 +112,7 @@ class Engine:
             started = time.perf_counter()
             extractor.extract(WARM_UP)
             self._update_slice_size(len(WARM_UP.split()), time.perf_counter() - started)
-            self._extractor = extractor
+            self.extractor = extractor
         except Exception as error:
             # The message cannot quote a client's text, because none was received yet.
             logger.error("the model could not be loaded: %s: %s", type(error).__name__, error)

@@ -16,7 +16,7 @@ from fastapi import Request
 
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
-from cascade_srn.serving.engine import Engine, NotReady
+from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.messages import DrawRequest, ExtractRequest
 from cascade_srn.serving.queue import QueueClosed, QueueFull, RequestTooLarge
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, shutting_down, unavailable
@@ -58,14 +58,13 @@ class RequestHandler:
         Raises:
             Refusal: The model is not loaded.
         """
-        try:
+        if self.engine.extractor is not None:
             return self.engine.extractor
-        except NotReady:
-            if self.engine.failure is not None:
-                raise unavailable(
-                    "not_loaded", "the model could not be loaded", "See the log of the service", retry_after=60
-                ) from None
-            raise unavailable("not_ready", "the model is still being loaded", "Try again soon", retry_after=2) from None
+        if self.engine.failure is not None:
+            raise unavailable(
+                "not_loaded", "the model could not be loaded", "See the log of the service", retry_after=60
+            )
+        raise unavailable("not_ready", "the model is still being loaded", "Try again soon", retry_after=2)
 
     def mark_arrived(self, request: Request) -> None:
         """Record that the body is complete, and whether the service was already shutting down at that time.
