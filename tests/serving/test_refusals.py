@@ -356,7 +356,7 @@ def test_a_body_that_does_not_come(extractor):
 @pytest.mark.parametrize(
     ("change", "data"),
     [
-        ({"text": "tagger and parsers"}, "'taggers'"),
+        ({"text": "tagger and parsers"}, "[12, 19]"),
         ({"entities": [{**DOCUMENT["entities"][0], "end": 6, "text": "tagger"}], "relations": []}, "'taggers' [0, 7)"),
         ({"relations": [{"head": 0, "tail": 2, "label": "compare"}]}, "2"),
         ({"sentences": [[[0, 7, 9]]]}, "document.sentences.0.0: received a list of 3 items"),
