@@ -167,7 +167,7 @@ def test_shutdown_finishes_complete_requests(extractor, threads, monkeypatch, wh
 
     monkeypatch.setattr(module, name, waiting)
     text = f"{TEXT} " * (1 + bodies.INLINE_BYTES // len(TEXT))
-    with live(extractor) as service:
+    with live(extractor, ServeSettings(request_seconds=1000, shutdown_seconds=1000)) as service:
         taken = threads.submit(service.post, "/extract", {"text": text})
         try:
             assert begun.wait(PATIENCE)
