@@ -1,12 +1,12 @@
-"""Measure whether ordinary clients are still served while a service on this machine is attacked.
+"""Measure how a service on this machine serves ordinary clients while it is attacked.
 
     python tools/attack_service.py [--attacks pieces,slow-heads] [--seconds 30] [--output attack.json]
 
 For each attack, ``cascade-srn serve`` is started on a free port of 127.0.0.1. Ordinary requests are measured without
 and with the attack, by one client and by several at once. With ``--url`` a running local service is measured instead.
-Addresses of other machines are refused. Every part is bounded in count and time.
+Other machines cannot be attacked. Every part is limited in count and time.
 
-The exit code is 1 if an ordinary request was lost or the service did not survive, 2 for wrong arguments.
+Exit codes: 1 if an ordinary request was lost or the service died, 2 for invalid arguments.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from urllib.parse import urlsplit
 
 KEY_VARIABLE = "CASCADE_SRN_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# Seconds between two looks at the memory of the service.
+# Seconds between two measurements of the service's memory.
 SAMPLE_SECONDS = 0.05
 START_SECONDS = 120.0
-# Pause of an attacker that could not connect, so that it does not spin.
+# Pause of an attacker that could not connect, so that it does not loop at full speed.
 RECONNECT_SECONDS = 0.1
-# Descriptors that this process needs for itself.
+# Descriptors that this process needs for other files.
 SPARE_DESCRIPTORS = 100
 
 ABSTRACTS = (
@@ -69,7 +69,7 @@ ABSTRACTS = (
 
 
 def http_request(content: bytes, key: str | None, *, chunked: bool = False) -> bytes:
-    """Return a POST to /extract as bytes; ``chunked`` sends the content in chunks of one byte."""
+    """Return a POST request to /extract as bytes. ``chunked`` sends the content in chunks of one byte."""
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(content)}"
     authorization = f"Authorization: Bearer {key}\r\n" if key else ""
     head = (
@@ -81,11 +81,11 @@ def http_request(content: bytes, key: str | None, *, chunked: bool = False) -> b
     return head + b"".join(b"1\r\n%c\r\n" % byte for byte in content) + b"0\r\n\r\n"
 
 
-async def exchange(place: tuple[str, int], request: bytes) -> int:
+async def exchange(address: tuple[str, int], request: bytes) -> int:
     """Send a request on a new connection and return the status of the complete answer."""
-    reader, writer = await asyncio.open_connection(*place)
+    reader, writer = await asyncio.open_connection(*address)
     try:
-        writer.write(request)  # not drained: a refusal may come before the service has read all of it
+        writer.write(request)  # not drained, because a refusal can arrive before the service has read the body
         head = await reader.readuntil(b"\r\n\r\n")
         length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
         await reader.readexactly(int(length))
@@ -94,7 +94,7 @@ async def exchange(place: tuple[str, int], request: bytes) -> int:
         writer.close()
 
 
-# Everything that can go wrong with a connection or its answer.
+# Errors of a connection and of incomplete responses.
 CONNECTION_ERRORS = (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError)
 
 
@@ -103,18 +103,18 @@ CONNECTION_ERRORS = (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitO
 
 @dataclass(frozen=True)
 class Attack:
-    """One way to attack the service.
+    """An attack on the service.
 
     Attributes:
         name: Name of the attack.
-        group: Attacks of one kind, which can be chosen together.
+        group: Name for attacks of one kind, which can be selected together.
         description: What is sent.
-        content: Makes the body of a request that is sent over and over; None for attacks by slow connections.
+        content: Makes the body of a request that is sent repeatedly; None for attacks by slow connections.
         chunked: Send the body in chunks of one byte.
         authorized: Send the API key.
-        connections: Connections held at once; None for ``--connections``, 0 for more than the descriptor limit.
-        opening: Sent at once on a slow connection, before single bytes follow; None sends nothing at all.
-        drip: The byte that a slow connection sends over and over.
+        connections: Parallel connections; None for ``--connections``, 0 for more than the descriptor limit.
+        opening: Start of the request on a slow connection; None sends nothing.
+        drip: Byte that a slow connection sends repeatedly.
     """
 
     name: str
@@ -152,12 +152,12 @@ def _random_url() -> str:
 
 
 def _empty_entities() -> bytes:
-    # Just below the 2 MiB that a body may have.
+    # Just below the limit of 2 MiB for a body.
     return b'{"text":"a","entities":[' + b",".join([b"[]"] * 690_000) + b"]}"
 
 
 def _padded() -> bytes:
-    # Cheap for the model, so that only the cost of the chunks is measured.
+    # Short for the model, so that only the cost of the chunks is measured.
     return b'{"text":"A short text."' + b" " * 200_000 + b"}"
 
 
@@ -216,13 +216,13 @@ ATTACKS: dict[str, Attack] = {
 
 @dataclass(frozen=True)
 class Pressure:
-    """How hard an attack is.
+    """Intensity of an attack.
 
     Attributes:
-        connections: Connections of attacks that do not have a number of their own.
-        rate: Requests per second of all connections together; None sends again as soon as there is an answer.
+        connections: Connections of attacks that do not set their own number.
+        rate: Requests per second of all connections; None to send the next request after each response.
         drip_seconds: Seconds between two bytes of a slow connection.
-        timeout: Seconds after which an attacker gives up on an answer.
+        timeout: Seconds that an attacker waits for a response.
         descriptors: Descriptor limit of the service.
     """
 
@@ -234,11 +234,11 @@ class Pressure:
 
 
 class Attacker:
-    """The connections of one attack, and what became of them."""
+    """The connections of one attack, and their outcomes."""
 
-    def __init__(self, attack: Attack, place: tuple[str, int], key: str | None, pressure: Pressure) -> None:
+    def __init__(self, attack: Attack, address: tuple[str, int], key: str | None, pressure: Pressure) -> None:
         self.attack = attack
-        self.place = place
+        self.address = address
         self.key = key if attack.authorized else None
         self.pressure = pressure
         self.outcomes: Counter[str] = Counter()
@@ -246,7 +246,7 @@ class Attacker:
         self._next_send = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Attack until told to stop; then close everything."""
+        """Attack until ``stop`` is set, then close all connections."""
         if self.attack.content is not None:
             request = http_request(self.attack.content(), self.key, chunked=self.attack.chunked)
             tasks = [asyncio.create_task(self._keep_sending(request)) for _ in range(self.n_connections)]
@@ -260,7 +260,7 @@ class Attacker:
 
     @property
     def n_connections(self) -> int:
-        """The connections of the attack, within what this process may open."""
+        """Connections of the attack, within the descriptor limit of this process."""
         wanted = self.attack.connections
         if wanted is None:
             wanted = self.pressure.connections
@@ -273,18 +273,18 @@ class Attacker:
             await self._wait_for_turn()
             self._n_open += 1
             try:
-                outcome = await self._sent(request)
+                outcome = await self._send(request)
             finally:
                 self._n_open -= 1
             self.outcomes[outcome] += 1
             if not outcome.isdecimal():
                 await asyncio.sleep(RECONNECT_SECONDS)
 
-    async def _sent(self, request: bytes) -> str:
-        """Send a request and return the status of the answer, or why there is none."""
+    async def _send(self, request: bytes) -> str:
+        """Send a request and return the status of the response, or the reason why there is none."""
         try:
             async with asyncio.timeout(self.pressure.timeout):
-                return str(await exchange(self.place, request))
+                return str(await exchange(self.address, request))
         except ConnectionRefusedError:
             return "not connected"
         except TimeoutError:
@@ -303,7 +303,7 @@ class Attacker:
         """Keep one slow connection open, and open it again when the service closes it."""
         while True:
             try:
-                reader, writer = await asyncio.open_connection(*self.place)
+                reader, writer = await asyncio.open_connection(*self.address)
             except OSError:
                 self.outcomes["not connected"] += 1
                 await asyncio.sleep(1)
@@ -344,19 +344,19 @@ class Attacker:
 
 
 def attacker_process(
-    name: str, place: tuple[str, int], key: str | None, pressure: Pressure, channel: Connection
+    name: str, address: tuple[str, int], key: str | None, pressure: Pressure, channel: Connection
 ) -> None:
-    """Attack from a process of its own, so that the attacker does not slow the ordinary clients down.
+    """Attack from a separate process, so that the attacker does not slow down the ordinary clients.
 
-    Stops when the other end of ``channel`` sends something or is closed, and sends the outcomes.
+    Stop when the other end of ``channel`` sends something or is closed, and send the outcomes.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process stops this one
     allow_many_connections()
 
     async def run() -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_reader(channel.fileno(), stop.set)
-        attacker = Attacker(ATTACKS[name], place, key, pressure)
+        attacker = Attacker(ATTACKS[name], address, key, pressure)
         channel.send("started")
         await attacker.run(stop)
         with suppress(OSError):  # the parent has ended
@@ -366,24 +366,28 @@ def attacker_process(
 
 
 @contextmanager
-def attacking(attack: Attack, place: tuple[str, int], key: str | None, pressure: Pressure) -> Iterator[dict[str, int]]:
-    """Attack for the duration of the block; the outcomes are there after it."""
+def attacking(
+    attack: Attack, address: tuple[str, int], key: str | None, pressure: Pressure
+) -> Iterator[dict[str, int]]:
+    """Attack for the duration of the block; the yielded outcomes are complete after it."""
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=attacker_process, args=(attack.name, place, key, pressure, theirs), daemon=True)
+    own_end, attacker_end = context.Pipe()
+    process = context.Process(
+        target=attacker_process, args=(attack.name, address, key, pressure, attacker_end), daemon=True
+    )
     process.start()
-    theirs.close()
+    attacker_end.close()
     outcomes: dict[str, int] = {}
     try:
-        ours.recv()
+        own_end.recv()
         yield outcomes
-        ours.send("stop")
-        if ours.poll(30):
-            outcomes.update(ours.recv())
+        own_end.send("stop")
+        if own_end.poll(30):
+            outcomes.update(own_end.recv())
     except (EOFError, OSError):
         outcomes["attacker died"] = 1
     finally:
-        ours.close()
+        own_end.close()
         process.join(5)
         if process.is_alive():
             process.kill()
@@ -395,7 +399,7 @@ def attacking(attack: Attack, place: tuple[str, int], key: str | None, pressure:
 
 @dataclass
 class Load:
-    """What became of ordinary requests. Latencies are those of requests that were answered with 200."""
+    """Outcomes of ordinary requests, and the latencies of those answered with 200."""
 
     clients: int
     latencies: list[float] = field(default_factory=list)
@@ -404,11 +408,11 @@ class Load:
 
     @property
     def lost(self) -> int:
-        """Requests without an answer, or with another status than 200."""
+        """Number of requests without a response or with another status than 200."""
         return sum(count for outcome, count in self.outcomes.items() if outcome != "200")
 
     def percentile(self, share: int) -> float | None:
-        """Return the latency that ``share`` percent of the answers stay within; None without answers."""
+        """Return a percentile of the latencies; None if there are none."""
         if len(self.latencies) < 2:
             return self.latencies[0] if self.latencies else None
         return statistics.quantiles(self.latencies, n=100, method="inclusive")[share - 1]
@@ -426,15 +430,15 @@ class Load:
 
 
 async def ordinary_load(
-    place: tuple[str, int], key: str | None, *, clients: int, requests: int, timeout: float, seconds: float
+    address: tuple[str, int], key: str | None, *, clients: int, requests: int, timeout: float, seconds: float
 ) -> Load:
-    """Send short abstracts, each client one after the other, for at most ``seconds``."""
+    """Send short abstracts for at most ``seconds``; each client sends one after the other."""
     load = Load(clients)
     prepared = [http_request(_json(text=abstract), key) for abstract in ABSTRACTS]
     numbers = iter(range(requests))
     end = time.monotonic() + seconds
 
-    async def ask() -> None:
+    async def send_requests() -> None:
         for number in numbers:
             if time.monotonic() > end:
                 load.not_sent += 1
@@ -442,7 +446,7 @@ async def ordinary_load(
             started = time.perf_counter()
             try:
                 async with asyncio.timeout(timeout):
-                    status = await exchange(place, prepared[number % len(prepared)])
+                    status = await exchange(address, prepared[number % len(prepared)])
             except CONNECTION_ERRORS as error:
                 load.outcomes["no answer in time" if isinstance(error, TimeoutError) else "no connection"] += 1
                 continue
@@ -450,7 +454,7 @@ async def ordinary_load(
             if status == 200:
                 load.latencies.append(time.perf_counter() - started)
 
-    await asyncio.gather(*(ask() for _ in range(clients)))
+    await asyncio.gather(*(send_requests() for _ in range(clients)))
     return load
 
 
@@ -458,14 +462,14 @@ async def ordinary_load(
 
 
 class Service:
-    """A service that is attacked: its address, its memory, and whether it lives.
+    """The attacked service: its address, memory and state.
 
     Args:
         url: Address of the service.
-        key: API key, if the service wants one.
-        process: The service, if this tool started it.
-        pid: Process id to read the memory of; None if unknown.
-        limit_bytes: Resident set at which a service that this tool started is killed.
+        key: API key; None if the service has none.
+        process: Process of the service; None if this tool did not start it.
+        pid: Process id to measure the memory of; None if unknown.
+        limit_bytes: Resident memory at which this tool kills a service that it started.
     """
 
     def __init__(
@@ -473,7 +477,7 @@ class Service:
     ) -> None:
         parts = urlsplit(url)
         self.url = url
-        self.place = (parts.hostname or "", parts.port or 80)
+        self.address = (parts.hostname or "", parts.port or 80)
         self.key = key
         self.peak = 0
         self.killed = False
@@ -493,7 +497,7 @@ class Service:
 
     @property
     def state(self) -> str:
-        """Return "alive", or how the service ended."""
+        """State of the service: "alive", or how it ended."""
         if self.killed:
             return f"killed past {self._limit >> 20:,} MiB"
         if self._process is not None and self._process.poll() is not None:
@@ -512,7 +516,7 @@ class Service:
 
 
 def _memory(pid: int | None, name: str) -> int:
-    """Return a figure of a process in bytes; 0 if it has ended or the system does not tell."""
+    """Return a memory value of a process in bytes; 0 if it is not available."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -521,7 +525,7 @@ def _memory(pid: int | None, name: str) -> int:
 
 
 @contextmanager
-def started_service(options: argparse.Namespace) -> Iterator[Service]:
+def start_service(options: argparse.Namespace) -> Iterator[Service]:
     """Run ``cascade-srn serve`` on a free port for the duration of the block."""
     key = secrets.token_hex(16)
     command = [sys.executable, "-m", "cascade_srn", "serve", "--host", "127.0.0.1", "--port", "0", "--quiet"]
@@ -562,11 +566,11 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Any) -> str:
         if process.poll() is not None:
             fail(f"the service did not start: {' '.join(written.split())[-300:] or 'no message'}")
         time.sleep(0.05)
-    fail(f"the service was not ready within {START_SECONDS:g} s; give a smaller --model")
+    fail(f"the service was not ready within {START_SECONDS:g} s. Use a smaller --model.")
 
 
 @contextmanager
-def attached_service(options: argparse.Namespace) -> Iterator[Service]:
+def attach_service(options: argparse.Namespace) -> Iterator[Service]:
     """Use the running service at ``--url`` for the duration of the block."""
     service = Service(options.url, os.environ.get(KEY_VARIABLE), None, options.pid, 0)
     try:
@@ -583,12 +587,12 @@ def measure(attack: Attack, options: argparse.Namespace) -> dict[str, Any]:
     pressure = Pressure(
         options.connections, options.rate, options.drip_seconds, max(60.0, options.timeout), options.descriptors
     )
-    with attached_service(options) if options.url else started_service(options) as service:
+    with attach_service(options) if options.url else start_service(options) as service:
 
         def load(clients: int, seconds: float) -> Load:
             return asyncio.run(
                 ordinary_load(
-                    service.place,
+                    service.address,
                     service.key,
                     clients=clients,
                     requests=options.requests,
@@ -600,10 +604,10 @@ def measure(attack: Attack, options: argparse.Namespace) -> dict[str, Any]:
         counts = (1, options.clients)
         warm_up = load(1, options.seconds)
         if not warm_up.latencies:
-            fail(f"{service.url} does not answer ordinary requests ({dict(warm_up.outcomes)}); see docs/serve.md")
+            fail(f"{service.url} does not answer ordinary requests ({dict(warm_up.outcomes)}). See docs/serve.md.")
         quiet = [load(clients, options.seconds) for clients in counts]
         quiet_peak = service.peak
-        with attacking(attack, service.place, service.key, pressure) as outcomes:
+        with attacking(attack, service.address, service.key, pressure) as outcomes:
             time.sleep(options.lead)
             attacked = [load(clients, options.seconds) for clients in counts]
         recovery = asyncio.run(_recovery(service, options))
@@ -632,16 +636,16 @@ def measure(attack: Attack, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def ratio(during: float | None, before: float | None) -> float | None:
-    """Return how many times longer answers take; None if there are none."""
+    """Return the ratio of two latencies; None if one of them is missing."""
     return during / before if during is not None and before else None
 
 
 async def _recovery(service: Service, options: argparse.Namespace) -> float | None:
-    """Return the seconds until an ordinary request is answered after the attack; None if that takes too long."""
+    """Return the seconds until an ordinary request succeeds after the attack; None if it takes too long."""
     started = time.monotonic()
     while service.state == "alive" and time.monotonic() - started < options.recovery_seconds:
         load = await ordinary_load(
-            service.place, service.key, clients=1, requests=1, timeout=options.timeout, seconds=options.timeout
+            service.address, service.key, clients=1, requests=1, timeout=options.timeout, seconds=options.timeout
         )
         if load.latencies:
             return time.monotonic() - started
@@ -650,7 +654,7 @@ async def _recovery(service: Service, options: argparse.Namespace) -> float | No
 
 
 def is_harmless(row: dict[str, Any]) -> bool:
-    """Return whether no ordinary request was lost and the service answers after the attack."""
+    """Return whether no ordinary request was lost and the service recovered."""
     lost = sum(load["attacked"]["lost"] for load in row["loads"])
     return lost == 0 and row["service"] == "alive" and row["recovery_s"] is not None
 
@@ -661,8 +665,8 @@ HEADINGS = (
 )
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the results as text, a line for each attack and number of clients."""
+def format_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Format the results as a table with a line for each attack and number of clients."""
     lines = [HEADINGS]
     for row in rows:
         for load in row["loads"]:
@@ -673,11 +677,11 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
                     str(load["clients"]),
                     str(during["sent"]),
                     str(during["lost"]),
-                    *(_shown(during[f"p{share}_s"], 1000, ".0f") for share in (50, 95, 99)),
-                    *(_shown(load[f"ratio_p{share}"], 1, ".1f") for share in (50, 95)),
-                    _shown(row["peak_bytes"], 1 / 2**20, ".0f"),
+                    *(_format_number(during[f"p{share}_s"], 1000, ".0f") for share in (50, 95, 99)),
+                    *(_format_number(load[f"ratio_p{share}"], 1, ".1f") for share in (50, 95)),
+                    _format_number(row["peak_bytes"], 1 / 2**20, ".0f"),
                     row["service"],
-                    _shown(row["recovery_s"], 1, ".1f"),
+                    _format_number(row["recovery_s"], 1, ".1f"),
                     ", ".join(f"{outcome}: {count}" for outcome, count in row["attacker"].items()),
                 )
             )
@@ -685,26 +689,26 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def _shown(value: float | None, factor: float, form: str) -> str:
+def _format_number(value: float | None, factor: float, form: str) -> str:
     return "-" if value is None else format(value * factor, form)
 
 
 # --- Command line ---------------------------------------------------------------------------------------------------
 
 
-def fail(sentence: str) -> NoReturn:
-    """End with one sentence and exit code 2."""
-    sys.stderr.write(f"Error: {sentence}\n")
+def fail(message: str) -> NoReturn:
+    """Print an error and exit with code 2."""
+    sys.stderr.write(f"Error: {message}\n")
     raise SystemExit(2)
 
 
-def chosen_attacks(value: str) -> list[Attack]:
-    """Return the attacks that a list of names and groups means; all for an empty one."""
+def select_attacks(value: str) -> list[Attack]:
+    """Return the attacks in a comma-separated list of names and groups; all for an empty list."""
     names = [name.strip() for name in value.split(",") if name.strip()]
     groups = {attack.group for attack in ATTACKS.values()}
     for name in names:
         if name not in ATTACKS and name not in groups:
-            fail(f"there is no attack {name!r}; give some of {', '.join([*sorted(groups), *ATTACKS])}")
+            fail(f"there is no attack {name!r}. Known: {', '.join([*sorted(groups), *ATTACKS])}.")
     return [attack for attack in ATTACKS.values() if not names or attack.name in names or attack.group in names]
 
 
@@ -712,20 +716,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Attack a local cascade-srn service and measure ordinary requests.")
     add = parser.add_argument
-    add("--attacks", default="", metavar="A,B,…", help="names or groups of attacks; all when left out")
+    add("--attacks", default="", metavar="A,B,…", help="names or groups of attacks (all)")
     add("--list", action="store_true", help="list the attacks and exit")
     add("--url", help=f"a running service on this machine; its API key is read from ${KEY_VARIABLE}")
     add("--pid", type=int, help="process id of the service at --url, to measure its memory")
-    add("--model", help="model to serve; the bundled one when left out")
-    add("--serve", default="", metavar="OPTIONS", help="more options of cascade-srn serve, in one argument")
+    add("--model", help="model to serve (the bundled one)")
+    add("--serve", default="", metavar="OPTIONS", help="further options of cascade-srn serve, as one argument")
     add("--requests", type=int, default=40, help="ordinary requests of each measurement (%(default)s)")
     add("--clients", type=int, default=4, help="ordinary clients of the parallel measurement (%(default)s)")
     add("--timeout", type=float, default=10.0, help="seconds until an ordinary request is lost (%(default)s)")
     add("--seconds", type=float, default=30.0, help="longest duration of each measurement (%(default)s)")
     add("--lead", type=float, default=2.0, help="seconds from the start of an attack to the load (%(default)s)")
-    add("--recovery-seconds", type=float, default=30.0, help="longest wait for an answer afterwards (%(default)s)")
+    add("--recovery-seconds", type=float, default=30.0, help="longest wait for a response afterwards (%(default)s)")
     add("--connections", type=int, default=4, help="parallel connections of an attacker (%(default)s)")
-    add("--rate", type=float, help="requests per second of an attacker; as fast as it is answered when left out")
+    add("--rate", type=float, help="requests per second of an attacker (one after each response)")
     add("--drip-seconds", type=float, default=0.5, help="seconds between bytes of slow clients (%(default)s)")
     add("--descriptors", type=int, default=1024, help="descriptor limit of the service (%(default)s)")
     add("--limit-megabytes", type=int, default=6000, help="kill the service past this memory, in MiB (%(default)s)")
@@ -733,28 +737,28 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     for name in ("requests", "clients", "connections", "descriptors", "limit_megabytes"):
         if getattr(options, name) < 1:
-            fail(f"--{name.replace('_', '-')} is {getattr(options, name)}; give a number at least 1")
+            fail(f"--{name.replace('_', '-')} is {getattr(options, name)}. Use a number of at least 1.")
     for name in ("timeout", "seconds", "drip_seconds"):
         if not getattr(options, name) > 0:
-            fail(f"--{name.replace('_', '-')} is {getattr(options, name)}; give a number above 0")
+            fail(f"--{name.replace('_', '-')} is {getattr(options, name)}. Use a number above 0.")
     if options.rate is not None and not options.rate > 0:
-        fail(f"--rate is {options.rate}; give a number above 0")
+        fail(f"--rate is {options.rate}. Use a number above 0.")
     if options.url and (urlsplit(options.url).scheme != "http" or urlsplit(options.url).hostname not in LOOPBACK):
-        fail(f"--url is {options.url!r}; give a service on this machine, such as http://127.0.0.1:8000")
+        fail(f"--url is {options.url!r}. Use a service on this machine, such as http://127.0.0.1:8000.")
     return options
 
 
 def allow_many_connections() -> None:
-    """Raise the descriptor limit of this process as far as it may go."""
+    """Raise the descriptor limit of this process as far as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the attacks in turn; the results so far are kept when one of them fails or Ctrl-C ends the run."""
+    """Run the attacks one after the other. Finished results are kept if a later attack fails or on Ctrl-C."""
     options = parse(arguments)
-    attacks = chosen_attacks(options.attacks)
+    attacks = select_attacks(options.attacks)
     if options.list:
         for attack in attacks:
             print(f"{attack.name:<16} {attack.group:<9} {attack.description}")
@@ -767,16 +771,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stderr.write(f"[{number}/{len(attacks)}] {attack.name}: {attack.description}\n")
             rows.append(measure(attack, options))
             if options.output is not None:
-                _write(options, rows)
+                _write_results(options, rows)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; the results so far follow\n")
+        sys.stderr.write("Interrupted. Results so far:\n")
         code = 130
     if rows:
-        print(table(rows))
+        print(format_table(rows))
     raise SystemExit(code or int(not all(map(is_harmless, rows))))
 
 
-def _write(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def _write_results(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     hidden = ("output", "model", "list", "pid")
     settings = {name: value for name, value in vars(options).items() if name not in hidden}
     options.output.parent.mkdir(parents=True, exist_ok=True)

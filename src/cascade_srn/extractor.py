@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from cascade_srn.config import require_choice
-from cascade_srn.data.examples import examples_of
+from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import give_back_freed
-from cascade_srn.inference.cascade_search import PRECISIONS, Predictor
+from cascade_srn.inference.cascade_search import PRECISIONS, Predictor, never_stop
 from cascade_srn.inference.streaming import BadText, OnError, Outcome, attempt, error_policy, parts
 from cascade_srn.inference.thresholds import ThresholdsLike, chosen_thresholds
 from cascade_srn.model.model import Model
@@ -164,7 +164,7 @@ class Extractor:
                 f"texts is a {type(texts).__name__}, not an iterable of texts",
                 "Pass [text], or use extract for a single text",
             )
-        policy, predictor = error_policy(on_error), self._predictor(thresholds, batch_words)
+        policy, predictor = error_policy(on_error), self.predictor(thresholds, batch_words)
         return self._stream(iter(texts), predictor, batch_words, policy)
 
     def _stream(
@@ -225,12 +225,32 @@ class Extractor:
             ...     print(relation.head.text, relation.label, relation.tail.text, sep=" | ")
             CRFs | USED-FOR | tagging
         """
+        given = self.prepare(text, entities, align=align)
+        placed = {(entity.start, entity.end) for entity in given.entities}
+        if n_expanded := sum((entity.start, entity.end) not in placed for entity in entities):
+            warnings.warn(f"{n_expanded} of {len(entities)} entities were expanded to whole words", stacklevel=2)
+        return self._predict([given], self.predictor(thresholds), given_entities=True)[0]
+
+    def prepare(
+        self, text: str | Document, entities: Sequence[Entity] | None = None, *, align: Align = "exact"
+    ) -> Document:
+        """Split a text into sentences and words, and place given entities on the words.
+
+        Args:
+            text: The text, or a :class:`.Document`.
+            entities: The entities, by character offsets. None: no entities are given.
+            align: See :meth:`relations`.
+
+        Returns:
+            A document with the given entities, ready for :meth:`predict`.
+        """
+        document = self._document(text)
+        if entities is None:
+            return document
         from cascade_srn.data.alignment import WordMap
 
-        document = self._document(text)
         words = WordMap(document.text, [s.offsets for s in document.sentences], document=document.id)
         spans: list[dict[Span, None]] = [{} for _ in document.sentences]
-        n_expanded = 0
         for entity in entities:
             if not isinstance(entity, Entity):
                 raise CascadeError(
@@ -241,15 +261,13 @@ class Extractor:
                 raise CascadeError(f"{where} has the score {entity.score}", "Give a score from 0 to 1, or none")
             place = words.place(entity.start, entity.end, align=align)
             span = Span(place.start, place.end, entity.label, entity.score)
-            n_expanded += not place.exact
             if span in spans[place.sentence] and align == "exact":
                 raise CascadeError(f"{where} is repeated", "Remove the repetition")
             spans[place.sentence].setdefault(span)
-        if n_expanded:
-            warnings.warn(f"{n_expanded} of {len(entities)} entities were expanded to whole words", stacklevel=2)
         sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
         given = Document(document.text, tuple(sentences), document.id)
-        return self.predict([given], given_entities=True, thresholds=thresholds)[0]
+        self._check_labels(given)
+        return given
 
     def predict(
         self,
@@ -274,25 +292,39 @@ class Extractor:
             CascadeError: If an item is not a document.
             SchemaError: If the model does not have the label of a given entity.
         """
-        predictor = self._predictor(thresholds, batch_words)
+        predictor = self.predictor(thresholds, batch_words)
         documents = _list_documents(documents)
         for document in documents:
             _check_characters(document.text)
-            for number, sentence in enumerate(document.sentences if given_entities else ()):
-                bare = sentence.annotated(sentence.entities, ())
-                self.schema.check(bare, f"sentence {number} of document {document.id!r}")
+            if given_entities:
+                self._check_labels(document)
         return self._predict(documents, predictor, given_entities=given_entities)
 
-    def _predictor(self, thresholds: ThresholdsLike | None, batch_words: int) -> Predictor:
+    def _check_labels(self, document: Document) -> None:
+        of_document = f" of document {document.id!r}" if document.id else ""
+        for number, sentence in enumerate(document.sentences):
+            self.schema.check(sentence.annotated(sentence.entities, ()), f"sentence {number}{of_document}")
+
+    def predictor(
+        self,
+        thresholds: ThresholdsLike | None = None,
+        batch_words: int = 4096,
+        *,
+        check: Callable[[], None] = never_stop,
+    ) -> Predictor:
+        """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
         chosen = chosen_thresholds(thresholds, self.model.settings.thresholds)
-        return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision)
+        return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision, check=check)
+
+    def examples(self, documents: Iterable[Document]) -> list[Example]:
+        """Return the sentences of documents with the context that the model reads."""
+        return examples_of(documents, self.model.settings.encoder.context_words)
 
     def _predict(
         self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
     ) -> list[Document]:
         _refuse_forked()
-        examples = examples_of(documents, self.model.settings.encoder.context_words)
-        sentences = iter(predictor.predict(examples, given_entities=given_entities))
+        sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
         return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id) for d in documents]
 
     def _document(self, text: str | Document) -> Document:

@@ -1,4 +1,4 @@
-"""One service for all tests that only ask it something."""
+"""One service for all tests that do not change it."""
 
 import pytest
 from tests.serving.live import Held, live, random_extractor
@@ -17,7 +17,7 @@ def service(extractor):
 
 @pytest.fixture
 def held():
-    """A model that can be held; let go at the end whatever happens."""
+    """A model that can be held; it is released at the end of the test."""
     model = Held()
     yield model
     model.let_go()

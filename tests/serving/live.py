@@ -1,4 +1,4 @@
-"""A real server on a port of its own, and a real model that can be held at any moment."""
+"""A real server on its own port, and a small model whose forward passes can be paused."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cascade_srn.serving.run import Server, listening_socket, make_server
 
 TEXT = "A tagger helps parsing and search engines. It needs data, and accuracy measures the parser."
 PATIENCE = 60
-"""Seconds after which a test gives up on what should happen soon; nothing is asserted about the time itself."""
+"""Seconds after which a test fails that waits for something."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """A running service: its address, a client for it, and the server itself."""
+    """A running service: its URL, a client and the server itself."""
 
     url: str
     client: httpx.Client
@@ -37,8 +37,13 @@ class Live:
     def post(self, path: str, body: object, **more: object) -> httpx.Response:
         return self.client.post(path, json=body, **more)
 
+    def metrics(self) -> dict[str, float]:
+        """Return the values of /metrics by name and labels."""
+        lines = [line for line in self.client.get("/metrics").text.splitlines() if line[0] != "#"]
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
     def connect(self) -> socket.socket:
-        """A bare connection, for what no client library sends."""
+        """Open a raw connection, to send data that no client library sends."""
         return socket.create_connection((self.client.base_url.host, self.client.base_url.port), timeout=PATIENCE)
 
 
@@ -46,7 +51,7 @@ class Live:
 def live(
     source: Extractor | Callable[[], Extractor], settings: ServeSettings | None = None, *, ready: bool = True
 ) -> Iterator[Live]:
-    """Serve over loopback for as long as the block lasts."""
+    """Run a service on the loopback interface for the duration of the block."""
     settings = ServeSettings(port=0) if settings is None else settings
     with listening_socket("127.0.0.1", 0) as listening:
         server = make_server(source, settings)
@@ -67,7 +72,7 @@ def live(
 
 
 def received(connection: socket.socket) -> bytes:
-    """An answer with a JSON object, which is complete once the object is."""
+    """Receive a response whose body is a JSON object."""
     answer = b""
     while not answer.endswith(b"}"):
         more = connection.recv(65536)
@@ -77,20 +82,20 @@ def received(connection: socket.socket) -> bytes:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for what should happen soon."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, "what was waited for did not happen"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.005)
 
 
 def random_extractor(**settings: object) -> Extractor:
-    """A tiny model that finds a moderate number of things, different ones for different words."""
+    """Make a tiny model that finds a moderate number of entities and relations."""
     return Extractor(spread_probabilities(small_model(**settings), seed=6))
 
 
 class Held:
-    """A tiny model whose every forward pass waits until it is let go; what it computes is unchanged."""
+    """A tiny model whose forward passes wait while it is held. Its results are unchanged."""
 
     def __init__(self) -> None:
         self.extractor = random_extractor()
@@ -121,7 +126,7 @@ class Held:
         self._open.clear()
 
     def hold_passes(self) -> None:
-        """Hold every pass of the encoder, of which a long sentence has many."""
+        """Hold every encoder pass; a long sentence has many."""
         self._passes = True
         self.hold()
 

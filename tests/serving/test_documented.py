@@ -1,4 +1,4 @@
-"""docs/serve.md: every operation, option, limit, code and metric, and its Python as it stands."""
+"""docs/serve.md: all operations, options, limits, codes and metrics, and its Python example."""
 
 import dataclasses
 import inspect
@@ -6,8 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from tests.small_models import small_model
 
+from cascade_srn import Extractor
 from cascade_srn.cli.serve import serve
 from cascade_srn.serving import Limits
 from cascade_srn.serving.messages import DocumentForm, ExtractRequest
@@ -42,17 +44,23 @@ def test_every_code():
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/cascade_srn/serving").glob("*.py"))
     codes = set(re.findall(r'Refusal\(\s*[\w.]+,\s*"(\w+)"', source)) | set(re.findall(r'unavailable\("(\w+)"', source))
     assert len(codes) > 10
-    for code in codes - {"client_gone"}:  # that nobody reads
+    for code in codes - {"client_gone"}:  # no client receives it
         assert f"`{code}`" in PAGE, code
 
 
-def test_its_json_is_what_the_service_takes_and_gives():
-    asked, answered = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(ExtractRequest.model_validate_json(asked).texts) == 2
-    DocumentForm.model_validate_json(answered)
-    document = json.loads(answered)
-    for entity in document["entities"]:
-        assert document["text"][entity["start"] : entity["end"]] == entity["text"]
+def test_its_json_matches_the_forms():
+    request, response = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(ExtractRequest.model_validate_json(request).texts) == 2
+    DocumentForm.model_validate_json(response)
+
+
+@pytest.mark.slow
+def test_its_sample_is_the_response_of_the_bundled_model():
+    document = json.loads(re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)[1])
+    found = Extractor.from_pretrained().extract(document["text"]).to_dict()
+    for annotation in (*found["entities"], *found["relations"]):
+        annotation["score"] = pytest.approx(annotation["score"], abs=1e-3)
+    assert document == found
 
 
 def test_its_python_runs(tmp_path, monkeypatch):
@@ -64,6 +72,6 @@ def test_its_python_runs(tmp_path, monkeypatch):
     assert names["app"].state.engine.settings.limits.texts == 16
 
 
-def test_its_links_lead_somewhere():
+def test_its_links_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
         assert (ROOT / "docs" / target).exists(), target

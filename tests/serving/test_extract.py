@@ -1,4 +1,4 @@
-"""POST /extract: what the extractor gives, for one client and for many at once."""
+"""POST /extract gives the results of the extractor, for one client and for many at once."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -12,13 +12,13 @@ from cascade_srn.inference.thresholds import chosen_thresholds
 from cascade_srn.serving import Limits, ServeSettings
 from cascade_srn.serving.messages import ThresholdsForm
 from cascade_srn.serving.refusals import Refusal
-from cascade_srn.serving.requests import thresholds_of
+from cascade_srn.serving.requests import request_thresholds
 
 WORDS = ["a", "tagger", "helps", "parsing", "translation", "search", "engines", "neural", "speech", "accuracy", "data"]
 
 
 def check(answered, expected):
-    """Equal but for the rounding that another batch brings."""
+    """Compare documents, with a tolerance for scores, which depend on the batch."""
     expected = expected.to_dict()
     for kind in ("entities", "relations"):
         assert len(answered[kind]) == len(expected[kind])
@@ -71,24 +71,23 @@ def test_thresholds(service, extractor, thresholds):
     assert (len(document["entities"]), len(document["relations"])) != (len(usual.entities), len(usual.relations))
 
 
-def test_one_number_is_all_there_is_to_the_thresholds():
-    """As from Python: nothing of the model's own is left beside it."""
+def test_one_number_replaces_all_thresholds():
     own = {"related": 0.2, "relation": 0.9, "entity_types": {"Thing": 0.9}}
     extractor = random_extractor(thresholds=Thresholds(**own))
-    chosen = thresholds_of(0.6, extractor, Limits())
+    chosen = request_thresholds(0.6, extractor, Limits())
     assert chosen == chosen_thresholds(0.6, extractor.model.settings.thresholds)
     assert chosen == Thresholds(entity=0.6, subject=0.6, object=0.6)
 
 
-def test_thresholds_that_the_model_has_may_be_told():
-    """However low they are: they hold without being told as well. Any lower ones may not."""
+def test_thresholds_of_the_model_are_accepted():
+    """Thresholds of the model are accepted even if they are below the limit. Lower ones are refused."""
     own = {"related": 0.02, "entity_types": {"Thing": 0.03}, "relation_types": {"compare": 0.04}}
     extractor = random_extractor(thresholds=Thresholds(**own))
-    told = thresholds_of(ThresholdsForm(entity=0.3, **own), extractor, Limits())
-    assert (told.related, told.entity_types, told.relation_types) == tuple(own.values())
+    resolved = request_thresholds(ThresholdsForm(entity=0.3, **own), extractor, Limits())
+    assert (resolved.related, resolved.entity_types, resolved.relation_types) == tuple(own.values())
     for name, lower in (("related", 0.01), ("entity_types", {"Thing": 0.02}), ("entity_types", {"Task": 0.03})):
-        with pytest.raises(Refusal, match=f"thresholds.{name}: .* is below .*, the lowest threshold that this service"):
-            thresholds_of(ThresholdsForm(**{name: lower}), extractor, Limits())
+        with pytest.raises(Refusal, match=f"thresholds.{name}: "):
+            request_thresholds(ThresholdsForm(**{name: lower}), extractor, Limits())
 
 
 ENTITIES = [{"start": 2, "end": 8, "label": "Thing"}, {"start": 15, "end": 22, "label": "Task"}]
@@ -124,12 +123,12 @@ def test_a_model_with_context(extractor):
     with live(reading, ServeSettings(batch_words=64)) as service:
         (document,) = service.post("/extract", {"text": text}).json()["documents"]
     check(document, reading.extract(text))
-    # Context matters to this model: otherwise the test would not see it lost.
+    # The context changes the result, so the test would notice if it were lost.
     assert len(document["entities"]) != 20 * len(reading.extract(TEXT).entities)
 
 
 def _request(number):
-    """A request of its own kind, the same for the same number."""
+    """Make a request that depends only on the number."""
     draw = random.Random(number)
     texts = [" ".join([*draw.choices(WORDS, k=draw.randint(0, 12)), f"{number}."]) for _ in range(draw.randint(1, 3))]
     body = {"texts": texts}
@@ -163,13 +162,12 @@ def test_many_at_once_get_their_own_answers(extractor):
     with live(extractor, ServeSettings(batch_words=256)) as service:
         with ThreadPoolExecutor(24) as threads:
             answers = list(threads.map(lambda body: service.post("/extract", body), requests))
-        figures = service.client.get("/metrics").text
+        metrics = service.metrics()
     for body, answer in zip(requests, answers, strict=True):
         assert answer.status_code == 200, answer.text
         documents = answer.json()["documents"]
         for pair in zip(documents, _expected(extractor, body), strict=True):
             check(*pair)
-    value = {line.split(" ")[0]: float(line.split(" ")[1]) for line in figures.splitlines() if line[0] != "#"}
-    assert value["cascade_srn_texts_total"] == sum(len(body["texts"]) for body in requests)
-    # Otherwise nothing was batched, and this test has shown nothing.
-    assert value["cascade_srn_batch_texts_sum"] > value["cascade_srn_batch_texts_count"]
+    assert metrics["cascade_srn_texts_total"] == sum(len(body["texts"]) for body in requests)
+    # At least some requests were batched; otherwise this test shows nothing.
+    assert metrics["cascade_srn_batch_texts_sum"] > metrics["cascade_srn_batch_texts_count"]

@@ -1,4 +1,4 @@
-"""Drawings, conversions, the schema, and what is the same for everyone: files with their types and tags."""
+"""Drawings, conversions, the schema and static files."""
 
 import re
 from importlib.resources import files
@@ -24,7 +24,7 @@ def test_a_text_drawn(service, extractor):
 
 @pytest.mark.parametrize("repeats", [1, 500])
 def test_a_document_drawn(service, extractor, repeats):
-    """Short ones at once, long ones beside the event loop."""
+    """A short document is read in the event loop, a long one in a thread."""
     text = "taggers and parsers " * repeats
     offsets = [[m.start(), m.end()] for m in re.finditer(r"\w+", text)]
     record = DOCUMENT | {"text": text, "sentences": [offsets]}
@@ -98,7 +98,7 @@ def test_the_style_of_drawings(service):
     assert answer.text == stylesheet()
 
 
-def test_files_are_sent_once(service):
+def test_unchanged_files_are_not_sent_again(service):
     first = service.client.get("/stylesheet.css")
     assert first.headers["cache-control"] == "no-cache"
     tag = first.headers["etag"]
@@ -139,6 +139,6 @@ def test_every_file_of_the_page(service):
 )
 def test_no_other_file(service, path):
     assert files("cascade_srn.serving").joinpath("settings.py").is_file()
-    with service.connect() as connection:  # client libraries tidy such paths up
+    with service.connect() as connection:  # client libraries normalize such paths
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")

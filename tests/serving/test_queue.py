@@ -8,235 +8,243 @@ from tests.serving.live import until
 
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import examples_of
-from cascade_srn.serving.queue import LONG_SENTENCE, Order, QueueClosed, QueueFull, RequestTooLarge, Ticket, WaitingRoom
+from cascade_srn.serving.queue import (
+    LONG_SENTENCE,
+    ExtractionItem,
+    QueueClosed,
+    QueuedRequest,
+    QueueFull,
+    RequestQueue,
+    RequestTooLarge,
+)
 from cascade_srn.types import Document
 
 
-def order(costs, words=1):
-    """A text whose sentences have ``words`` words each and these costs."""
+def make_item(costs, words=1):
+    """Make a text whose sentences have ``words`` words each and these costs."""
     document = Document.from_words([["w"] * words for _ in costs])
-    return Order(document, Thresholds(), examples_of([document]), costs)
+    return ExtractionItem(document, Thresholds(), examples_of([document]), costs)
 
 
-def ticket(*texts):
-    """A request; each text is the costs of its sentences."""
-    return Ticket([order(costs) for costs in texts])
+def make_request(*texts):
+    """Make a request; each text is given by the costs of its sentences."""
+    return QueuedRequest([make_item(costs) for costs in texts])
 
 
-def room(max_texts=10, max_words=100, batch_words=10):
-    return WaitingRoom(max_texts=max_texts, max_words=max_words, batch_words=batch_words)
+def make_queue(max_texts=10, max_words=100, batch_words=10):
+    return RequestQueue(max_texts=max_texts, max_words=max_words, batch_words=batch_words)
 
 
-def costs(batch):
-    """The batch as the costs of sentences by text."""
-    return [list(part.job.order.costs[_begin(part) : _begin(part) + len(part.examples)]) for part in batch.parts]
+def slice_costs(batch):
+    """Return the costs of the sentences of a batch by text."""
+    return [list(one.item.costs[_begin(one) : _begin(one) + len(one.examples)]) for one in batch.slices]
 
 
-def _begin(part):
-    return next(i for i, example in enumerate(part.job.order.examples) if example is part.examples[0])
+def _begin(one):
+    return next(i for i, example in enumerate(one.item.examples) if example is one.examples[0])
 
 
 def test_whole_texts_while_they_fit():
-    waiting = room()
-    waiting.put(ticket([3, 2], [4]))
-    waiting.put(ticket([6]))
-    assert (waiting.n_texts, waiting.n_words) == (3, 15)
-    assert costs(waiting.take(wait=0)) == [[3, 2], [4]]
-    assert (waiting.n_texts, waiting.n_words) == (1, 6)
-    assert costs(waiting.take(wait=0)) == [[6]]
-    assert (waiting.n_texts, waiting.n_words) == (0, 0)
+    queue = make_queue()
+    queue.put(make_request([3, 2], [4]))
+    queue.put(make_request([6]))
+    assert (queue.n_texts, queue.n_words) == (3, 15)
+    assert slice_costs(queue.take(wait=0)) == [[3, 2], [4]]
+    assert (queue.n_texts, queue.n_words) == (1, 6)
+    assert slice_costs(queue.take(wait=0)) == [[6]]
+    assert (queue.n_texts, queue.n_words) == (0, 0)
 
 
 def test_requests_count_by_cost_and_not_by_words():
-    waiting = room()
-    waiting.put(Ticket([order([7, 3], words=2)]))
-    assert waiting.n_words == 10
-    batch = waiting.take(wait=0)
-    assert (sum(part.cost for part in batch.parts), sum(part.n_words for part in batch.parts)) == (10, 4)
+    queue = make_queue()
+    queue.put(QueuedRequest([make_item([7, 3], words=2)]))
+    assert queue.n_words == 10
+    batch = queue.take(wait=0)
+    assert (sum(one.cost for one in batch.slices), sum(one.n_words for one in batch.slices)) == (10, 4)
 
 
 def test_a_sentence_larger_than_a_batch_goes_alone_and_is_large():
-    waiting = room()
-    waiting.put(ticket([50]))
-    waiting.put(ticket([2]))
-    batches = [waiting.take(wait=0) for _ in range(2)]
-    assert [costs(batch) for batch in batches] == [[[50]], [[2]]]
+    queue = make_queue()
+    queue.put(make_request([50]))
+    queue.put(make_request([2]))
+    batches = [queue.take(wait=0) for _ in range(2)]
+    assert [slice_costs(batch) for batch in batches] == [[[50]], [[2]]]
     assert [batch.is_large for batch in batches] == [True, False]
 
 
 def test_a_request_with_a_very_long_sentence_is_large_even_if_it_fits_into_a_batch():
-    waiting = room(max_words=1000, batch_words=500)
-    waiting.put(ticket([LONG_SENTENCE], [LONG_SENTENCE]))
-    waiting.put(ticket([LONG_SENTENCE + 1]))
-    assert [waiting.take(wait=0).is_large for _ in range(2)] == [True, False]
+    queue = make_queue(max_words=1000, batch_words=500)
+    queue.put(make_request([LONG_SENTENCE], [LONG_SENTENCE]))
+    queue.put(make_request([LONG_SENTENCE + 1]))
+    assert [queue.take(wait=0).is_large for _ in range(2)] == [True, False]
 
 
 def test_large_requests_go_in_slices():
-    waiting = room()
-    waiting.slice_words = 4
-    waiting.put(ticket([2] * 8))
-    assert [costs(waiting.take(wait=0)) for _ in range(4)] == [[[2, 2]]] * 4
-    assert waiting.n_texts == 0
+    queue = make_queue()
+    queue.slice_words = 4
+    queue.put(make_request([2] * 8))
+    assert [slice_costs(queue.take(wait=0)) for _ in range(4)] == [[[2, 2]]] * 4
+    assert queue.n_texts == 0
 
 
 def test_small_and_large_requests_take_turns():
-    waiting = room()
-    waiting.slice_words = 4
-    waiting.put(ticket([4] * 4))
+    queue = make_queue()
+    queue.slice_words = 4
+    queue.put(make_request([4] * 4))
     for _ in range(3):
-        waiting.put(ticket([6]))
-    kinds = [waiting.take(wait=0).is_large for _ in range(7)]
-    assert kinds == [True, False, True, False, True, False, True]
+        queue.put(make_request([6]))
+    are_large = [queue.take(wait=0).is_large for _ in range(7)]
+    assert are_large == [True, False, True, False, True, False, True]
 
 
 def test_large_requests_take_turns_with_each_other():
-    waiting = room()
-    waiting.slice_words = 4
-    first, second = ticket([4] * 3), ticket([4] * 3)
-    waiting.put(first)
-    waiting.put(second)
-    owners = [waiting.take(wait=0).parts[0].job.ticket for _ in range(4)]
+    queue = make_queue()
+    queue.slice_words = 4
+    first, second = make_request([4] * 3), make_request([4] * 3)
+    queue.put(first)
+    queue.put(second)
+    owners = [queue.take(wait=0).slices[0].item.request for _ in range(4)]
     assert owners == [first, second, first, second]
 
 
 def test_small_requests_are_taken_in_between_without_waiting():
-    waiting = room()
-    waiting.put(ticket([50]))
-    assert not waiting.take_small()
-    waiting.put(ticket([2]))
-    assert costs(waiting.take_small()) == [[2]]
-    assert costs(waiting.take(wait=0)) == [[50]]
+    queue = make_queue()
+    queue.put(make_request([50]))
+    assert not queue.take_small()
+    queue.put(make_request([2]))
+    assert slice_costs(queue.take_small()) == [[2]]
+    assert slice_costs(queue.take(wait=0)) == [[50]]
 
 
 def test_a_small_request_that_does_not_fit_any_more_is_first_in_the_next_batch():
-    waiting = room()
-    waiting.put(ticket([6]))
-    waiting.put(ticket([6]))
-    waiting.put(ticket([1]))
-    assert costs(waiting.take(wait=0)) == [[6]]
-    assert costs(waiting.take(wait=0)) == [[6], [1]]
+    queue = make_queue()
+    queue.put(make_request([6]))
+    queue.put(make_request([6]))
+    queue.put(make_request([1]))
+    assert slice_costs(queue.take(wait=0)) == [[6]]
+    assert slice_costs(queue.take(wait=0)) == [[6], [1]]
 
 
 def test_every_sentence_is_taken_once_and_in_order():
-    waiting = room(max_words=50_000, max_texts=100, batch_words=100)
-    waiting.slice_words = 30
-    tickets = [ticket([n % 7 + 1] * (n + 1), [9]) for n in range(40)]
-    for one in tickets:
-        waiting.put(one)
+    queue = make_queue(max_words=50_000, max_texts=100, batch_words=100)
+    queue.slice_words = 30
+    requests = [make_request([n % 7 + 1] * (n + 1), [9]) for n in range(40)]
+    for request in requests:
+        queue.put(request)
     taken = {}
-    while waiting.n_texts:
-        for part in waiting.take(wait=0).parts:
-            taken.setdefault(part.job, []).extend(part.examples)
-    for one in tickets:
-        for job in one.jobs:
-            assert all(ours is theirs for ours, theirs in zip(taken[job], job.order.examples, strict=True))
-    assert waiting.n_words == 0
+    while queue.n_texts:
+        for one in queue.take(wait=0).slices:
+            taken.setdefault(one.item, []).extend(one.examples)
+    for request in requests:
+        for item in request.items:
+            assert all(ours is theirs for ours, theirs in zip(taken[item], item.examples, strict=True))
+    assert queue.n_words == 0
 
 
-def test_full_of_texts():
-    waiting = room(max_texts=3)
-    waiting.put(ticket([1], [1]))
+def test_the_number_of_texts_is_bounded():
+    queue = make_queue(max_texts=3)
+    queue.put(make_request([1], [1]))
     with pytest.raises(QueueFull):
-        waiting.put(ticket([1], [1]))
-    assert (waiting.n_texts, waiting.n_words) == (2, 2)
-    waiting.put(ticket([1]))
-    assert waiting.is_full
-    waiting.take(wait=0)
-    assert not waiting.is_full
+        queue.put(make_request([1], [1]))
+    assert (queue.n_texts, queue.n_words) == (2, 2)
+    queue.put(make_request([1]))
+    assert queue.is_full
+    queue.take(wait=0)
+    assert not queue.is_full
 
 
-def test_full_of_words():
-    waiting = room(max_words=10)
-    waiting.put(ticket([6]))
+def test_the_number_of_words_is_bounded():
+    queue = make_queue(max_words=10)
+    queue.put(make_request([6]))
     with pytest.raises(QueueFull):
-        waiting.put(ticket([5]))
-    waiting.put(ticket([4]))
-    assert waiting.is_full
+        queue.put(make_request([5]))
+    queue.put(make_request([4]))
+    assert queue.is_full
 
 
 @pytest.mark.parametrize("texts", [([9], [9]), ([6],)])
 def test_a_request_larger_than_the_queue_is_refused(texts):
-    waiting = room(max_texts=1, max_words=5)
+    queue = make_queue(max_texts=1, max_words=5)
     with pytest.raises(RequestTooLarge):
-        waiting.put(ticket(*texts))
-    waiting.put(ticket([5]))
-    assert waiting.is_full
+        queue.put(make_request(*texts))
+    queue.put(make_request([5]))
+    assert queue.is_full
 
 
 def test_dropped_texts_are_never_taken():
-    waiting = room()
-    first, second = ticket([3], [4]), ticket([5])
-    waiting.put(first)
-    waiting.put(second)
-    waiting.drop(first.jobs)
-    assert (waiting.n_texts, waiting.n_words) == (1, 5)
-    assert costs(waiting.take(wait=0)) == [[5]]
+    queue = make_queue()
+    first, second = make_request([3], [4]), make_request([5])
+    queue.put(first)
+    queue.put(second)
+    queue.drop(first.items)
+    assert (queue.n_texts, queue.n_words) == (1, 5)
+    assert slice_costs(queue.take(wait=0)) == [[5]]
 
 
 def test_the_rest_of_a_text_is_dropped():
-    waiting = room()
-    one = ticket([5, 5, 5])
-    waiting.put(one)
-    waiting.take(wait=0)
-    waiting.drop(one.jobs)
-    assert (waiting.n_texts, waiting.n_words) == (0, 0)
+    queue = make_queue()
+    one = make_request([5, 5, 5])
+    queue.put(one)
+    queue.take(wait=0)
+    queue.drop(one.items)
+    assert (queue.n_texts, queue.n_words) == (0, 0)
 
 
-def test_closed_it_hands_out_what_it_has():
-    waiting = room()
-    waiting.put(ticket([3]))
-    waiting.close()
+def test_a_closed_queue_hands_out_the_rest():
+    queue = make_queue()
+    queue.put(make_request([3]))
+    queue.close()
     with pytest.raises(QueueClosed):
-        waiting.put(ticket([1]))
-    assert costs(waiting.take(wait=0)) == [[3]]
-    assert not waiting.take(wait=0)
+        queue.put(make_request([1]))
+    assert slice_costs(queue.take(wait=0)) == [[3]]
+    assert not queue.take(wait=0)
 
 
 @pytest.mark.parametrize("end", ["put", "close"])
-def test_taking_waits_for_something(end):
-    waiting, taken = room(), []
-    thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=0)))
+def test_take_waits_for_a_request(end):
+    queue, taken = make_queue(), []
+    thread = threading.Thread(target=lambda: taken.append(queue.take(wait=0)))
     thread.start()
-    waiting.put(ticket([3])) if end == "put" else waiting.close()
+    queue.put(make_request([3])) if end == "put" else queue.close()
     thread.join()
-    assert costs(taken[0]) == ([[3]] if end == "put" else [])
+    assert slice_costs(taken[0]) == ([[3]] if end == "put" else [])
 
 
-def test_where_many_ask_a_batch_waits_to_fill():
-    waiting, taken = room(), []
-    waiting.put(ticket([1], [1]))
-    waiting.take(wait=0)
-    waiting.put(ticket([4]))
-    # As long as need be: until ten words are there.
-    thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=600)))
+def test_a_batch_waits_to_fill_if_many_clients_are_active():
+    queue, taken = make_queue(), []
+    queue.put(make_request([1], [1]))
+    queue.take(wait=0)
+    queue.put(make_request([4]))
+    # The timeout is never reached: the batch is full with ten words.
+    thread = threading.Thread(target=lambda: taken.append(queue.take(wait=600)))
     thread.start()
-    waiting.put(ticket([3]))
-    waiting.put(ticket([3]))
+    queue.put(make_request([3]))
+    queue.put(make_request([3]))
     thread.join()
-    assert costs(taken[0]) == [[4], [3], [3]]
+    assert slice_costs(taken[0]) == [[4], [3], [3]]
 
 
 def test_a_single_client_never_waits():
-    waiting, taken = room(), []
+    queue, taken = make_queue(), []
     for _ in range(3):
-        waiting.put(ticket([3]))
-        thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=600)), daemon=True)
+        queue.put(make_request([3]))
+        thread = threading.Thread(target=lambda: taken.append(queue.take(wait=600)), daemon=True)
         thread.start()
         thread.join(20)
-    assert [costs(batch) for batch in taken] == [[[3]]] * 3
+    assert [slice_costs(batch) for batch in taken] == [[[3]]] * 3
 
 
 def test_dropping_while_a_batch_waits_to_fill():
-    waiting, taken = room(), []
-    waiting.put(ticket([1], [1]))
-    waiting.take(wait=0)
-    gone = ticket([4])
-    waiting.put(gone)
-    thread = threading.Thread(target=lambda: taken.append(waiting.take(wait=0.01)))
+    queue, taken = make_queue(), []
+    queue.put(make_request([1], [1]))
+    queue.take(wait=0)
+    gone = make_request([4])
+    queue.put(gone)
+    thread = threading.Thread(target=lambda: taken.append(queue.take(wait=0.01)))
     thread.start()
-    waiting.drop(gone.jobs)
-    time.sleep(0.1)  # so that it has waited in vain when something comes
-    waiting.put(ticket([12]))
+    queue.drop(gone.items)
+    time.sleep(0.1)  # long enough for the wait to time out
+    queue.put(make_request([12]))
     thread.join()
-    assert costs(taken[0]) == [[12]]
-    until(lambda: waiting.n_texts == 0)
+    assert slice_costs(taken[0]) == [[12]]
+    until(lambda: queue.n_texts == 0)

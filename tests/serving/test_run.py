@@ -10,8 +10,8 @@ import pytest
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.serving import ServeSettings
-from cascade_srn.serving.queue import QueueClosed, Ticket
-from cascade_srn.serving.run import address, allow_many_connections, listening_socket, make_server
+from cascade_srn.serving.queue import QueueClosed, QueuedRequest
+from cascade_srn.serving.run import allow_many_connections, listening_socket, make_server, service_url
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,40 +19,49 @@ ROOT = Path(__file__).parents[2]
 def test_any_free_port():
     with listening_socket("127.0.0.1", 0) as one, listening_socket("127.0.0.1", 0) as other:
         assert one.getsockname()[1] != other.getsockname()[1]
-        assert address("127.0.0.1", one) == f"http://127.0.0.1:{one.getsockname()[1]}"
+        assert service_url("127.0.0.1", one) == f"http://127.0.0.1:{one.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(
     ("host", "shown"),
     [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("localhost", "localhost")],
 )
-def test_what_to_type_into_a_browser(host, shown):
+def test_the_url_for_a_browser(host, shown):
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        assert address(host, listening) == f"http://{shown}:{listening.getsockname()[1]}"
+        assert service_url(host, listening) == f"http://{shown}:{listening.getsockname()[1]}"
 
 
 def test_hosts_that_do_not_exist():
-    with pytest.raises(ConfigError, match=r"there is no host 'no host' \(.*\); give an address of this machine"):
+    with pytest.raises(ConfigError, match="'no host'") as caught:
         listening_socket("no host", 0)
+    assert caught.value.option == "host"
+
+
+def test_ports_in_use():
+    with listening_socket("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"{port} of 127.0.0.1") as caught:
+            listening_socket("127.0.0.1", port)
+    assert caught.value.option == "port"
 
 
 def test_signals(extractor):
-    """The first one stops gently; Ctrl-C after that stops at once; SIGTERM is never hasty."""
+    """The first signal starts a graceful shutdown. A second Ctrl-C forces it, a second SIGTERM does not."""
     server = make_server(extractor, ServeSettings())
     assert not server.engine.is_stopping
     server.handle_exit(signal.SIGTERM, None)
     assert server.engine.is_stopping
-    server.engine.waiting.put(Ticket([]))  # of a request that was there before
+    server.engine.queue.put(QueuedRequest([]))  # a request that arrived before
     server.handle_exit(signal.SIGTERM, None)
     assert (server.should_exit, server.force_exit) == (True, False)
     server.handle_exit(signal.SIGINT, None)
     assert server.force_exit
     with pytest.raises(QueueClosed):
-        server.engine.waiting.put(Ticket([]))
+        server.engine.queue.put(QueuedRequest([]))
 
 
-STOPPED_AT_WORK = """
+STOP_DURING_WORK = """
 import os, signal, sys, threading
 import httpx
 from tests.serving.live import TEXT, Held, until
@@ -67,7 +76,7 @@ def draw(document, schema):
 
 routes.DRAWINGS["html"] = draw, "text/html"
 
-def stop_at_work(address):
+def stop_during_work(address):
     if sys.argv[1] == "model":
         held.hold()
         asked, is_at_work = ("/extract", {"text": TEXT}), lambda: held.n_waiting == 1
@@ -80,7 +89,7 @@ def stop_at_work(address):
     os.kill(os.getpid(), signal.SIGTERM)
 
 def ready(address):
-    threading.Thread(target=stop_at_work, args=(address,), daemon=True).start()
+    threading.Thread(target=stop_during_work, args=(address,), daemon=True).start()
 
 serve(held.extractor, ServeSettings(port=0, shutdown_seconds=0.05), on_ready=ready)
 print("returned")
@@ -89,11 +98,11 @@ print("returned")
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself this signal there")
 @pytest.mark.parametrize("what", ["model", "drawing"])
-def test_work_that_does_not_end_does_not_keep_the_process(what):
-    command = [sys.executable, "-c", STOPPED_AT_WORK, what]
+def test_endless_work_does_not_keep_the_process_alive(what):
+    command = [sys.executable, "-c", STOP_DURING_WORK, what]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "at work\n"), done.stderr
-    assert "what is still in work after the time to stop is given up" in done.stderr
+    assert "shutdown" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
@@ -108,8 +117,8 @@ def test_work_that_does_not_end_does_not_keep_the_process(what):
         (None, None, None),
     ],
 )
-def test_files_that_may_be_open(monkeypatch, now, most, asked):
-    """None is no limit. Some systems refuse to have none, and whatever they refuse, the service goes on."""
+def test_the_limit_of_open_files(monkeypatch, now, most, asked):
+    """None is no limit. The service continues if the system refuses to change the limit."""
     import resource
 
     def number(limit):

@@ -1,4 +1,4 @@
-"""Who may ask, by which name, and what browsers are told."""
+"""API key, Host header, CORS and security headers."""
 
 import socket
 
@@ -27,31 +27,32 @@ def locked(extractor):
 @pytest.mark.parametrize(
     "headers", [{"Authorization": f"Bearer {KEY}"}, {"authorization": f"bearer  {KEY}"}, {"X-API-Key": KEY}]
 )
-def test_the_key_opens(locked, headers):
+def test_requests_with_the_key(locked, headers):
     assert locked.post("/extract", {"text": TEXT}, headers=headers).status_code == 200
     assert locked.client.get("/schema", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("headers", "message"),
+    ("headers", "problem"),
     [
-        ({}, "no API key was sent"),
-        ({"Authorization": f"Basic {KEY}"}, "no API key was sent"),
-        ({"Authorization": "Bearer"}, "no API key was sent"),
-        ({"X-API-Key": KEY[:-1]}, "the API key is wrong"),
-        ({"X-API-Key": KEY + "4"}, "the API key is wrong"),
-        ({"X-API-Key": b"\xff\xfe"}, "the API key is wrong"),
-        ({"Authorization": "Bearer wrong", "X-API-Key": KEY}, "the API key is wrong"),
+        ({}, "missing"),
+        ({"Authorization": f"Basic {KEY}"}, "missing"),
+        ({"Authorization": "Bearer"}, "missing"),
+        ({"X-API-Key": KEY[:-1]}, "wrong"),
+        ({"X-API-Key": KEY + "4"}, "wrong"),
+        ({"X-API-Key": b"\xff\xfe"}, "wrong"),
+        ({"Authorization": "Bearer wrong", "X-API-Key": KEY}, "wrong"),
     ],
 )
-def test_without_the_key(locked, headers, message):
+def test_requests_without_the_key(locked, headers, problem):
     answer = locked.post("/extract", {"text": TEXT}, headers=headers)
-    told = refusal(answer, 401, "unauthorized")
-    assert told == f"{message}; send it as Authorization: Bearer KEY or X-API-Key: KEY"
+    message = refusal(answer, 401, "unauthorized")
+    assert problem in message
+    assert "X-API-Key" in message
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_what_is_behind_the_key(locked):
+def test_paths_that_need_the_key(locked):
     described = locked.client.get("/openapi.json").json()["paths"]
     for path, operations in described.items():
         for method in operations:
@@ -62,14 +63,14 @@ def test_what_is_behind_the_key(locked):
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/e", "/model", "/model/", "/schema"])
-def test_no_prefix_goes_past_the_key(extractor, prefix):
-    """As a proxy's prefix is told to the application, whether it ends where a part of the path does or not."""
+def test_no_prefix_bypasses_the_key(extractor, prefix):
+    """The prefix of a proxy, whether or not it ends at a path separator."""
     app = create_app(extractor, ServeSettings(api_key=KEY))
     with TestClient(app, base_url="http://localhost", root_path=prefix) as client:
         for path in sorted(PROTECTED):
             for method in ("GET", "POST"):
                 for asked in (path, prefix + path, prefix.rstrip("/") + path):
-                    # Either refused for the key, or nowhere at all.
+                    # Refused because of the key, or unknown.
                     assert client.request(method, asked).status_code in (401, 404), asked
             assert client.get(path).status_code == 401 or path == prefix
             assert client.get(prefix.rstrip("/") + path).status_code == 401 or prefix == "/model/"
@@ -82,16 +83,16 @@ def test_every_protected_path_exists(service):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:80", "model.example", "MODEL.EXAMPLE:8000"])
-def test_hosts_of_ours(locked, host):
+def test_accepted_hosts(locked, host):
     assert locked.client.get("/health", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])
 def test_other_hosts(locked, host):
     answer = locked.client.get("/health", headers={"Host": host})
-    told = refusal(answer, 421, "unknown_host")
-    assert "the Host header names no host of this service; ask by a name it was started with, or start it with " in told
-    assert told.endswith("--allowed-host NAME for this one as well")
+    message = refusal(answer, 421, "unknown_host")
+    assert "Host" in message
+    assert "--" not in message
 
 
 @pytest.mark.parametrize(
@@ -106,8 +107,8 @@ def test_other_hosts(locked, host):
         ("127.0.0.1", ("*",), ["evil.example", ""], []),
     ],
 )
-def test_names_that_a_service_answers_to(extractor, host, allowed, accepted, rejected):
-    """By default a page elsewhere cannot ask by pointing a name of its own here."""
+def test_accepted_hosts_by_address(extractor, host, allowed, accepted, rejected):
+    """By default a foreign page cannot use DNS rebinding."""
     app = create_app(extractor, ServeSettings(host=host, allowed_hosts=allowed))
     client = TestClient(app)
     for name in accepted:
@@ -118,21 +119,19 @@ def test_names_that_a_service_answers_to(extractor, host, allowed, accepted, rej
 
 @pytest.mark.parametrize("name", ["", " ", "http://a.example", "a.example/path", "me@a.example", "a b"])
 def test_allowed_hosts_that_are_no_names(name):
-    with pytest.raises(ConfigError, match="allowed_hosts is .*; give a name or an address without a scheme or path"):
+    with pytest.raises(ConfigError) as caught:
         ServeSettings(allowed_hosts=(name,))
+    assert caught.value.option == "allowed_hosts"
+    assert repr(name) in caught.value.problem
 
 
-def test_a_foreign_name_is_refused_unless_allowed(service):
-    assert service.client.get("/health", headers={"Host": "any.example"}).status_code == 421
-
-
-def test_several_host_headers_are_none(service):
+def test_several_host_headers_are_refused(service):
     with service.connect() as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
         assert received(connection).startswith(b"HTTP/1.1 421 ")
 
 
-def test_pages_of_a_known_origin_may_ask(locked):
+def test_requests_of_a_known_origin(locked):
     asking = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     asking["Access-Control-Request-Headers"] = "authorization,content-type"
     answer = locked.client.options("/extract", headers=asking)
@@ -144,7 +143,7 @@ def test_pages_of_a_known_origin_may_ask(locked):
     assert "access-control-allow-origin" not in other.headers
 
 
-def test_pages_of_no_other_origin_may_ask_unless_told(service):
+def test_requests_of_other_origins(service):
     asking = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     answer = service.client.options("/extract", headers=asking)
     assert answer.status_code == 405
@@ -165,11 +164,11 @@ def test_headers_for_browsers(service, path):
     assert "server" not in headers
 
 
-def test_the_key_is_not_shown():
+def test_the_key_is_not_in_the_repr():
     assert KEY not in repr(ServeSettings(api_key=KEY))
 
 
-def test_where_the_key_comes_from(tmp_path, monkeypatch):
+def test_sources_of_the_key(tmp_path, monkeypatch):
     monkeypatch.delenv("CASCADE_SRN_API_KEY", raising=False)
     assert find_api_key() is None
     monkeypatch.setenv("CASCADE_SRN_API_KEY", KEY)
@@ -178,23 +177,23 @@ def test_where_the_key_comes_from(tmp_path, monkeypatch):
     path.write_text("another\n", encoding="utf-8")
     assert find_api_key(path) == "another"
     path.write_text(" \n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="the file of the API key, .* is empty; write the key into it"):
+    with pytest.raises(ConfigError, match="key"):
         find_api_key(path)
     path.write_bytes(b"\x7fELF\xff\x00")
-    with pytest.raises(ConfigError, match="the file of the API key, .* is no text; give one with the key alone"):
+    with pytest.raises(ConfigError, match="key"):
         find_api_key(path)
 
 
 @pytest.mark.parametrize("value", ["", " ", "\n"])
-def test_an_empty_variable_is_a_mistake(monkeypatch, value):
+def test_an_empty_variable_is_an_error(monkeypatch, value):
     monkeypatch.setenv("CASCADE_SRN_API_KEY", value)
-    with pytest.raises(ConfigError, match="the environment variable CASCADE_SRN_API_KEY is set but empty; set it"):
+    with pytest.raises(ConfigError, match="CASCADE_SRN_API_KEY"):
         find_api_key()
 
 
 @pytest.mark.parametrize("key", ["", " ", " a", "schlüssel", "two\nlines"])
-def test_keys_that_no_header_holds(key):
-    with pytest.raises(ConfigError, match="the API key is empty, starts or ends with a space, or holds more than"):
+def test_keys_that_no_header_can_carry(key):
+    with pytest.raises(ConfigError, match="API key"):
         ServeSettings(api_key=key)
 
 
@@ -211,20 +210,20 @@ def test_keys_that_no_header_holds(key):
         "chrome-extension://abcdefghijklmnop",
     ],
 )
-def test_origins_as_browsers_write_them(origin):
+def test_origins_in_normal_form(origin):
     assert ServeSettings(cors_origins=(origin,)).cors_origins == (origin,)
 
 
 @pytest.mark.parametrize(
     ("origin", "right"),
     [
-        ("foo", "https://example.org, a scheme and a host"),
-        ("example.org", "https://example.org, a scheme and a host"),
-        ("localhost:3000", "https://example.org, a scheme and a host"),
-        ("https://", "https://example.org, a scheme and a host"),
-        ("https://a:b", "https://example.org, a scheme and a host"),
-        ("https://a b", "https://example.org, a scheme and a host"),
-        ("", "https://example.org, a scheme and a host"),
+        ("foo", "https://example.org"),
+        ("example.org", "https://example.org"),
+        ("localhost:3000", "https://example.org"),
+        ("https://", "https://example.org"),
+        ("https://a:b", "https://example.org"),
+        ("https://a b", "https://example.org"),
+        ("", "https://example.org"),
         ("https://Example.org", "https://example.org"),
         ("https://a.example/", "https://a.example"),
         ("https://a.example/page?x#y", "https://a.example"),
@@ -238,5 +237,6 @@ def test_origins_as_browsers_write_them(origin):
 def test_origins_that_no_browser_sends(origin, right):
     with pytest.raises(ConfigError) as caught:
         ServeSettings(cors_origins=("https://a.example", origin))
-    told = f"cors_origins is {origin!r}, which no browser sends as an origin; give {right}, or * for every origin"
-    assert str(caught.value) == told
+    assert caught.value.option == "cors_origins"
+    assert repr(origin) in caught.value.problem
+    assert f"{right}, " in caught.value.hint

@@ -1,4 +1,4 @@
-"""A queue that is full, answers that take too long, clients that leave, and the end of the service."""
+"""Full queues, timeouts, clients that disconnect, and shutdown."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -9,8 +9,10 @@ from tests.serving.live import PATIENCE, TEXT, live, received, until
 from tests.serving.test_refusals import refusal
 
 from cascade_srn.errors import ModelError
-from cascade_srn.serving import ServeSettings, answering, bodies
-from cascade_srn.serving.queue import prepare
+from cascade_srn.serving import ServeSettings, bodies, handler
+from cascade_srn.serving.requests import prepare_item
+
+GONE = 'cascade_srn_requests_total{route="/extract",status="499"}'
 
 
 @pytest.fixture
@@ -19,28 +21,27 @@ def threads():
         yield pool
 
 
-def asked(service, text=TEXT):
-    """A request as bytes."""
-    body = f'{{"text": "{text}"}}'.encode()
+def raw_request():
+    """Return a request as bytes."""
+    body = f'{{"text": "{TEXT}"}}'.encode()
     head = "POST /extract HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def test_a_full_queue_refuses_and_forgets_nothing(held, threads):
+def test_a_full_queue_refuses_requests_and_loses_none(held, threads):
     with live(held.extractor, ServeSettings(queue_texts=2)) as service:
         held.hold()
         first = threads.submit(service.post, "/extract", {"text": TEXT})
         until(lambda: held.n_waiting == 1)
         waiting = [threads.submit(service.post, "/extract", {"text": TEXT}) for _ in range(2)]
-        until(lambda: service.engine.waiting.n_texts == 2)
+        until(lambda: service.engine.queue.n_texts == 2)
         answer = service.post("/extract", {"text": TEXT})
-        assert "too much is waiting for the model already" in refusal(answer, 503, "queue_full")
+        refusal(answer, 503, "queue_full")
         assert answer.headers["retry-after"] == "1"
-        figures = service.client.get("/metrics").text
-        assert "cascade_srn_queue_texts 2\n" in figures
-        cost = 2 * sum(prepare(held.extractor, TEXT).costs)
-        assert f"cascade_srn_queue_words {cost}\n" in figures
-        assert "cascade_srn_queue_refused_total 1\n" in figures
+        metrics = service.metrics()
+        assert metrics["cascade_srn_queue_texts"] == 2
+        assert metrics["cascade_srn_queue_words"] == 2 * sum(prepare_item(held.extractor, TEXT).costs)
+        assert metrics["cascade_srn_queue_refused_total"] == 1
         assert service.client.get("/health").status_code == 200
         held.let_go()
         assert [one.result().status_code for one in (first, *waiting)] == [200] * 3
@@ -53,9 +54,9 @@ def test_a_request_that_does_not_fit_is_refused_whole(held, threads):
         first = threads.submit(service.post, "/extract", {"text": TEXT})
         until(lambda: held.n_waiting == 1)
         second = threads.submit(service.post, "/extract", {"text": TEXT})
-        until(lambda: service.engine.waiting.n_texts == 1)
+        until(lambda: service.engine.queue.n_texts == 1)
         refusal(service.post("/extract", {"texts": [TEXT, TEXT]}), 503, "queue_full")
-        assert service.engine.waiting.n_texts == 1
+        assert service.engine.queue.n_texts == 1
         held.let_go()
         assert first.result().status_code == second.result().status_code == 200
 
@@ -63,39 +64,38 @@ def test_a_request_that_does_not_fit_is_refused_whole(held, threads):
 def test_a_request_that_takes_too_long(held):
     with live(held.extractor, ServeSettings(request_seconds=0.2)) as service:
         held.hold()
-        message = refusal(service.post("/extract", {"text": TEXT}), 504, "timeout")
-        assert message == "the answer was not there within 0.2 s; send less text, or try later"
+        assert "0.2 s" in refusal(service.post("/extract", {"text": TEXT}), 504, "timeout")
         until(lambda: held.n_waiting == 1)
-        # The model is still at it; what has not begun is dropped.
+        # The model is still busy. Sentences that have not started are dropped.
         refusal(service.post("/extract", {"texts": [TEXT, TEXT]}), 504, "timeout")
-        assert service.engine.waiting.n_texts == 0
+        assert service.engine.queue.n_texts == 0
         held.let_go()
         until(lambda: held.n_waiting == 0)
         assert service.post("/extract", {"text": "a tagger"}).status_code == 200
-        figures = service.client.get("/metrics").text
-        # The first request was in the model when its time was over: its work was stopped there.
-        assert "cascade_srn_texts_total 1\n" in figures
-        assert "cascade_srn_abandoned_batches_total 1\n" in figures
+        metrics = service.metrics()
+        # The first request timed out while it was in the model, which stopped.
+        assert metrics["cascade_srn_texts_total"] == 1
+        assert metrics["cascade_srn_abandoned_batches_total"] == 1
 
 
-def test_a_client_that_goes_away(held):
+def test_a_client_that_disconnects(held):
     with live(held.extractor) as service:
         held.hold()
         with service.connect() as first, service.connect() as second:
-            first.sendall(asked(service))
+            first.sendall(raw_request())
             until(lambda: held.n_waiting == 1)
-            second.sendall(asked(service))
-            until(lambda: service.engine.waiting.n_texts == 1)
-        until(lambda: service.engine.waiting.n_texts == 0)
+            second.sendall(raw_request())
+            until(lambda: service.engine.queue.n_texts == 1)
+        until(lambda: service.engine.queue.n_texts == 0)
         held.let_go()
-        until(lambda: 'route="/extract",status="499"} 2' in service.client.get("/metrics").text)
+        until(lambda: service.metrics().get(GONE) == 2)
         assert service.post("/extract", {"text": TEXT}).status_code == 200
 
 
-def test_a_client_that_goes_away_while_it_speaks(service):
+def test_a_client_that_disconnects_within_its_body(service):
     with service.connect() as connection:
-        connection.sendall(asked(service)[:-4])
-    until(lambda: 'route="/extract",status="499"} 1' in service.client.get("/metrics").text)
+        connection.sendall(raw_request()[:-4])
+    until(lambda: service.metrics().get(GONE) == 1)
 
 
 def test_not_ready_until_the_model_is_warm(held):
@@ -109,13 +109,12 @@ def test_not_ready_until_the_model_is_warm(held):
             service.post("/extract", {"text": TEXT}),
             service.post("/draw", {"text": TEXT}),
         ):
-            message = refusal(answer, 503, "not_ready")
-            assert message == "the model is still being loaded; try again soon"
+            refusal(answer, 503, "not_ready")
             assert answer.headers["retry-after"] == "2"
-        assert "cascade_srn_ready 0\n" in service.client.get("/metrics").text
+        assert service.metrics()["cascade_srn_ready"] == 0
         held.let_go()
         until(lambda: service.client.get("/ready").status_code == 200)
-        assert "cascade_srn_ready 1\n" in service.client.get("/metrics").text
+        assert service.metrics()["cascade_srn_ready"] == 1
         assert service.post("/extract", {"text": TEXT}).status_code == 200
 
 
@@ -127,24 +126,23 @@ def test_a_model_that_cannot_be_loaded(caplog):
         until(lambda: service.engine.failure is not None)
         assert service.client.get("/health").status_code == 200
         for answer in (service.client.get("/ready"), service.post("/extract", {"text": TEXT})):
-            message = refusal(answer, 503, "not_loaded")
-            assert message == "the model could not be loaded; the log of the service says why"
-    assert "the model could not be loaded: ModelError: there is no model here" in caplog.text
+            refusal(answer, 503, "not_loaded")
+    assert "ModelError: there is no model here" in caplog.text
 
 
-def test_told_to_stop_it_finishes_what_it_took_and_refuses_the_rest(held, threads):
+def test_shutdown_finishes_queued_requests_and_refuses_the_rest(held, threads):
     with live(held.extractor) as service:
         held.hold()
         with service.connect() as late:
-            late.sendall(asked(service)[:-4])
+            late.sendall(raw_request()[:-4])
             taken = [threads.submit(service.post, "/extract", {"text": TEXT})]
             until(lambda: held.n_waiting == 1)
             taken += [threads.submit(service.post, "/extract", {"text": TEXT}) for _ in range(2)]
-            until(lambda: service.engine.waiting.n_texts == 2)
-            # All four are being answered, and so is this question.
-            until(lambda: "cascade_srn_requests_in_flight 5\n" in service.client.get("/metrics").text)
+            until(lambda: service.engine.queue.n_texts == 2)
+            # Four requests, and the one for the metrics.
+            until(lambda: service.metrics()["cascade_srn_requests_in_flight"] == 5)
             service.server.handle_exit(15, None)
-            late.sendall(asked(service)[-4:])
+            late.sendall(raw_request()[-4:])
             answer = received(late)
             assert answer.startswith(b"HTTP/1.1 503 ")
             assert b'"code":"shutting_down"' in answer
@@ -155,21 +153,21 @@ def test_told_to_stop_it_finishes_what_it_took_and_refuses_the_rest(held, thread
         assert [one.result().json()["documents"][0]["sentences"] for one in taken] == [expected["sentences"]] * 3
 
 
-@pytest.mark.parametrize("where", ["read", "split"])
-def test_told_to_stop_it_finishes_what_had_come_whole(extractor, threads, monkeypatch, where):
-    """Though it was still held against its form, or split into words, and had not reached the queue."""
+@pytest.mark.parametrize("where", ["parse", "prepare"])
+def test_shutdown_finishes_complete_requests(extractor, threads, monkeypatch, where):
+    """Also those that are still being parsed or prepared, and have not reached the queue."""
     begun, go_on = Event(), Event()
-    module, name = {"read": (bodies, "parsed"), "split": (answering, "orders_of")}[where]
-    whole = getattr(module, name)
+    module, name = {"parse": (bodies, "parse_body"), "prepare": (handler, "prepare_items")}[where]
+    original = getattr(module, name)
 
-    def held_up(*arguments, **named):
+    def waiting(*arguments, **named):
         begun.set()
         assert go_on.wait(PATIENCE)
-        return whole(*arguments, **named)
+        return original(*arguments, **named)
 
-    monkeypatch.setattr(module, name, held_up)
+    monkeypatch.setattr(module, name, waiting)
     text = f"{TEXT} " * (1 + bodies.INLINE_BYTES // len(TEXT))
-    with live(extractor) as service:
+    with live(extractor, ServeSettings(request_seconds=1000, shutdown_seconds=1000)) as service:
         taken = threads.submit(service.post, "/extract", {"text": text})
         try:
             assert begun.wait(PATIENCE)
@@ -184,8 +182,8 @@ def test_told_to_stop_it_finishes_what_had_come_whole(extractor, threads, monkey
         ]
 
 
-def test_told_to_stop_it_takes_no_connections(held, threads):
-    """Not even while it still works on what it took."""
+def test_shutdown_refuses_connections(held, threads):
+    """Also while earlier requests are still in progress."""
     with live(held.extractor) as service:
         held.hold()
         taken = threads.submit(service.post, "/extract", {"text": TEXT})
@@ -193,7 +191,7 @@ def test_told_to_stop_it_takes_no_connections(held, threads):
         service.server.handle_exit(15, None)
 
         def refused():
-            """At first, for a moment, by an answer."""
+            """For a short time, connections are answered with 503 before they are refused."""
             try:
                 assert httpx.get(f"{service.url}/ready").json()["error"]["code"] == "shutting_down"
             except httpx.TransportError:

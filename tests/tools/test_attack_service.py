@@ -1,4 +1,4 @@
-"""The tool that attacks a local service: what it sends, what it counts, and that it survives the service."""
+"""The tool that attacks a local service: requests, outcomes, and a service that dies."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.serving.live import live, random_extractor
-from tools.attack_service import ATTACKS, Attacker, Load, Pressure, Service, chosen_attacks, http_request, parse
+from tools.attack_service import ATTACKS, Attacker, Load, Pressure, Service, http_request, parse, select_attacks
 
 from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.messages import ExtractRequest
@@ -52,12 +52,12 @@ def stub_service(options=None, limit_bytes=1 << 40):
 
 
 @contextmanager
-def answering(answer: bytes, *, close: bool):
-    """A server in a coroutine that reads once, answers once, and then closes or keeps the connection."""
-    yield lambda run: asyncio.run(_served(answer, close, run))
+def stub_server(answer: bytes, *, close: bool):
+    """A server that reads once, answers once, and then closes or keeps the connection."""
+    yield lambda run: asyncio.run(_serve(answer, close, run))
 
 
-async def _served(answer, close, run):
+async def _serve(answer, close, run):
     async def handle(reader, writer):
         await reader.read(65_536)
         writer.write(answer)
@@ -74,11 +74,11 @@ async def _served(answer, close, run):
         server.close()
 
 
-def attacked(attack, answer, *, close, enough):
-    """The outcomes of an attack on a server, stopped as soon as there are enough of them."""
+def run_attack(attack, answer, *, close, enough):
+    """Attack a server until there are enough outcomes, and return them."""
 
-    async def run(place):
-        attacker, stop = Attacker(attack, place, "secret", PRESSURE), asyncio.Event()
+    async def run(address):
+        attacker, stop = Attacker(attack, address, "secret", PRESSURE), asyncio.Event()
         running = asyncio.create_task(attacker.run(stop))
         end = time.monotonic() + 60
         while not enough(attacker.outcomes):
@@ -88,46 +88,46 @@ def attacked(attack, answer, *, close, enough):
         await running
         return attacker.outcomes
 
-    with answering(answer, close=close) as serve:
+    with stub_server(answer, close=close) as serve:
         return serve(run)
 
 
 def test_attacks_are_chosen_by_name_and_by_group(capsys):
-    assert [attack.name for attack in chosen_attacks("keywords, silent")] == [
+    assert [attack.name for attack in select_attacks("keywords, silent")] == [
         "keywords-short",
         "keywords-long",
         "keywords-many",
         "silent",
     ]
-    assert chosen_attacks("") == list(ATTACKS.values())
+    assert select_attacks("") == list(ATTACKS.values())
     with pytest.raises(SystemExit) as stopped:
-        chosen_attacks("keyword")
+        select_attacks("keyword")
     assert stopped.value.code == 2
-    assert "there is no attack 'keyword'; give some of bodies, keywords" in capsys.readouterr().err
+    assert "'keyword'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--url", "http://example.org:8000"], "--url is 'http://example.org:8000'; give a service on this machine"),
+        (["--url", "http://example.org:8000"], "--url is 'http://example.org:8000'"),
         (["--url", "https://127.0.0.1"], "--url is 'https://127.0.0.1'"),
-        (["--requests", "0"], "--requests is 0; give a number at least 1"),
-        (["--drip-seconds", "0"], "--drip-seconds is 0.0; give a number above 0"),
-        (["--rate", "-1"], "--rate is -1.0; give a number above 0"),
+        (["--requests", "0"], "--requests is 0"),
+        (["--drip-seconds", "0"], "--drip-seconds is 0.0"),
+        (["--rate", "-1"], "--rate is -1.0"),
     ],
 )
-def test_wrong_arguments_are_one_sentence(arguments, message, capsys):
+def test_invalid_arguments(arguments, message, capsys):
     with pytest.raises(SystemExit) as stopped:
         parse(arguments)
     assert stopped.value.code == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    written = capsys.readouterr().err
+    assert message in written
+    assert written.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if attack.content is not None])
 def test_bodies_are_within_the_limits_of_the_service(name):
-    # What is refused for its size or form would not show whether the work itself is bounded.
+    # A refused body would not show whether the work itself is bounded.
     limits, content = ServeSettings().limits, ATTACKS[name].content()
     assert len(content) <= limits.body_bytes
     body = ExtractRequest.model_validate_json(content)
@@ -158,20 +158,20 @@ def test_what_is_lost_is_counted():
 
 def test_an_attacker_sends_again_as_soon_as_it_is_answered():
     answer = b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}"
-    outcomes = attacked(ATTACKS["keywords-short"], answer, close=True, enough=lambda got: got["503"] >= 5)
+    outcomes = run_attack(ATTACKS["keywords-short"], answer, close=True, enough=lambda got: got["503"] >= 5)
     assert set(outcomes) == {"503", "unanswered at the end"}
 
 
 def test_a_slow_client_holds_its_connection_after_an_answer():
     attack = attack_service.Attack("a", "b", "c", connections=3, opening=b"POST ", drip=b"x")
     answer = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"
-    outcomes = attacked(attack, answer, close=False, enough=lambda got: got["401"] == 3)
+    outcomes = run_attack(attack, answer, close=False, enough=lambda got: got["401"] == 3)
     assert outcomes == {"connected": 3, "401": 3, "open at the end": 3}
 
 
 def test_a_slow_client_that_is_closed_comes_back():
     attack = attack_service.Attack("a", "b", "c", connections=1, opening=b"POST ", drip=b"x")
-    outcomes = attacked(attack, b"", close=True, enough=lambda got: got["closed"] >= 2)
+    outcomes = run_attack(attack, b"", close=True, enough=lambda got: got["closed"] >= 2)
     assert outcomes["connected"] >= 2
     assert outcomes["closed"] >= 2
 
@@ -190,7 +190,7 @@ def test_a_running_service_is_measured_without_and_with_an_attack():
         assert load["quiet"]["outcomes"] == load["attacked"]["outcomes"] == {"200": 3}
         assert load["ratio_p50"] > 0
     assert attack_service.is_harmless(row)
-    assert len(attack_service.table([row]).splitlines()) == 3
+    assert len(attack_service.format_table([row]).splitlines()) == 3
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_a_service_that_dies_is_reported(monkeypatch, tmp_path, capsys):
         services[-1].process.wait()
         yield {}
 
-    monkeypatch.setattr(attack_service, "started_service", stub)
+    monkeypatch.setattr(attack_service, "start_service", stub)
     monkeypatch.setattr(attack_service, "attacking", killing)
     monkeypatch.setattr(attack_service.signal, "signal", lambda *_: None)
     path = tmp_path / "found.json"

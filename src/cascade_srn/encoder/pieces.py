@@ -97,8 +97,10 @@ class RowBatch:
     def to(self, device: torch.device | str) -> Self:
         """Return the same batch on a device."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
 
 
 class WordPieces:

@@ -18,7 +18,7 @@ from cascade_srn.data import read_documents
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.data.reports import ReadReport
-from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, close_to
+from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, suggest
 from cascade_srn.evaluation.analysis import CONDITIONS, Analysis, analyse
 from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
 from cascade_srn.evaluation.options import EvaluateOptions
@@ -96,11 +96,11 @@ def check_labels(schema: Schema, documents: Sequence[Document], *, model: str, d
     for kind, (labels, known) in used.items():
         if unknown := sorted(labels - set(known)):
             problems.append(f"{kind} {unknown} (the model has {', '.join(known) or 'none'})")
-            suggestion = suggestion or close_to(unknown[0], known)
+            suggestion = suggestion or suggest(unknown[0], known)
     if problems:
         raise SchemaError(
-            f"{data} has labels that the model {model!r} does not have: {'; '.join(problems)}{suggestion}",
-            "Use data with the labels of the model, or rename the labels",
+            f"{data} has labels that the model {model!r} does not have: {'; '.join(problems)}",
+            suggestion or "Use data with the labels of the model, or rename the labels",
         )
 
 

@@ -273,7 +273,7 @@ class Sources:
             text = decoded(data, place)
             return Text(name, text.rstrip("\r\n") if place.where else text, str(place), position)
         except Refused as refused:
-            return Unreadable(refused.error(str(refused)), position)
+            return Unreadable(refused.error, position)
         except DataError as error:
             return Unreadable(error, position)
 

@@ -1,7 +1,6 @@
-"""The service: a model behind HTTP, requests of many clients batched together; ``docs/serve.md`` describes it.
+"""HTTP service that runs a model for many clients; see ``docs/serve.md``.
 
-Names are imported when they are first used: settings can be made and shown without the libraries of the extra
-``serve``.
+``create_app`` and ``serve`` are imported on first use, because they need the extra ``serve``. Settings do not.
 """
 
 from importlib import import_module
@@ -13,12 +12,12 @@ if TYPE_CHECKING:
     from cascade_srn.serving.app import create_app
     from cascade_srn.serving.run import serve
 
-_HOMES = {"create_app": "app", "serve": "run"}
+_MODULES = {"create_app": "app", "serve": "run"}
 
 __all__ = ["Limits", "ServeSettings", "create_app", "serve"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,13 +1,13 @@
-"""The service as an application that any ASGI server runs."""
+"""The service as an ASGI application."""
 
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -19,104 +19,100 @@ from starlette.middleware.cors import CORSMiddleware
 from cascade_srn.drawing import stylesheet
 from cascade_srn.drawing.render import environment
 from cascade_srn.extractor import Extractor
-from cascade_srn.serving.answering import Answerer
 from cascade_srn.serving.engine import Engine
+from cascade_srn.serving.handler import RequestHandler
 from cascade_srn.serving.metrics import Metrics
-from cascade_srn.serving.middleware import HostCheck, KeyCheck, Observer, SecurityHeaders
-from cascade_srn.serving.refusals import Refusal, answer_http, answer_refusal
-from cascade_srn.serving.routes import api_routes, describe, operations_page
+from cascade_srn.serving.middleware import AccessLogMiddleware, HostCheck, KeyCheck, SecurityHeaders
+from cascade_srn.serving.refusals import Refusal, handle_http_error, handle_refusal
+from cascade_srn.serving.routes import api_routes, describe_api, render_operations
 from cascade_srn.serving.settings import ServeSettings
 from cascade_srn.version import __version__
 
-INDEX = "index.html"
-# Named here: what the system's table says differs from machine to machine.
-TYPES = {
+# Files with other suffixes are not served. The tables of the system are not used, because they differ.
+CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".mjs": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".txt": "text/plain; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".woff2": "font/woff2",
-    ".webmanifest": "application/manifest+json",
 }
 
 
 @dataclass(frozen=True)
 class Asset:
-    """Bytes that never change while the service runs, their type, and a tag by which browsers know them again."""
+    """A static file: its content and content type."""
 
     content: bytes
     type: str
 
     @property
     def tag(self) -> str:
-        """The entity tag."""
+        """Entity tag for the cache of browsers."""
         return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
 
 
 def page_files() -> Iterator[tuple[str, Asset]]:
-    """The files of the page, by name. What is not among them cannot be asked for."""
-    folder = files("cascade_srn.serving").joinpath("page")
-    if not folder.is_dir():
-        return
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
-        suffix = entry.name[entry.name.rfind(".") :] if "." in entry.name else ""
-        if entry.is_file() and not entry.name.startswith((".", "_")) and suffix != ".py":
-            kind = TYPES.get(suffix) or mimetypes.types_map.get(suffix, "application/octet-stream")
-            yield entry.name, Asset(entry.read_bytes(), kind)
+    """Yield the files of the page with their names. No other files are served."""
+    for entry in sorted(files("cascade_srn.serving").joinpath("page").iterdir(), key=lambda entry: entry.name):
+        content_type = CONTENT_TYPES.get(Path(entry.name).suffix)
+        if content_type is not None:
+            yield entry.name, Asset(entry.read_bytes(), content_type)
 
 
 def file_routes(app: FastAPI) -> APIRouter:
-    """The page at /, its files by name, the style of drawings, and the list of operations at /docs."""
+    """Make the routes of static files: the page, the style of drawings, and /docs."""
     router = APIRouter()
     assets = {f"/{name}": asset for name, asset in page_files()}
-    if f"/{INDEX}" in assets:
-        assets["/"] = assets.pop(f"/{INDEX}")
-    assets["/stylesheet.css"] = Asset(stylesheet().encode(), TYPES[".css"])
-    assets["/docs"] = Asset(operations_page(app.openapi()).encode(), TYPES[".html"])
+    assets["/"] = assets.pop("/index.html")
+    assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
+    assets["/docs"] = Asset(render_operations(app.openapi()).encode(), CONTENT_TYPES[".html"])
     for path, asset in assets.items():
         router.add_api_route(path, _endpoint(asset), methods=["GET", "HEAD"], include_in_schema=False)
     return router
 
 
 def _endpoint(asset: Asset) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    # Revalidated each time: names stay the same from release to release.
+    # Revalidated on each use, because names stay the same across releases.
     headers = {"ETag": asset.tag, "Cache-Control": "no-cache"}
 
-    async def answer(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
         if asset.tag in known or known == ["*"]:
             return Response(status_code=304, headers=headers)
         return Response(asset.content, headers={**headers, "Content-Type": asset.type})
 
-    return answer
+    return respond
 
 
 def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings | None = None) -> FastAPI:
-    """The service over an extractor, or over a function that loads one while the service answers already.
+    """Make the ASGI application of the service.
 
-    The model's thread lives as long as the application: it starts and ends with the server's lifespan.
-    ``app.state.engine`` is what runs the model, ``app.state.answerer`` what does the rest.
+    The thread of the model starts and ends with the lifespan of the application.
+
+    Args:
+        extractor: The extractor to serve, or a function that loads one in the background.
+        settings: Settings of the service; the defaults if left out.
+
+    Returns:
+        The application. ``app.state.engine`` runs the model, ``app.state.handler`` runs all other work.
+
+    Example:
+        >>> app = create_app(Extractor.from_pretrained(), ServeSettings(queue_texts=500))
     """
     settings = ServeSettings() if settings is None else settings
-    environment()  # drawings need a library of the extra: better missed now than at the first drawing
+    environment()  # fails now, and not at the first drawing, if jinja2 is missing
     metrics = Metrics()
     engine = Engine(extractor, settings, metrics)
-    metrics.gauge("cascade_srn_queue_texts", "Texts that wait for the model.", lambda: engine.waiting.n_texts)
-    metrics.gauge("cascade_srn_queue_words", "Words that wait for the model.", lambda: engine.waiting.n_words)
-    metrics.gauge("cascade_srn_ready", "1 once the model is loaded and warm.", lambda: engine.is_ready)
-    answerer = Answerer(engine)
+    metrics.add_gauge("cascade_srn_queue_texts", "Texts that wait for the model.", lambda: engine.queue.n_texts)
+    metrics.add_gauge("cascade_srn_queue_words", "Words that wait for the model.", lambda: engine.queue.n_words)
+    metrics.add_gauge("cascade_srn_ready", "1 if the model is loaded and warm, else 0.", lambda: engine.is_ready)
+    handler = RequestHandler(engine)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine.start()
         yield
         engine.close()
-        answerer.close()
+        handler.close()
 
     app = FastAPI(
         title="cascade-srn",
@@ -126,26 +122,26 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
         redoc_url=None,
         redirect_slashes=False,
         middleware=_middleware(settings, metrics),
-        exception_handlers={Refusal: answer_refusal, HTTPException: answer_http},
+        exception_handlers={Refusal: handle_refusal, HTTPException: handle_http_error},
     )
-    app.include_router(api_routes(answerer))
-    described = describe(app)
-    app.openapi = lambda: described  # type: ignore[method-assign]
+    app.include_router(api_routes(handler))
+    description = describe_api(app)
+    app.openapi = lambda: description  # type: ignore[method-assign]
     app.include_router(file_routes(app))
     app.state.engine = engine
-    app.state.answerer = answerer
+    app.state.handler = handler
     return app
 
 
 def _middleware(settings: ServeSettings, metrics: Metrics) -> list[Middleware]:
-    """From the outside in."""
+    """Return the middleware, outermost first."""
     layers = [
-        Middleware(SecurityHeaders),  # on the answers of the observer, too
-        Middleware(Observer, metrics=metrics),
+        Middleware(SecurityHeaders),  # outermost, so that error responses of the access log have the headers, too
+        Middleware(AccessLogMiddleware, metrics=metrics),
         Middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts),
     ]
     if settings.cors_origins:
-        # Outside the key: browsers ask for permission without it.
+        # Before the key check, because browsers send preflight requests without the key.
         layers.append(
             Middleware(
                 CORSMiddleware,

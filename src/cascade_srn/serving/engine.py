@@ -1,4 +1,4 @@
-"""The one thread that runs the model: loads it, warms it up, and takes batches of what many requests wait for."""
+"""The thread that runs the model: it loads the model, warms it up and processes batches of queued requests."""
 
 from __future__ import annotations
 
@@ -6,40 +6,44 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
 
-from cascade_srn.config import Thresholds
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.batching import give_back_freed
 from cascade_srn.serving.metrics import Metrics
-from cascade_srn.serving.queue import Batch, Order, Part, Ticket, WaitingRoom
+from cascade_srn.serving.queue import ExtractionItem, ItemSlice, QueuedRequest, RequestBatch, RequestQueue
 from cascade_srn.serving.settings import ServeSettings
 from cascade_srn.types import Sentence
 
 logger = logging.getLogger("cascade_srn.serving")
 
 WARM_UP = "We train a tagger for named entity recognition. It finds names of people, places and tools in short texts."
-# A slice of a large request takes about this long, and so does the wait of a small one behind it.
+# Duration of a slice of a large request, and so the longest wait of a small request behind it.
 SLICE_SECONDS = 0.05
-# However slow the machine is, a slice costs at least this many words.
-SMALLEST_SLICE = 64
-# Freed memory goes back to the system this often, if there was work since the last time.
+# Smallest cost of a slice in words, however slow the machine is.
+MIN_SLICE_WORDS = 64
+# Seconds between two returns of freed memory to the system, if the model was used in between.
 SWEEP_SECONDS = 5.0
 
 
-class NotReady(Exception):
-    """The model is not loaded yet."""
-
-
 class Engine:
-    """Runs a model for all requests, in a thread of its own.
+    """Runs a model for all requests in its own thread.
 
-    ``source`` is an extractor, or a function that loads one. Texts with the same thresholds and the same kind of
-    work go through the model together, up to ``batch_words`` at a time. Slices of large requests take about
-    ``SLICE_SECONDS``. One sentence can be much longer than that: between its encoder passes, small requests that
-    arrived meanwhile are worked on. Work for requests that were given up is stopped.
+    Texts with the same thresholds go through the model together, up to ``batch_words`` at a time. A slice of a large
+    request takes about ``SLICE_SECONDS``. A single sentence can take much longer: between its encoder passes, small
+    requests that arrived in the meantime are processed. Work for abandoned requests is stopped.
+
+    Args:
+        source: An extractor, or a function that loads one.
+        settings: Settings of the service.
+        metrics: Metrics to update.
+
+    Attributes:
+        extractor: The model; None until it is loaded and warm.
+        failure: The error of a model that could not be loaded.
+        is_stopping: Whether new requests must be refused.
+        on_loaded: Called when the model is loaded or has failed.
     """
 
     def __init__(
@@ -47,67 +51,57 @@ class Engine:
     ) -> None:
         self.settings = settings
         self.metrics = Metrics() if metrics is None else metrics
-        self.waiting = WaitingRoom(
+        self.queue = RequestQueue(
             max_texts=settings.queue_texts, max_words=settings.queue_words, batch_words=settings.batch_words
         )
+        self.extractor: Extractor | None = None
         self.failure: Exception | None = None
+        self.is_stopping = False
         self.on_loaded: Callable[[], None] | None = None
         self._source = source
-        self._extractor: Extractor | None = None
-        self._is_stopping = False
-        self._speed = 0.0
-        self._seconds_in_between = 0.0
+        self._words_per_second = 0.0
+        self._interleaved_seconds = 0.0
         self._n_batches = 0
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cascade-srn-model", daemon=True)
 
     @property
-    def extractor(self) -> Extractor:
-        """The model, once it is loaded and warm."""
-        if self._extractor is None:
-            raise NotReady
-        return self._extractor
-
-    @property
     def is_ready(self) -> bool:
         """Whether the model is loaded and warm."""
-        return self._extractor is not None
+        return self.extractor is not None
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread lives: loads the model, waits for texts or works on them."""
+        """Whether the thread of the model is alive."""
         return self._thread.is_alive()
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether requests that come from now on are to be refused."""
-        return self._is_stopping
-
     def start(self) -> None:
-        """Begin to load the model."""
+        """Start the thread, which loads the model first."""
         self._thread.start()
 
-    def submit(self, orders: Sequence[Order]) -> Ticket:
-        """Queue the texts of one request. It is refused as a whole if there is no room for all of them."""
-        if not self.is_ready:
-            raise NotReady
-        ticket = Ticket(orders)
-        self.waiting.put(ticket)
-        return ticket
+    def submit(self, items: Sequence[ExtractionItem]) -> QueuedRequest:
+        """Queue the texts of one request, all or none.
 
-    def drop(self, ticket: Ticket) -> None:
-        """Give a request up: what of it has not begun will not."""
-        ticket.future.cancel()
-        self.waiting.drop(ticket.jobs)
+        Raises:
+            RequestTooLarge, QueueFull, QueueClosed: See :meth:`.RequestQueue.put`.
+        """
+        request = QueuedRequest(items)
+        self.queue.put(request)
+        return request
+
+    def drop(self, request: QueuedRequest) -> None:
+        """Abandon a request: sentences that have not started are removed from the queue."""
+        request.future.cancel()
+        self.queue.drop(request.items)
 
     def refuse_new(self) -> None:
-        """Let it be known that the end is near. Requests that were there before may still submit their texts."""
-        self._is_stopping = True
+        """Start to shut down. Requests that arrived before can still submit their texts."""
+        self.is_stopping = True
 
     def close(self) -> None:
-        """Finish what was taken, and end the thread; it still runs where that took longer than there is time."""
+        """Finish queued requests and end the thread, within ``shutdown_seconds``."""
         self.refuse_new()
-        self.waiting.close()
+        self.queue.close()
         if self.is_running:
             self._thread.join(self.settings.shutdown_seconds)
 
@@ -117,10 +111,10 @@ class Engine:
             extractor.extract(WARM_UP)
             started = time.perf_counter()
             extractor.extract(WARM_UP)
-            self._note_speed(len(WARM_UP.split()), time.perf_counter() - started)
-            self._extractor = extractor
+            self._update_slice_size(len(WARM_UP.split()), time.perf_counter() - started)
+            self.extractor = extractor
         except Exception as error:
-            # No text has been seen yet that the message could quote.
+            # The message cannot quote a client's text, because none was received yet.
             logger.error("the model could not be loaded: %s: %s", type(error).__name__, error)
             self.failure = error
         finally:
@@ -128,16 +122,16 @@ class Engine:
                 self.on_loaded()
         if self.failure is not None:
             return
-        threading.Thread(target=self._sweep, name="cascade-srn-sweep", daemon=True).start()
-        while batch := self.waiting.take(wait=self.settings.batch_wait):
-            self._do(extractor, batch)
+        threading.Thread(target=self._sweep_memory, name="cascade-srn-sweep", daemon=True).start()
+        while batch := self.queue.take(wait=self.settings.batch_wait):
+            self._process(extractor, batch)
             self._n_batches += 1
         self._has_ended.set()
 
-    def _sweep(self) -> None:
-        """Give freed memory back to the system while there is work, and once after it.
+    def _sweep_memory(self) -> None:
+        """Return freed memory to the system while the model is in use, and once afterwards.
 
-        Batches of many shapes leave gaps, which the C library would keep: hundreds of megabytes after hours.
+        Batches of many shapes leave gaps that the C library would keep: hundreds of megabytes after hours.
         """
         n_before = 0
         while not self._has_ended.wait(SWEEP_SECONDS):
@@ -145,106 +139,95 @@ class Engine:
                 n_before = self._n_batches
                 give_back_freed()
 
-    def _do(self, extractor: Extractor, batch: Batch) -> None:
-        """Run the model over a batch; texts of one kind go together."""
-        self.metrics.batch_texts.observe(len(batch.parts))
-        self.metrics.batch_words.observe(sum(part.n_words for part in batch.parts))
-        started, in_between = time.perf_counter(), self._seconds_in_between
-        alike: dict[_Kind, list[Part]] = {}
-        for part in batch.parts:
-            alike.setdefault(_kind(part.job.order), []).append(part)
-        for group in alike.values():
-            self._do_alike(extractor, group, is_large=batch.is_large)
-        seconds = time.perf_counter() - started - (self._seconds_in_between - in_between)
-        self.metrics.model_seconds.add(seconds)
-        self._note_speed(sum(part.cost for part in batch.parts), seconds)
+    def _process(self, extractor: Extractor, batch: RequestBatch) -> None:
+        self.metrics.batch_texts.observe(len(batch.slices))
+        self.metrics.batch_words.observe(sum(one.n_words for one in batch.slices))
+        started, interleaved = time.perf_counter(), self._interleaved_seconds
+        groups: dict[Hashable, list[ItemSlice]] = {}
+        for one in batch.slices:
+            groups.setdefault(_group_key(one.item), []).append(one)
+        for group in groups.values():
+            self._process_group(extractor, group, is_large=batch.is_large)
+        seconds = time.perf_counter() - started - (self._interleaved_seconds - interleaved)
+        self.metrics.model_seconds.inc(seconds)
+        self._update_slice_size(sum(one.cost for one in batch.slices), seconds)
 
-    def _note_speed(self, cost: int, seconds: float) -> None:
-        """Set the size of slices by how fast the model has been lately."""
-        self._speed += 0.2 * (cost / max(seconds, 1e-6) - self._speed) if self._speed else cost / max(seconds, 1e-6)
-        at_most = self.settings.batch_words
-        self.waiting.slice_words = min(at_most, max(SMALLEST_SLICE, int(self._speed * SLICE_SECONDS)))
+    def _update_slice_size(self, cost: int, seconds: float) -> None:
+        """Adapt the size of slices to a moving average of the model's speed."""
+        speed = cost / max(seconds, 1e-6)
+        self._words_per_second += 0.2 * (speed - self._words_per_second) if self._words_per_second else speed
+        words = max(MIN_SLICE_WORDS, int(self._words_per_second * SLICE_SECONDS))
+        self.queue.slice_words = min(self.settings.batch_words, words)
 
-    def _do_alike(self, extractor: Extractor, parts: Sequence[Part], *, is_large: bool) -> None:
-        parts = [part for part in parts if not part.job.ticket.is_abandoned]
-        if not parts:
+    def _process_group(self, extractor: Extractor, slices: Sequence[ItemSlice], *, is_large: bool) -> None:
+        """Run the model on slices with the same thresholds, one by one if it fails on all of them together."""
+        slices = [one for one in slices if not one.item.request.is_abandoned]
+        if not slices:
             return
         try:
-            found = self._predict(extractor, parts, is_large=is_large)
+            found = self._predict(extractor, slices, is_large=is_large)
         except _Abandoned:
-            self.metrics.abandoned.add()
+            self.metrics.abandoned.inc()
             return
         except Exception as error:
-            if len(parts) > 1:
-                # One of them is bad, or all of them were too much together: try each alone.
-                for part in parts:
-                    self._do_alike(extractor, [part], is_large=is_large)
+            if len(slices) > 1:
+                for one in slices:
+                    self._process_group(extractor, [one], is_large=is_large)
                 return
-            self.metrics.failures.add()
-            report(error)
-            self.waiting.drop([parts[0].job])
-            parts[0].job.fail(error)
+            self.metrics.failures.inc()
+            log_failure(error)
+            self.queue.drop([slices[0].item])
+            slices[0].item.finish(error)
             return
-        for part, sentences in zip(parts, found, strict=True):
-            part.job.found += sentences
-            self.metrics.words.add(part.n_words)
-            if part.job.is_done:
-                self.metrics.texts.add()
-                part.job.finish()
+        for one, sentences in zip(slices, found, strict=True):
+            one.item.found += sentences
+            self.metrics.words.inc(one.n_words)
+            if one.item.is_done:
+                self.metrics.texts.inc()
+                one.item.finish()
 
-    def _predict(self, extractor: Extractor, parts: Sequence[Part], *, is_large: bool) -> list[list[Sentence]]:
-        order = parts[0].job.order
+    def _predict(self, extractor: Extractor, slices: Sequence[ItemSlice], *, is_large: bool) -> list[list[Sentence]]:
+        item = slices[0].item
 
         def check() -> None:
-            if all(part.job.ticket.is_abandoned for part in parts):
+            if all(one.item.request.is_abandoned for one in slices):
                 raise _Abandoned
             if is_large:
-                self._do_small_in_between(extractor)
+                self._process_small(extractor)
 
-        predictor = extractor.model.predictor(
-            thresholds=order.thresholds,
-            batch_words=self.waiting.slice_words if is_large else self.settings.batch_words,
-            precision=extractor.precision,
-            check=check,
+        predictor = extractor.predictor(
+            item.thresholds, self.queue.slice_words if is_large else self.settings.batch_words, check=check
         )
-        examples = [example for part in parts for example in part.examples]
-        found = iter(predictor.predict(examples, given_entities=order.given_entities))
-        self.metrics.limited.add(predictor.n_limited)
-        return [[next(found) for _ in part.examples] for part in parts]
+        examples = [example for one in slices for example in one.examples]
+        found = iter(predictor.predict(examples, given_entities=item.given_entities))
+        self.metrics.limited.inc(predictor.n_limited)
+        return [[next(found) for _ in one.examples] for one in slices]
 
-    def _do_small_in_between(self, extractor: Extractor) -> None:
-        """Work on small requests that arrived while a large one is in the model."""
+    def _process_small(self, extractor: Extractor) -> None:
+        """Process small requests that arrived while a large one is in the model."""
         started = time.perf_counter()
-        if batch := self.waiting.take_small():
-            self._do(extractor, batch)
-            self._seconds_in_between += time.perf_counter() - started
+        if batch := self.queue.take_small():
+            self._process(extractor, batch)
+            self._interleaved_seconds += time.perf_counter() - started
 
 
 class _Abandoned(Exception):
-    """Nobody waits for any part of a batch, so its work is stopped."""
+    """All requests of a group are abandoned."""
 
 
-class _Kind(NamedTuple):
-    """What texts must have in common to go through the model in one call."""
-
-    given_entities: bool
-    turns: tuple[float | None, ...]
-    entity_types: frozenset[tuple[str, float]]
-    relation_types: frozenset[tuple[str, float]]
-
-
-def _kind(order: Order) -> _Kind:
-    chosen: Thresholds = order.thresholds
-    return _Kind(
-        order.given_entities,
+def _group_key(item: ExtractionItem) -> Hashable:
+    """Return a key that is equal for items that can go through the model in one call."""
+    chosen = item.thresholds
+    return (
+        item.given_entities,
         (chosen.entity, chosen.subject, chosen.object, chosen.related, chosen.relation),
         frozenset(chosen.entity_types.items()),
         frozenset(chosen.relation_types.items()),
     )
 
 
-def report(error: BaseException) -> None:
-    """Log what failed and where, without the message, which may quote a text."""
+def log_failure(error: BaseException) -> None:
+    """Log the type and place of an unexpected error, without its message, which may quote a text."""
     if isinstance(error, CascadeError):
         return
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""The forms of requests and answers, for reading the former and describing both."""
+"""Pydantic models of requests and responses, and messages for validation errors."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from cascade_srn.errors import did_you_mean
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Position = Annotated[int, Field(ge=0)]
 T = TypeVar("T")
-# The first item that is wrong ends the check: a long list of wrong ones would else have an error for each of them.
+# Validation stops at the first invalid item: a long list of invalid items would otherwise have an error for each.
 Several = Annotated[list[T], Field(fail_fast=True)]
 
 
 class Message(BaseModel):
-    """What all forms have in common: types are taken at their word, and unknown fields refused."""
+    """Base class of all models: strict types, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class ThresholdsForm(Message):
-    """What a span's score must reach, by turn; a turn that is left out keeps the model's own.
+    """Lowest score of a span, by turn. Turns that are left out keep the model's threshold.
 
-    `entity_types` and `relation_types` give single labels a threshold of their own, `related` entities that have a
-    relation a lower one. `relation` is what the score of a relation as a whole, the one in the answer, must reach.
+    `entity_types` and `relation_types` set the threshold of single labels. `related` is a lower threshold for entities
+    that take part in a relation. `relation` is the lowest score of a relation in the response.
     """
 
     entity: Probability | None = None
@@ -40,7 +40,7 @@ class ThresholdsForm(Message):
 
 
 class GivenEntity(Message):
-    """An entity that the caller knows: half-open character offsets that fall on words, and a label."""
+    """A known entity: half-open character offsets on word boundaries, and a label."""
 
     start: Position
     end: Position
@@ -48,7 +48,7 @@ class GivenEntity(Message):
 
 
 class EntityForm(Message):
-    """An entity of a document: `text` is what stands at the half-open character offsets."""
+    """An entity of a document. `text` is the text between the half-open character offsets."""
 
     id: Position
     text: str
@@ -59,7 +59,7 @@ class EntityForm(Message):
 
 
 class RelationForm(Message):
-    """A relation of a document; `head` and `tail` are the ids of two entities."""
+    """A relation of a document. `head` and `tail` are ids of entities."""
 
     head: Position
     tail: Position
@@ -68,7 +68,7 @@ class RelationForm(Message):
 
 
 class DocumentForm(Message):
-    """A text with what was found in it; `sentences` holds the character offsets of the words of each sentence."""
+    """A text with its annotations. `sentences` holds the character offsets of the words of each sentence."""
 
     id: str = ""
     text: str
@@ -83,20 +83,20 @@ _Levels = Annotated[
 ]
 _Entities = Annotated[
     Several[Several[GivenEntity] | None] | Several[GivenEntity] | None,
-    Field(description="For each text its entities, or null to have them found. With `text`, a plain list will do."),
+    Field(description="The known entities of each text, or null to find them. With `text`, a plain list is enough."),
 ]
 _Align = Annotated[
     Literal["exact", "expand"],
-    Field(description="Whether given entities must fall on words, or all words that they touch are taken."),
+    Field(description="`exact`: given entities must match word boundaries. `expand`: extend them to whole words."),
 ]
 
 
 class ExtractRequest(Message):
-    """One text or several; with `entities`, a list for each text, relations are sought between those."""
+    """One text or several. With `entities`, the model only looks for relations between the given entities."""
 
-    text: str | None = Field(default=None, description="The text. Give this or `texts`.")
+    text: str | None = Field(default=None, description="The text. Send this or `texts`.")
     texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = Field(
-        default=None, description="The texts. Give this or `text`."
+        default=None, description="The texts. Send this or `text`."
     )
     thresholds: _Levels = None
     entities: _Entities = None
@@ -112,66 +112,66 @@ class ExtractRequest(Message):
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _require_one(self) -> Self:
         if (self.text is None) == (self.texts is None):
-            raise ValueError("give either text or texts")
+            raise ValueError("expected either text or texts")
         return self
 
 
 class DrawRequest(Message):
-    """A text to extract from and draw, or a document that was extracted before."""
+    """A text to annotate and draw, or a document of an earlier response to draw."""
 
-    text: str | None = Field(default=None, description="The text. Give this or `document`.")
+    text: str | None = Field(default=None, description="The text. Send this or `document`.")
     thresholds: _Levels = None
     entities: _Entities = None
     align: _Align = "exact"
-    document: DocumentForm | None = Field(default=None, description="A document as `/extract` answers it.")
+    document: DocumentForm | None = Field(default=None, description="A document from a response of `/extract`.")
     format: Literal["html", "svg"] = "html"
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _require_one(self) -> Self:
         if (self.text is None) == (self.document is None):
-            raise ValueError("give either text or document")
+            raise ValueError("expected either text or document")
         if self.document is not None and (self.thresholds is not None or self.entities is not None):
-            raise ValueError("thresholds and entities go with a text, not with a document")
+            raise ValueError("thresholds and entities apply to a text, not to a document")
         return self
 
 
 class ConvertRequest(Message):
-    """A document that was extracted before, to be had in another format."""
+    """A document from a response of `/extract`, to convert to another format."""
 
     document: DocumentForm
     format: Literal["brat"] = "brat"
 
 
 class ExtractAnswer(Message):
-    """A document for each text, in order."""
+    """One document per text, in order."""
 
     documents: list[DocumentForm]
 
 
 class BratAnswer(Message):
-    """The two files of brat standoff."""
+    """Contents of the two files of the brat standoff format."""
 
     txt: str
     ann: str
 
 
 class StateAnswer(Message):
-    """How the service is."""
+    """State of the service."""
 
     status: str
 
 
 class ModelForm(Message):
-    """Which model answers."""
+    """Name and description of the model."""
 
     name: str
     description: str
 
 
 class TurnsForm(Message):
-    """The thresholds that the model takes unless it is told others."""
+    """Default thresholds of the model."""
 
     entity: Probability
     subject: Probability
@@ -183,7 +183,7 @@ class TurnsForm(Message):
 
 
 class LimitsForm(Message):
-    """The most that a request may ask for, and the lowest threshold."""
+    """Limits of a request, and the lowest allowed threshold."""
 
     body_bytes: int
     texts: int
@@ -199,7 +199,7 @@ class LimitsForm(Message):
 
 
 class SchemaAnswer(Message):
-    """What the model knows, and what may be asked of it."""
+    """Labels and thresholds of the model, and limits of the service."""
 
     version: str
     model: ModelForm
@@ -211,25 +211,20 @@ class SchemaAnswer(Message):
 
 
 class ErrorForm(Message):
-    """What went wrong: a short code for programs, a sentence for people."""
+    """An error: a short code for programs, and a message for people."""
 
     code: str
     message: str
 
 
 class ErrorAnswer(Message):
-    """The form of every error."""
+    """Body of every error response."""
 
     error: ErrorForm
 
 
-def plain(message: Message) -> dict[str, Any]:
-    """A message as plain values."""
-    return message.model_dump()
-
-
-# Names and values are shown up to that many characters.
-SHOWN = 40
+# Longest name or value that a message quotes.
+MAX_QUOTED = 40
 
 _EXPECTED = {
     "string_type": "a string",
@@ -241,23 +236,27 @@ _EXPECTED = {
     "dict_type": "an object",
     "model_type": "an object",
 }
-# What the context of an error holds, by its name there.
+# Phrases for bounds, by their name in the context of an error.
 _BOUNDS = {"le": "at most {}", "ge": "at least {}"}
 
 
-def said(errors: Sequence[ErrorDetails], form: type[Message], place: Sequence[int | str]) -> str:
-    """What a value that several alternatives refused would have had to be; the errors are of one place."""
+def describe_errors(errors: Sequence[ErrorDetails], form: type[Message], place: Sequence[int | str]) -> tuple[str, str]:
+    """Describe the validation errors of one value, one for each alternative of a union.
+
+    Returns:
+        The problem, and a hint or an empty string.
+    """
     first = errors[0]
     match first["type"]:
         case "value_error":
-            return str(first["ctx"]["error"])
+            return str(first["ctx"]["error"]), ""
         case "missing":
-            return "it is missing"
+            return "the field is missing", ""
         case "extra_forbidden":
             name = str(first["loc"][-1])
-            return f"there is no field {name[:SHOWN]!r} here. {did_you_mean(name, set(_fields(form, place)))}"
+            return f"there is no field {name[:MAX_QUOTED]!r}", did_you_mean(name, set(_field_names(form, place)))
     expected = " or ".join(dict.fromkeys(map(_expected, errors)))
-    return f"received {_received(first)}; expected {expected}"
+    return f"received {_received(first)}, expected {expected}", ""
 
 
 def _expected(error: ErrorDetails) -> str:
@@ -271,7 +270,7 @@ def _expected(error: ErrorDetails) -> str:
     for name, bound in _BOUNDS.items():
         if name in context:
             return bound.format(f"{context[name]:g}")
-    # A kind of error that no form of ours has by now: pydantic's own words.
+    # No current model causes other errors.
     return error["msg"]
 
 
@@ -286,25 +285,25 @@ def _received(error: ErrorDetails) -> str:
             return f"a list of {len(value)} item{'s' * (len(value) != 1)}"
         case dict():
             return "an object"
-        case str() if error["type"] != "literal_error" or len(value) > SHOWN:
-            # It may be somebody's text, and messages may be kept.
+        case str() if error["type"] != "literal_error" or len(value) > MAX_QUOTED:
+            # Not quoted: it may be a confidential text, and messages may be logged.
             return "a string"
     return repr(value)
 
 
-def _fields(form: type[Message], place: Sequence[int | str]) -> Iterator[str]:
-    """The names of the fields there are at a place of a form."""
+def _field_names(form: type[Message], place: Sequence[int | str]) -> Iterator[str]:
+    """Yield the names of the fields at a place in a model."""
     forms = [form]
     for part in place:
         if isinstance(part, str):
             inner = [one.model_fields[part].annotation for one in forms if part in one.model_fields]
-            forms = [found for annotation in inner for found in _forms(annotation)]
+            forms = [found for annotation in inner for found in _nested_forms(annotation)]
     for one in forms:
         yield from one.model_fields
 
 
-def _forms(annotation: Any) -> Iterator[type[Message]]:
+def _nested_forms(annotation: Any) -> Iterator[type[Message]]:
     if isinstance(annotation, type) and issubclass(annotation, Message):
         yield annotation
     for argument in get_args(annotation):
-        yield from _forms(argument)
+        yield from _nested_forms(argument)

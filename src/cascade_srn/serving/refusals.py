@@ -1,4 +1,4 @@
-"""What a request is answered with when it is not done: one JSON form for every error."""
+"""Errors that the service answers with, and their JSON body."""
 
 from __future__ import annotations
 
@@ -11,64 +11,76 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from cascade_srn.errors import CascadeError
+
 CLIENT_GONE = 499
 
 
-class Refusal(Exception):
-    """A request that is not done: the status, a short code for programs, a sentence for people."""
+class Refusal(CascadeError):
+    """A request that is answered with an error.
 
-    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
+    Args:
+        status: HTTP status of the response.
+        code: Short name of the error for programs.
+        problem: What is wrong: a phrase without a final period.
+        hint: What the client can do about it: a sentence without a final period.
+        headers: Headers of the response.
+    """
+
+    def __init__(
+        self, status: int, code: str, problem: str, hint: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(problem, hint)
         self.status = status
         self.code = code
-        self.message = message
         self.headers = dict(headers or {})
 
 
-def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Plain values as a JSON answer that nobody keeps."""
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Make a JSON response that is not cached."""
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, media_type="application/json")
 
 
-def refused(refusal: Refusal) -> Response:
-    """The answer of a refusal."""
-    content = {"error": {"code": refusal.code, "message": refusal.message}}
-    return json_answer(content, refusal.status, refusal.headers)
+def refusal_response(refusal: Refusal) -> Response:
+    """Make the response of a refusal."""
+    content = {"error": {"code": refusal.code, "message": refusal.message()}}
+    return json_response(content, refusal.status, refusal.headers)
 
 
-async def answer_refusal(request: Request, error: Exception) -> Response:
-    """The handler of :class:`Refusal`."""
+async def handle_refusal(request: Request, error: Exception) -> Response:
+    """Handle a :class:`Refusal` that an operation raised."""
     assert isinstance(error, Refusal)
-    return refused(error)
+    return refusal_response(error)
 
 
-async def answer_http(request: Request, error: Exception) -> Response:
-    """The handler of what the framework refuses itself: no such path, no such method."""
+async def handle_http_error(request: Request, error: Exception) -> Response:
+    """Handle an error of the framework, such as an unknown path."""
     assert isinstance(error, HTTPException)
+    problem, hint = str(error.detail), ""
     if error.status_code == HTTPStatus.NOT_FOUND:
-        message = "there is nothing at this path; /docs lists what there is"
+        problem, hint = "the path does not exist", "See /docs for all operations"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "another method")
-        message = f"the method {request.method} is not allowed at this path; use {allowed}"
-    else:
-        message = str(error.detail)
+        problem = f"the path does not support the method {request.method}"
+        hint = f"Use {(error.headers or {}).get('Allow', 'another method')}"
     code = HTTPStatus(error.status_code).name.lower()
-    return refused(Refusal(error.status_code, code, message, error.headers))
+    return refusal_response(Refusal(error.status_code, code, problem, hint, error.headers))
 
 
-def unavailable(code: str, message: str, *, retry_after: int) -> Refusal:
-    """Not now, but soon."""
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, code, message, {"Retry-After": str(retry_after)})
+def unavailable(code: str, problem: str, hint: str, *, retry_after: int) -> Refusal:
+    """Make a refusal with status 503 and a ``Retry-After`` header in seconds."""
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, code, problem, hint, {"Retry-After": str(retry_after)})
 
 
-def stopping() -> Refusal:
-    """Refuse a request because the service is being stopped; its connection is closed."""
-    refusal = unavailable("shutting_down", "the service is being stopped; ask another one", retry_after=5)
+def shutting_down() -> Refusal:
+    """Make the refusal of a service that is shutting down; it closes the connection."""
+    refusal = unavailable(
+        "shutting_down", "the service is shutting down", "Send the request to another instance", retry_after=5
+    )
     refusal.headers["Connection"] = "close"
     return refusal
 
 
-def unprocessable(message: str) -> Refusal:
-    """The form is right, and something in it is not."""
-    return Refusal(422, "unprocessable", message)
+def unprocessable(problem: str, hint: str = "") -> Refusal:
+    """Make a refusal with status 422: the body is JSON, but its content is invalid."""
+    return Refusal(422, "unprocessable", problem, hint)

@@ -1,4 +1,4 @@
-"""Running the service: the socket, the signals, the end."""
+"""Run the service: sockets, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ import uvicorn
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.batching import map_large_blocks
-from cascade_srn.serving.answering import Answerer
 from cascade_srn.serving.app import create_app
-from cascade_srn.serving.connections import Gate, protocol_class
+from cascade_srn.serving.connections import ConnectionLimiter, protocol_class
 from cascade_srn.serving.engine import Engine
+from cascade_srn.serving.handler import RequestHandler
 from cascade_srn.serving.settings import ServeSettings
 
 logger = logging.getLogger("cascade_srn.serving")
 
-# Files that a process may have open: as many as are asked for, which is plenty, where the system sets no bound itself.
+# Limit of open files that is requested, and assumed if the system has none.
 OPEN_FILES = 65_536
-# Connections that wait to be accepted; the system may allow fewer.
+# Connections that may wait to be accepted. The system may allow fewer.
 BACKLOG = 4096
-# How long a Python thread may keep the interpreter when another one wants it. The model gives it back at every
-# operation: with the usual 5 ms, one thread that splits a large text makes each of hundreds of operations wait.
+# Seconds that a Python thread may hold the interpreter lock. The model releases the lock at every operation: with the
+# default of 5 ms, a thread that splits a large text would delay each of hundreds of operations.
 SWITCH_SECONDS = 0.00005
-# Connections accepted in one turn of the event loop, at most: they hold descriptors before they can be counted.
+# Most connections accepted per iteration of the event loop: they hold descriptors before they are counted.
 ACCEPTED_AT_ONCE = 16
-# Descriptors kept for the model, temporary files, logs and the event loop.
+# Descriptors reserved for the model, temporary files, logs and the event loop.
 OTHER_FILES = 48
-# Seconds between two log records about connections that cannot be accepted.
+# Seconds between two log messages about connections that cannot be accepted.
 ACCEPT_REPORT_SECONDS = 60
 
 
@@ -48,11 +48,19 @@ def serve(
     *,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until the process is told to stop by SIGINT or SIGTERM; then finish what was taken.
+    """Run the service until SIGINT or SIGTERM, then finish complete requests.
 
-    ``on_ready`` is called with the address once texts can be sent. A model that cannot be loaded ends the service,
-    and its error is raised. What is still in work after ``shutdown_seconds`` cannot be interrupted: then the process
-    is ended with 0, and this function does not return.
+    Work that is still in progress after ``shutdown_seconds`` cannot be interrupted. In that case the process exits with
+    code 0, and this function does not return.
+
+    Args:
+        extractor: The extractor to serve, or a function that loads one in the background.
+        settings: Settings of the service; the defaults if left out.
+        on_ready: Called with the URL when the model is loaded.
+
+    Raises:
+        Exception: The error of a model that could not be loaded.
+        ConfigError: The service cannot listen on the address, or a setting exceeds a limit of the system.
     """
     settings = ServeSettings() if settings is None else settings
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -61,156 +69,172 @@ def serve(
         allow_many_connections()
         server = make_server(extractor, settings)
         engine = server.engine
-        engine.on_loaded = lambda: server.loaded(on_ready, address(settings.host, listening))
+        engine.on_loaded = lambda: server.handle_loaded(on_ready, service_url(settings.host, listening))
         server.run(sockets=[listening])
     if engine.failure is not None:
         raise engine.failure
-    if engine.is_running or server.answerer.is_busy:
+    if engine.is_running or server.handler.is_busy:
         end_process()
 
 
 def end_process() -> NoReturn:
-    """End the process well at once, whatever its threads are at.
+    """Exit with code 0 without waiting for threads.
 
-    The interpreter would wait for some of them without bound, and tear down what the others use while they use it.
+    A normal exit would wait for some threads without limit, and destroy objects that the others still use.
     """
-    logger.warning("what is still in work after the time to stop is given up")
+    logger.warning("shutdown time is over; work in progress is abandoned")
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # closed, or none at all
+        with suppress(OSError, ValueError, AttributeError):  # closed or missing
             stream.flush()
     os._exit(0)
 
 
 class Server(uvicorn.Server):
-    """A server that refuses new texts from the moment it is told to stop, and whose process then ends well.
+    """A server that refuses new requests as soon as it starts to shut down, and closes its socket."""
 
-    The socket is closed then, so that new connections are refused by the system.
-    """
-
-    def __init__(self, config: uvicorn.Config, engine: Engine, answerer: Answerer) -> None:
+    def __init__(self, config: uvicorn.Config, engine: Engine, handler: RequestHandler) -> None:
         super().__init__(config)
         self.engine = engine
-        self.answerer = answerer
+        self.handler = handler
         self._next_accept_report = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen with a long backlog, of which few connections are accepted at a time."""
+        """Listen with a long backlog, but accept few connections at a time."""
         asyncio.get_running_loop().set_exception_handler(self._handle_loop_error)
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(BACKLOG)
 
     def _handle_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Report at most once a minute that connections cannot be accepted: asyncio does so for each attempt."""
+        """Log once a minute that connections cannot be accepted; asyncio would log every attempt."""
         if not str(context.get("message", "")).startswith("socket.accept()"):
             loop.default_exception_handler(context)
             return
-        self.engine.metrics.dropped.add(reason="no_files")
+        self.engine.metrics.dropped.labels("no_files").inc()
         if loop.time() >= self._next_accept_report:
             self._next_accept_report = loop.time() + ACCEPT_REPORT_SECONDS
             logger.error(
                 "connections cannot be accepted (%s); raise the limit of open files (ulimit -n) or lower "
-                "--max-connections",
+                "max_connections",
                 context.get("exception"),
             )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop: gently at first, at once when Ctrl-C is pressed again."""
+        """Start to shut down, or exit at once on a second Ctrl-C."""
         self.engine.refuse_new()
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
-            self.engine.waiting.close()  # nobody else will: the application is not told of such an end
+            self.engine.queue.close()  # a forced exit skips the lifespan, which would close it
         self.should_exit = True
 
-    def loaded(self, on_ready: Callable[[str], None] | None, address: str) -> None:
-        """The model is there, or will never be."""
+    def handle_loaded(self, on_ready: Callable[[str], None] | None, url: str) -> None:
+        """Report that the model is loaded, or stop if loading failed."""
         if self.engine.failure is not None:
             self.should_exit = True
         elif on_ready is not None:
-            on_ready(address)
+            on_ready(url)
 
 
 def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings) -> Server:
-    """A server of the service, to be run on a socket: ``server.run(sockets=[…])``."""
-    most_connections, at_once = connections_within(open_files())
-    if settings.max_connections is not None and settings.max_connections > most_connections:
+    """Make a server; run it with ``server.run(sockets=[…])``.
+
+    Raises:
+        ConfigError: ``max_connections`` exceeds the limit of open files.
+    """
+    max_connections, accepted_at_once = connection_limits(open_file_limit())
+    if settings.max_connections is not None and settings.max_connections > max_connections:
         raise ConfigError(
-            f"max_connections is {settings.max_connections}, but the limit of open files allows {most_connections}; "
-            "give fewer, or raise the limit (ulimit -n)"
+            f"max_connections is {settings.max_connections}, but the limit of open files allows {max_connections}",
+            "Use a smaller number, or raise the limit (ulimit -n)",
+            option="max_connections",
         )
     app = create_app(extractor, settings)
     metrics = app.state.engine.metrics
-    gate = Gate(
-        settings.max_connections or most_connections,
+    limiter = ConnectionLimiter(
+        settings.max_connections or max_connections,
         metrics,
         head_seconds=settings.head_seconds,
         write_seconds=settings.request_seconds,
     )
-    metrics.gauge("cascade_srn_connections", "Open connections.", lambda: len(gate.open))
+    metrics.add_gauge("cascade_srn_connections", "Open connections.", lambda: len(limiter.open))
     config = uvicorn.Config(
         app,
-        access_log=False,  # ours has no addresses and no texts
+        access_log=False,  # AccessLogMiddleware logs neither addresses nor texts
         log_config=None,
         log_level=logging.WARNING,
-        backlog=at_once,  # asyncio accepts as many at a time; see Server.startup
-        http=protocol_class(gate),
+        backlog=accepted_at_once,  # asyncio accepts this number at a time; see Server.startup
+        http=protocol_class(limiter),
         loop="asyncio",
-        timeout_keep_alive=settings.keep_alive_seconds,  # type: ignore[arg-type]  # it is only ever a delay
+        timeout_keep_alive=settings.keep_alive_seconds,  # type: ignore[arg-type]  # only used as a delay
         timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
         server_header=False,
         ws="none",
     )
-    return Server(config, app.state.engine, app.state.answerer)
+    return Server(config, app.state.engine, app.state.handler)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to an address, or a sentence about why not."""
+    """Open a socket that listens on an address.
+
+    Raises:
+        ConfigError: The address does not exist, is in use or is not permitted.
+    """
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except socket.gaierror as error:
-        raise ConfigError(f"there is no host {host!r} ({error.strerror}); give an address of this machine") from error
+        raise ConfigError(
+            f"there is no host {host!r} ({error.strerror})", "Use an address of this machine", option="host"
+        ) from error
     listening = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":
-            # So that a service can be started anew at once.
+            # Allows an immediate restart on the same port.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        listening.bind(address)
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise ConfigError(_refused_bind(host, port, error)) from error
+        raise _bind_error(host, port, error) from error
     return listening
 
 
-def _refused_bind(host: str, port: int, error: OSError) -> str:
+def _bind_error(host: str, port: int, error: OSError) -> ConfigError:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is in use; stop what uses it, or give another --port (0 is any free one)"
+        return ConfigError(
+            f"port {port} of {host} is in use",
+            "Stop the process that uses it, or use another port; 0 is any free one",
+            option="port",
+        )
     if error.errno == errno.EACCES:
-        return f"port {port} of {host} needs rights that this process does not have; give a --port above 1023"
-    return f"port {port} of {host} cannot be listened at ({error.strerror}); give an address of this machine"
+        return ConfigError(
+            f"this process is not permitted to use port {port} of {host}", "Use a port above 1023", option="port"
+        )
+    return ConfigError(
+        f"cannot listen on port {port} of {host} ({error.strerror})", "Use an address of this machine", option="host"
+    )
 
 
-def address(host: str, listening: socket.socket) -> str:
-    """What to type into a browser."""
+def service_url(host: str, listening: socket.socket) -> str:
+    """Return the URL of the service for a browser on this machine."""
     port = listening.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}"
 
 
-def connections_within(n_files: int) -> tuple[int, int]:
-    """How many connections fit into a number of open files, and how many of them to accept at a time.
+def connection_limits(n_files: int) -> tuple[int, int]:
+    """Return the largest number of connections for a limit of open files, and the number to accept at a time.
 
-    A connection that is refused holds a descriptor for about five turns of the event loop.
+    A refused connection holds a descriptor for about five iterations of the event loop.
     """
     at_once = max(1, min(ACCEPTED_AT_ONCE, n_files // 32))
     return max(n_files // 4, n_files - OTHER_FILES - 6 * at_once), at_once
 
 
-def open_files() -> int:
-    """How many files this process may have open."""
+def open_file_limit() -> int:
+    """Return the number of files that this process may have open."""
     if sys.platform == "win32":
         return OPEN_FILES
     import resource
@@ -220,15 +244,15 @@ def open_files() -> int:
 
 
 def allow_many_connections() -> None:
-    """Raise the number of files this process may have open, as far as it is allowed: a connection is one."""
+    """Raise the limit of open files of this process as far as the system allows; a connection is an open file."""
     if sys.platform == "win32":
         return
     import resource
 
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(most, OPEN_FILES)
-    if now == resource.RLIM_INFINITY or now >= wanted:
+    now, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if now == resource.RLIM_INFINITY or now >= target:
         return
-    # Some systems refuse what they say is allowed; then it stays as it is, and fewer connections are taken.
+    # Some systems refuse values within their own limit. The limit then stays, and fewer connections are accepted.
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))

@@ -1,4 +1,4 @@
-"""What a service can be told; free of its libraries, so that a command line can show it at once."""
+"""Settings of the service. This module needs no extra, so the command line can import it quickly."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ from cascade_srn.errors import ConfigError
 
 KEY_VARIABLE = "CASCADE_SRN_API_KEY"
 
-# Origins that are none of a host: all of them, and that of pages from files.
+# Origins without a host: all origins, and the origin of pages from files.
 ANY_ORIGIN, NO_ORIGIN = "*", "null"
-# Allows every name in the Host header.
+# Accepts every name in the Host header.
 ANY_HOST = "*"
-# Ports that browsers leave out.
-_USUAL_PORTS = {"http": 80, "https": 443}
+# Ports that browsers omit.
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
 class Limits(Settings):
-    """The most that one request may ask for. ``/schema`` tells them.
+    """Limits of one request. ``GET /schema`` returns them.
 
-    ``sentence_words`` bounds a sentence, which goes through the model in one piece while everyone waits, and
-    ``sentence_entities`` the entities given with one, as each of them is held against all others. ``annotations``
-    bounds the entities and relations of a document that is sent to be drawn or converted, and the entities that are
-    given with a text. ``drawn`` bounds the words that lie under the bars and arcs of a drawing, each counted as often
-    as it does, ``drawn_characters`` the characters there, as a word may be as long as a text, and ``sentence_arcs``
-    the relations that are drawn over one sentence: by these a drawing grows, and the time it takes. ``values`` bounds
-    the JSON values of a body, each of which takes far more memory than its few bytes. ``threshold`` is the lowest
-    threshold: near zero nearly every pair of words would pass, and a short text would take very long.
+    Attributes:
+        body_bytes: Bytes of the body.
+        texts: Texts of a request.
+        characters: Characters of a text.
+        sentence_words: Words of a sentence, which goes through the model in one piece.
+        sentence_entities: Given entities of a sentence; the model compares each of them with all others.
+        annotations: Given entities of a text; entities and relations of a document to draw or convert.
+        drawn: Words under the entities and relations of a drawing, counted once for each of them.
+        drawn_characters: Characters under the entities and relations of a drawing, counted in the same way.
+        sentence_arcs: Relations that are drawn over one sentence.
+        values: JSON values of a body, each of which takes much more memory than its few bytes.
+        threshold: Lowest threshold. Near zero, nearly every pair of words passes, and a short text takes very long.
     """
 
     body_bytes: int = 2 << 20
@@ -55,25 +59,25 @@ class Limits(Settings):
 
 @dataclass(frozen=True)
 class ServeSettings(Settings):
-    """How a service answers.
+    """Settings of the service.
 
     Attributes:
         host: Address to listen on.
-        port: Port to listen on; 0 is any free one.
+        port: Port to listen on; 0 for any free port.
         batch_words: Approximate number of words in a batch.
-        batch_wait: Seconds a batch waits to fill when several clients ask at once.
-        queue_texts: Texts that may wait for the model; a request beyond that is refused.
-        queue_words: Words that may wait for the model; a request beyond that is refused.
+        batch_wait: Seconds that a batch waits to fill if several clients are active.
+        queue_texts: Texts that may wait for the model; further requests are refused.
+        queue_words: Words that may wait for the model; further requests are refused.
         request_seconds: Time limit of a request, and of each part of it that the client sends or reads.
-        shutdown_seconds: Time to finish complete requests when the service is stopped.
+        shutdown_seconds: Time to finish complete requests on shutdown.
         head_seconds: Time for the head of a request to arrive before the connection is closed.
         keep_alive_seconds: Time after which an idle connection is closed.
-        max_connections: Open connections; None is as many as the limit of open files allows.
-        bodies_bytes: Memory for the bodies of all requests in progress, parsed ones included.
-        limits: What one request may ask for.
-        api_key: Key that requests must carry; None serves everyone.
+        max_connections: Open connections; None for as many as the limit of open files allows.
+        bodies_bytes: Memory for the bodies of all requests in progress, including parsed values.
+        limits: Limits of one request.
+        api_key: Key that requests must carry; None for no key.
         allowed_hosts: Names accepted in the Host header besides those of ``host``; "*" accepts every name.
-        cors_origins: Origins whose pages may ask, as browsers write them ("https://example.org"); "*" is every one.
+        cors_origins: Origins whose pages may send requests, such as "https://example.org"; "*" for all origins.
         model_name: Name of the model in ``/schema``.
     """
 
@@ -90,7 +94,7 @@ class ServeSettings(Settings):
     max_connections: int | None = None
     bodies_bytes: int = 256 << 20
     limits: Limits = field(default_factory=Limits)
-    # Not shown: settings are printed and logged.
+    # Not in the repr, because settings are printed and logged.
     api_key: str | None = field(default=None, repr=False)
     allowed_hosts: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
@@ -107,14 +111,15 @@ class ServeSettings(Settings):
             require_range("max_connections", self.max_connections, 1)
         if self.bodies_bytes < self.limits.body_bytes:
             raise ConfigError(
-                f"bodies_bytes is {self.bodies_bytes}, but one body may have {self.limits.body_bytes} bytes; give at "
-                "least as many"
+                f"bodies_bytes is {self.bodies_bytes}, but one body may have {self.limits.body_bytes} bytes",
+                "Use at least that number",
+                option="bodies_bytes",
             )
         key = self.api_key
         if key is not None and not (key and key.isascii() and key.isprintable() and key == key.strip()):
             raise ConfigError(
-                "the API key is empty, starts or ends with a space, or holds more than printable ASCII; give letters "
-                "and digits"
+                "the API key is empty, starts or ends with a space, or has characters other than printable ASCII",
+                "Use letters and digits",
             )
         for host in self.allowed_hosts:
             _require_host(host)
@@ -123,58 +128,66 @@ class ServeSettings(Settings):
 
 
 def _require_host(given: str) -> None:
-    """Refuse what no Host header names: an empty name, a URL."""
+    """Refuse a value that cannot occur in a Host header, such as a URL."""
     if not given.strip() or any(char in "/@" or char.isspace() for char in given):
         raise ConfigError(
-            f"allowed_hosts is {given!r}; give a name or an address without a scheme or path, or {ANY_HOST} for every "
-            "host"
+            f"allowed_hosts is {given!r}, which is not a host name",
+            f"Use a name or an address without scheme and path, or {ANY_HOST} for all hosts",
+            option="allowed_hosts",
         )
 
 
 def _require_origin(given: str) -> None:
-    """Refuse an origin that no browser will ever send, because it is none or is written in another way."""
+    """Refuse an origin that no browser sends, because it is invalid or not in normal form."""
     if given in (ANY_ORIGIN, NO_ORIGIN):
         return
-    written = _as_browsers_write(given)
-    if given != written:
+    normalized = _normalize_origin(given)
+    if given != normalized:
+        suggested = normalized or "a scheme and a host, such as https://example.org"
         raise ConfigError(
-            f"cors_origins is {given!r}, which no browser sends as an origin; give {written or 'https://example.org'}"
-            f"{'' if written else ', a scheme and a host'}, or {ANY_ORIGIN} for every origin"
+            f"cors_origins is {given!r}, which no browser sends as an origin",
+            f"Use {suggested}, or {ANY_ORIGIN} for all origins",
+            option="cors_origins",
         )
 
 
-def _as_browsers_write(given: str) -> str | None:
-    """Scheme, host and an unusual port, in lower case; None where there is no scheme or no host."""
+def _normalize_origin(given: str) -> str | None:
+    """Return an origin as browsers send it; None if it has no scheme or no host."""
     try:
         parts = urlsplit(given.strip())
         host, port = parts.hostname or "", parts.port
         name = host if host.isascii() else host.encode("idna").decode()
-    except ValueError:  # a port that is no number, brackets that do not close, no name of a host
+    except ValueError:  # an invalid port, an open bracket or an invalid host name
         return None
     if not parts.scheme or not name or any(char.isspace() for char in name):
         return None
     name = f"[{name}]" if ":" in name else name
-    return f"{parts.scheme}://{name}" + ("" if port in (None, _USUAL_PORTS.get(parts.scheme)) else f":{port}")
+    return f"{parts.scheme}://{name}" + ("" if port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{port}")
 
 
 def find_api_key(path: str | Path | None = None) -> str | None:
-    """Read the API key from a file, or else from the environment variable; None if there is neither.
+    """Read the API key from a file, or from the environment variable if there is no file.
+
+    Returns:
+        The key; None if neither the file nor the variable is given.
 
     Raises:
-        ConfigError: The file or the variable is there but holds no key. Serving without one then would be a mistake.
+        ConfigError: The file or the variable is empty. The service must not start without the intended key.
     """
     if path is None:
         given = os.environ.get(KEY_VARIABLE)
         if given is not None and not given.strip():
             raise ConfigError(
-                f"the environment variable {KEY_VARIABLE} is set but empty; set it to the key, or unset it to serve "
-                "without one"
+                f"the environment variable {KEY_VARIABLE} is set but empty",
+                "Set it to the key, or unset it to serve without one",
             )
         return None if given is None else given.strip()
     try:
         key = Path(path).read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:
-        raise ConfigError(f"the file of the API key, {str(path)!r}, is no text; give one with the key alone") from None
+        raise ConfigError(
+            f"the API key file {str(path)!r} is not a text file", "Use a file that contains only the key"
+        ) from None
     if not key:
-        raise ConfigError(f"the file of the API key, {str(path)!r}, is empty; write the key into it")
+        raise ConfigError(f"the API key file {str(path)!r} is empty", "Write the key into it")
     return key

@@ -1,0 +1,83 @@
+"""Work outside the model: what runs in background threads, and what happens to it on shutdown."""
+
+import threading
+
+import pytest
+from tests.serving.live import live, until
+from tests.serving.test_refusals import DOCUMENT
+
+from cascade_srn.serving import ServeSettings, handler, routes
+
+WORDS = "a " * 80
+
+
+@pytest.fixture
+def record_threads(monkeypatch):
+    """Record the threads in which a function runs, by name without number."""
+    places = []
+
+    def record(module, name):
+        original = getattr(module, name)
+
+        def recording(*arguments, **named):
+            places.append(threading.current_thread().name.rpartition("_")[0])
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(module, name, recording)
+        return places
+
+    return record
+
+
+def given(number):
+    return [{"start": 2 * n, "end": 2 * n + 1, "label": "Task"} for n in range(number)]
+
+
+def test_given_entities_count_as_work(service, record_threads):
+    places = record_threads(handler, "prepare_items")
+    for entities in (given(2), given(80), [given(80)]):
+        assert service.post("/extract", {"text": WORDS, "entities": entities}).status_code == 200
+    assert places == ["", "cascade-srn-background", "cascade-srn-background"]
+
+
+def test_sentences_count_as_work(service, record_threads):
+    """Empty sentences count, too."""
+    places = record_threads(routes, "read_document")
+    for n_sentences in (2, 100):
+        document = {"text": "", "sentences": [[]] * n_sentences}
+        assert service.post("/convert", {"document": document}).json() == {"txt": "", "ann": ""}
+    assert places == ["", "cascade-srn-background"]
+
+
+def test_words_count_as_work_before_their_offsets_are_checked(service, record_threads):
+    places = record_threads(routes, "read_document")
+    document = {"text": "a", "sentences": [[[0, 1]] * 4_000]}
+    assert service.post("/convert", {"document": document}).status_code == 422
+    assert places == ["cascade-srn-background"]
+
+
+def test_the_limits_of_drawings_are_checked_in_a_thread(service, record_threads):
+    places = record_threads(routes, "check_drawable")
+    assert service.post("/draw", {"document": DOCUMENT}).status_code == 200
+    assert places == ["cascade-srn-background"]
+
+
+def test_shutdown_does_not_wait_for_background_work(extractor, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def draw(document, schema):
+        begun.set()
+        go_on.wait()
+        return ""
+
+    monkeypatch.setitem(routes.DRAWINGS, "html", (draw, "text/html"))
+    try:
+        with live(extractor, ServeSettings(request_seconds=1, shutdown_seconds=0.05)) as service:
+            assert not service.server.handler.is_busy
+            assert service.post("/draw", {"document": DOCUMENT}).status_code == 504
+            assert begun.is_set()
+        # The service has ended; live() asserts it.
+        assert service.server.handler.is_busy
+    finally:
+        go_on.set()
+    until(lambda: not service.server.handler.is_busy)
