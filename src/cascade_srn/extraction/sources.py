@@ -273,9 +273,10 @@ class Sources:
             text = decoded(data, place)
             return Text(name, text.rstrip("\r\n") if place.where else text, str(place), position)
         except Refused as refused:
-            return Unreadable(refused.error(str(refused)), position)
-        except DataError as error:
-            return Unreadable(error, position)
+            error = refused.error
+            return Unreadable(error if isinstance(error, CascadeError) else error(str(refused)), position)
+        except DataError as invalid:
+            return Unreadable(invalid, position)
 
     def _parse_record(self, record: Value, name: str) -> tuple[str, str | Document]:
         """Return the id and the text of a record."""
