@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-# A second thread only costs time on tiny tensors.
+# One thread is faster on tiny tensors.
 torch.set_num_threads(1)
 settings.register_profile("cascade", deadline=None, print_blob=True)
 settings.load_profile("cascade")

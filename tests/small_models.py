@@ -1,4 +1,4 @@
-"""Tiny models over a random encoder, and sentences made by hand, for tests of everything above the encoder."""
+"""Tiny models over a random encoder, and annotated sentences, for tests of everything above the encoder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = Schema(("Metric", "Task", "Thing"), ("compare", "part-of", "used-for"),
 
 
 def _sentence(text: str, entities: list[Span], triples: list[tuple[int, str, int]] = ()) -> Sentence:
-    """``triples`` names its two entities by their positions."""
+    """Make a sentence. ``triples`` refer to entities by position."""
     return Sentence.from_words(
         text.split(), entities, [Triple(entities[head], label, entities[tail]) for head, label, tail in triples]
     )
@@ -55,7 +55,7 @@ SENTENCES = (NESTED, SAME_SPAN, NO_ENTITY, NO_RELATION, SHARED_SUBJECT, SYMMETRI
 
 
 def examples(sentences: tuple[Sentence, ...] = SENTENCES) -> list[Example]:
-    """The sentences as the model meets them, without context."""
+    """Return examples of the sentences, without context."""
     return [Example(sentence) for sentence in sentences]
 
 
@@ -66,13 +66,13 @@ def _session_folder() -> tempfile.TemporaryDirectory[str]:
 
 @cache
 def small_encoder(folder: str | None = None) -> str:
-    """A random encoder of width 32 without dropout; short vocabulary, so that long words have several pieces."""
+    """Create a random encoder of width 32 with a small vocabulary, so that long words have several pieces."""
     words = [word for sentence in SENTENCES for word in sentence.words]
     target = Path(folder) if folder is not None else Path(_session_folder().name) / "encoder"
     return create_encoder(words, target, width=32, n_layers=1, n_heads=2, vocabulary=70, dropout=0.0)
 
 
-# Random models find far more than trained ones. Tests of the limits set their own.
+# Random models find far more than trained ones, so that limits are off unless a test sets them.
 _MANY = 1_000_000
 NO_LIMITS = SearchLimits(_MANY, _MANY, _MANY, _MANY, _MANY)
 
@@ -86,9 +86,9 @@ def small_model(
     seed: int = 0,
     **settings: Any,
 ) -> Model:
-    """A model in evaluation mode. ``fusion`` is a preset or (entities, subject); dropout is 0 unless given.
+    """Create a model in evaluation mode, without dropout unless it is given.
 
-    The encoder is written to ``folder``, or once for all tests of the session.
+    ``fusion`` is a preset or (entities, subject). The encoder is written to ``folder``, or once per session.
     """
     axes = {"preset": fusion} if isinstance(fusion, str) else {"entities": fusion[0], "subject": fusion[1]}
     encoder = settings.pop("encoder", {})
@@ -104,7 +104,7 @@ def small_model(
 
 
 def spread_probabilities(model: Model, *, seed: int = 0) -> Model:
-    """Give the heads new weights, so that their probabilities lie all over [0, 1] and depend on the words."""
+    """Give the heads new weights, so that probabilities are spread over [0, 1] and depend on the words."""
     generator = torch.Generator().manual_seed(seed)
     turns = model.cascade.relations
     heads = [model.cascade.entity_head] + ([] if turns is None else [turns.subject_head, turns.object_head])
@@ -121,17 +121,16 @@ def spread_probabilities(model: Model, *, seed: int = 0) -> Model:
 
 
 def without_unrelated(sentence: Sentence, thresholds: Thresholds) -> Sentence:
-    """What was found with ``related`` in the place of the threshold of entities, less what must have a relation."""
+    """Drop the entities below their threshold that have no relation: a reference for the threshold ``related``."""
     ends = {end for triple in sentence.triples for end in (triple.head, triple.tail)}
     certain = [e for e in sentence.entities if e.score >= thresholds.entity_types.get(e.label, thresholds.entity)]
     return sentence.annotated([e for e in sentence.entities if e in ends or e in certain], sentence.triples)
 
 
 def dense_match(head: SpanExtractor, words: Tensor) -> Tensor:
-    """The matcher's logits for every two words, from their vectors side by side.
+    """Compute the logits of the matcher for all pairs of words, from their concatenated vectors.
 
-    Shapes:
-        words: (n_words, width); returns (n_words, n_words, n_labels), by start and then by last word
+    Shapes: words (n_words, width); returns (n_words, n_words, n_labels), by start and then by last word
     """
     matcher = head.matcher
     n_words = words.shape[0]

@@ -32,7 +32,7 @@ OUTSIDE = [0, 1, 3, 4, 5, 8]
 
 
 def object_scores(fusion):
-    """Start, end and match logits of all words (pairs) outside both subjects; the first axis is the subject."""
+    """Return the start, end and match logits outside both subjects. The first axis is the subject."""
     model = spread_probabilities(small_model(fusion))
     batch = model.collator.training_batch(examples((TWO_SUBJECTS,)))
     assert batch.queries.start.tolist() == [2, 6]
@@ -50,7 +50,7 @@ def object_scores(fusion):
 
 @pytest.mark.parametrize("entities", ENTITY_FUSIONS)
 def test_the_papers_subject_tag_leaves_the_object_turn_blind_to_the_subject(entities):
-    """Outside both subjects, nothing depends on which of them is asked about (DESIGN, section 3)."""
+    """Outside both subjects, the logits do not depend on the subject (docs/adr/0001)."""
     for scores in object_scores((entities, "tag")):
         assert torch.equal(scores[0], scores[1])
 
@@ -95,9 +95,9 @@ def test_the_order_of_the_sentences_does_not_matter(preset):
 
 
 def slow_parts(head, words, spans):
-    """Start, end and match loss of one sentence (or query), over words (n_words, width).
+    """Return the start, end and match loss of one sentence or query.
 
-    ``spans`` are gold, as (start, end, label) with half-open ends.
+    ``words`` has the shape (n_words, width). ``spans`` are the gold spans (start, end, label) with half-open ends.
     """
     n_words, n_labels = len(words), head.start.out_features
     bce = torch.nn.functional.binary_cross_entropy_with_logits
@@ -116,7 +116,7 @@ def slow_parts(head, words, spans):
 
 @pytest.fixture(scope="module", params=["early", "swift"])
 def parts_of_the_loss(request):
-    """A model, its sentence, and the nine parts of the loss, computed slowly, one encoding at a time."""
+    """Return a model, a sentence, and the nine parts of the loss, computed one encoding at a time."""
     model = spread_probabilities(small_model(request.param))
     cascade, collator, schema = model.cascade, model.collator, model.schema
     sentence = NESTED
@@ -175,7 +175,7 @@ def test_gradients_reach_every_parameter(preset, matcher):
     model.cascade.train()
     torch.manual_seed(0)
     model.cascade.loss(model.collator.training_batch(examples()), TurnWeights()).total.backward()
-    # Attention does not change when the same vector is added to all keys: their bias has no gradient by nature.
+    # Adding the same vector to all keys does not change attention, so their bias has no gradient.
     silent = [
         name
         for name, parameter in model.cascade.named_parameters()
@@ -195,13 +195,13 @@ def test_an_entity_model_has_no_relation_parameters(preset):
     loss = model.cascade.loss(batch, TurnWeights())
     assert (loss.subject.item(), loss.object.item()) == (0, 0)
     assert loss.total.item() == loss.entity.item() > 0
-    with pytest.raises(ValueError, match=r"built for entities alone and has no turns 2 and 3"):
+    with pytest.raises(ValueError, match="turns 2 and 3"):
         _ = model.cascade.relation_turns
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("sentences", [(NO_ENTITY,), (EMPTY,), (EMPTY, NO_RELATION), (NO_ENTITY, EMPTY)])
-def test_sentences_with_little_in_them_have_a_finite_loss(preset, sentences):
+def test_sparse_sentences_have_a_finite_loss(preset, sentences):
     model = small_model(preset)
     model.cascade.train()
     loss = model.cascade.loss(model.collator.training_batch(examples(sentences)), TurnWeights())
@@ -210,7 +210,7 @@ def test_sentences_with_little_in_them_have_a_finite_loss(preset, sentences):
 
 
 @pytest.mark.parametrize("preset", ["early", "hybrid"])
-def test_features_are_those_of_the_words_not_of_the_markers(preset):
+def test_markers_have_no_features(preset):
     model = small_model(preset)
     plain = model.collator.plain(examples((SHARED_SUBJECT,))[0])
     marked = model.collator.with_entities(plain, SHARED_SUBJECT.entities)
@@ -229,8 +229,7 @@ def test_without_relation_types_there_are_no_relation_turns():
 
 
 @pytest.mark.parametrize("subjects", [[(0, 0, 1)], [(0, 0, 4), (0, 0, 4), (1, 1, 3), (0, 1, 4), (1, 0, 4), (0, 4, 4)]])
-def test_the_means_of_subjects_few_or_overlapping(subjects):
-    """Of many long subjects running sums are taken over all words, of few the words alone."""
+def test_means_of_few_and_of_overlapping_subjects(subjects):
     cascade = small_model("swift").cascade
     features = cascade.sequence(torch.randn(2, 5, cascade.encoder.width), torch.tensor([5, 5]))
     tags = torch.randn(2, 5, cascade.relation_turns.entity_tags.width)
@@ -239,3 +238,36 @@ def test_the_means_of_subjects_few_or_overlapping(subjects):
     words = torch.cat((tags, cascade.sequence.task(features, 2)), dim=-1)
     expected = [words[sentence, first : last + 1].mean(0) for sentence, first, last in subjects]
     torch.testing.assert_close(means, torch.stack(expected), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@torch.no_grad()
+def test_logits_of_spans_equal_the_logits_of_all_words(preset):
+    """Training and distillation compute all words and pairs, extraction computes chosen spans only."""
+    model = spread_probabilities(small_model(preset))
+    cascade, batch = model.cascade, model.collator.training_batch(examples((NESTED, SHARED_SUBJECT)))
+    features = cascade.features(batch.rows)
+    n, n_words = batch.n_sentences, features.shape[1]
+
+    def of_spans(logits, pairs):
+        start, end = logits.start[pairs.row, pairs.start], logits.end[pairs.row, pairs.last]
+        return torch.stack((start, end, logits.match))
+
+    start, end, match = cascade.entity_boundaries(features[:n])
+    expected = cascade.entity_logits(features[:n], batch.pairs)
+    torch.testing.assert_close((start, end, match(batch.pairs)), (expected.start, expected.end, expected.match))
+
+    tags = cascade.tags(batch.given, (n, n_words))
+    spans = torch.stack((batch.pairs.row, batch.pairs.start, batch.pairs.last), dim=1)
+    subject_features = features[batch.subject_rows]
+    found = torch.stack(cascade.subject_span_logits(subject_features, tags, spans))
+    expected = of_spans(cascade.subject_logits(subject_features, tags, batch.pairs), batch.pairs)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+    object_features, pairs = features[batch.object_rows], batch.query_pairs
+    place = {tuple(span): number for number, span in enumerate(spans.tolist())}
+    columns = torch.stack((batch.queries.sentence[pairs.row], pairs.start, pairs.last), dim=1)
+    span = torch.tensor([place[tuple(key)] for key in columns.tolist()])
+    logits = cascade.object_span_logits(object_features, tags, batch.queries, spans)
+    expected = of_spans(cascade.object_logits(object_features, tags, batch.queries, pairs), pairs)
+    torch.testing.assert_close(torch.stack(logits(pairs.row, span)), expected, rtol=1e-4, atol=1e-5)

@@ -62,7 +62,7 @@ def test_plain_values_make_the_round_trip_through_json(settings):
     assert type(settings).from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 
-# What there is no default for; of the others an object can be made without.
+# Values of the settings without a default, by class.
 REQUIRED = {
     "AdaptSettings": {"encoder": "e"},
     "DataSettings": {"train": "train.jsonl", "symmetric": ("one", "two")},
@@ -86,7 +86,7 @@ REQUIRED = {
 
 
 def settings_classes():
-    """All of them in the package, by what is written in it, so that none is left out."""
+    """Yield all settings classes of the package, found in its source."""
     root = Path(cascade_srn.config.__file__).parent
     for path in sorted(root.rglob("*.py")):
         module = ".".join(("cascade_srn", *path.relative_to(root).with_suffix("").parts))
@@ -95,7 +95,7 @@ def settings_classes():
 
 
 @pytest.mark.parametrize(("module", "name"), list(settings_classes()))
-def test_settings_of_every_kind_make_the_round_trip(module, name):
+def test_all_settings_classes_make_the_round_trip(module, name):
     kind = getattr(importlib.import_module(module), name)
     settings = kind.from_dict(REQUIRED.get(name, {}))
     assert kind.from_dict(settings.to_dict()) == settings
@@ -117,51 +117,51 @@ def test_lists():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "named"),
     [
-        ({"names": "ab"}, r"^here: names is 'ab' \(str\); give a value of type list$"),
-        ({"names": {"a": 1}}, r"names is {'a': 1} \(dict\); give a value of type list$"),
-        ({"names": ["a", 3]}, r"here: names\[1\] is 3 \(int\); give a value of type str$"),
-        ({"shapes": [[1, 2.0], [1]]}, r"here: shapes\[1\] is \[1\]; give a list of 2 values$"),
-        ({"some": 3}, r"here: some is 3 \(int\); give a value of type list or null$"),
+        ({"names": "ab"}, r"^here: names is 'ab' \(str\).* list"),
+        ({"names": {"a": 1}}, r"names is {'a': 1} \(dict\).* list"),
+        ({"names": ["a", 3]}, r"here: names\[1\] is 3 \(int\).* str"),
+        ({"shapes": [[1, 2.0], [1]]}, r"here: shapes\[1\] is \[1\].* 2 "),
+        ({"some": 3}, r"here: some is 3 \(int\).* list or null"),
     ],
 )
-def test_lists_of_wrong_values_are_refused(given, message):
-    with pytest.raises(ConfigError, match=message):
+def test_invalid_lists_are_refused(given, named):
+    with pytest.raises(ConfigError, match=named):
         Listed.from_dict(given, "here")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "named"),
     [
-        ({"hiden_width": 3}, r"recipe: model has no setting 'hiden_width'\. Did you mean 'hidden_width'\?"),
-        ({3: 3}, r"recipe: model has no setting 3\. Known: baseline, dropout, encoder, "),
-        ({"encoder": {"name": "e", "poling": "max"}}, r"model: encoder has no setting 'poling'\. .* 'pooling'\?"),
-        ({"encoder": {}}, r"recipe: model: encoder lacks the setting 'name'; give it a value"),
-        ({"encoder": "e"}, r"recipe: model: encoder is 'e'; give a mapping of settings to values"),
-        ({"encoder": {"name": 3}}, r"encoder: name is 3 \(int\); give a value of type str"),
-        ({"encoder": {"name": "e", "max_pieces": "9"}}, r"max_pieces is '9' \(str\); give .* type int or null"),
-        ({"encoder": {"name": "e", "max_pieces": True}}, r"max_pieces is True \(bool\); give .* type int or null"),
-        ({"hidden_width": True}, r"model: hidden_width is True \(bool\); give a value of type int"),
-        ({"hidden_width": 8.0}, r"model: hidden_width is 8\.0 \(float\); give a value of type int"),
-        ({"hidden_width": None}, r"model: hidden_width is None \(NoneType\); give a value of type int"),
-        ({"dropout": False}, r"model: dropout is False \(bool\); give a value of type float"),
-        ({"dropout": "0.1"}, r"model: dropout is '0\.1' \(str\); give a value of type float"),
-        ({"method": "pnf"}, r"method is 'pnf', not one of cascade, pfn, table-srn, pipeline\. Did you mean 'pfn'\?"),
-        ({"baseline": {"max_words": 3}}, r"model: baseline has no setting 'max_words'\. .* 'max_span_words'\?"),
-        ({"baseline": {"max_span_words": 0}}, r"baseline\.max_span_words is 0; give a number at least 1"),
-        ({"baseline": {"drop_connect": 1.0}}, r"baseline\.drop_connect is 1\.0; give a number from 0 to 0\.99"),
-        ({"joint": 1}, r"model: joint is 1 \(int\); give a value of type bool"),
+        ({"hiden_width": 3}, r"recipe: model .*'hiden_width'.* 'hidden_width'"),
+        ({3: 3}, r"recipe: model .* 3\b.* baseline, dropout, encoder, "),
+        ({"encoder": {"name": "e", "poling": "max"}}, r"model: encoder .*'poling'.* 'pooling'"),
+        ({"encoder": {}}, r"recipe: model: encoder .*'name'"),
+        ({"encoder": "e"}, r"recipe: model: encoder is 'e'"),
+        ({"encoder": {"name": 3}}, r"encoder: name is 3 \(int\).* str"),
+        ({"encoder": {"name": "e", "max_pieces": "9"}}, r"max_pieces is '9' \(str\).* int or null"),
+        ({"encoder": {"name": "e", "max_pieces": True}}, r"max_pieces is True \(bool\).* int or null"),
+        ({"hidden_width": True}, r"model: hidden_width is True \(bool\).* int"),
+        ({"hidden_width": 8.0}, r"model: hidden_width is 8\.0 \(float\).* int"),
+        ({"hidden_width": None}, r"model: hidden_width is None \(NoneType\).* int"),
+        ({"dropout": False}, r"model: dropout is False \(bool\).* float"),
+        ({"dropout": "0.1"}, r"model: dropout is '0\.1' \(str\).* float"),
+        ({"dropout": 10**400}, r"model: dropout is 1000"),
+        ({"method": "pnf"}, r"method is 'pnf', .*cascade, pfn, table-srn, pipeline.* 'pfn'\?"),
+        ({"baseline": {"max_words": 3}}, r"model: baseline .*'max_words'.* 'max_span_words'"),
+        ({"joint": 1}, r"model: joint is 1 \(int\).* bool"),
         ({"loss_weights": {"object": {"match": "x"}}}, r"model: loss_weights: object: match is 'x' \(str\)"),
+        ({"srn_backend": "a\0b"}, r"model: srn_backend is 'a\\x00b'"),
     ],
 )
-def test_unknown_keys_and_wrong_types_are_refused_by_name(given, message):
-    with pytest.raises(ConfigError, match=message):
+def test_unknown_keys_and_wrong_types_are_refused(given, named):
+    with pytest.raises(ConfigError, match=named):
         ModelSettings.from_dict({"encoder": {"name": "e"}, **given}, "recipe: model")
 
 
 def test_a_missing_setting_is_named():
-    with pytest.raises(ConfigError, match=r"the configuration lacks the setting 'encoder'; give it a value"):
+    with pytest.raises(ConfigError, match="'encoder'"):
         ModelSettings.from_dict({})
 
 
@@ -185,7 +185,7 @@ def test_settings_objects_are_taken_as_they_are():
         ("hybrid", ("markers", "span")),
     ],
 )
-def test_presets_are_named_points_on_the_two_axes(preset, axes):
+def test_presets_name_combinations_of_the_two_axes(preset, axes):
     for given in (preset, {"preset": preset}):
         fusion = FusionSettings.from_dict(given)
         assert (fusion.entities, fusion.subject) == axes == preset_axes(preset)
@@ -211,62 +211,61 @@ def test_all_nine_combinations_of_axes_are_legal(entities, subject):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "named"),
     [
-        ("swfit", r"there is no fusion preset 'swfit'\. Did you mean 'swift'\?"),
-        ({"preset": "zzz"}, r"there is no fusion preset 'zzz'\. Known: early, hybrid, late, "),
-        ({"preset": 3}, r"there is no fusion preset 3\. Known: "),
-        ({"preset": ["swift"]}, r"there is no fusion preset \['swift'\]\."),
-        ({"preset": "late", "subject": "span"}, r"fusion names the preset 'late' and 'subject' as well; give a preset"),
-        ({"preset": "late", "entities": "tags"}, r"fusion names the preset 'late' and 'entities' as well"),
-        (
-            {"subject": "none"},
-            r"fusion\.subject is 'none', but the object turn extracts the objects of one subject and must be told "
-            r"which; choose one of markers, tag, span",
-        ),
-        ({"subject": "tags"}, r"fusion\.subject is 'tags', not one of markers, tag, span\. Did you mean 'tag'\?"),
-        ({"entities": "marker"}, r"fusion\.entities is 'marker', not one of none, markers, tags\. .* 'markers'\?"),
-        ({"tag_width": 0}, r"fusion\.tag_width is 0; give a number at least 1"),
-        ({"max_distance": 0}, r"fusion\.max_distance is 0; give a number at least 1"),
-        ({"width": 3}, r"fusion has no setting 'width'"),
-        (None, r"fusion is None; give a mapping of settings to values"),
+        ("swfit", r"'swfit'.* 'swift'\?"),
+        ({"preset": "zzz"}, r"'zzz'.* early, hybrid, late, "),
+        ({"preset": 3}, r" 3\b.* early, "),
+        ({"preset": ["swift"]}, r"\['swift'\]"),
+        ({"preset": "late", "subject": "span"}, r"'late'.*'subject'"),
+        ({"preset": "late", "entities": "tags"}, r"'late'.*'entities'"),
+        ({"subject": "none"}, r"fusion\.subject is 'none'.* markers, tag, span"),
+        ({"subject": "tags"}, r"fusion\.subject is 'tags'.* markers, tag, span.* 'tag'\?"),
+        ({"entities": "marker"}, r"fusion\.entities is 'marker'.* none, markers, tags.* 'markers'\?"),
+        ({"tag_width": 0}, r"fusion\.tag_width is 0.* 1"),
+        ({"max_distance": 0}, r"fusion\.max_distance is 0.* 1"),
+        ({"width": 3}, r"fusion .*'width'"),
+        (None, r"fusion is None"),
     ],
 )
-def test_fusions_that_are_none_are_refused(given, message):
-    with pytest.raises(ConfigError, match=message):
+def test_invalid_fusions_are_refused(given, named):
+    with pytest.raises(ConfigError, match=named):
         FusionSettings.from_dict(given)
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "named"),
     [
-        (lambda: EncoderSettings("e", pooling="sum"), r"encoder\.pooling is 'sum', not one of first, mean, max"),
-        (lambda: EncoderSettings("e", max_pieces=7), r"encoder\.max_pieces is 7; give a number at least 8"),
-        (lambda: EncoderSettings("e", overlap=-1), r"encoder\.overlap is -1; give a number at least 0"),
-        (lambda: EncoderSettings("e", context_words=-1), r"encoder\.context_words is -1; give a number at least 0"),
-        (lambda: LossWeights(start=1.5), r"the loss weight start is 1\.5; give a number from 0 to 1"),
-        (lambda: LossWeights(end=-0.1), r"the loss weight end is -0\.1; give a number from 0 to 1"),
-        (lambda: LossWeights(match=float("nan")), r"the loss weight match is nan; give a number from 0 to 1"),
-        (lambda: Thresholds(entity=1.1), r"the threshold entity is 1\.1; give a number from 0 to 1"),
-        (lambda: Thresholds(subject=-1), r"the threshold subject is -1; give a number from 0 to 1"),
-        (lambda: Thresholds(object=2), r"the threshold object is 2; give a number from 0 to 1"),
-        (lambda: Thresholds(related=1.5), r"the threshold related is 1\.5; give a number from 0 to 1"),
-        (lambda: Thresholds.from_dict({"related": "x"}), r"related is 'x' \(str\); give a value of type float or null"),
-        (lambda: _model(sequence_encoder="lstm"), r"sequence_encoder is 'lstm', not one of srn, bisrn, bilstm\."),
-        (lambda: _model(matcher="biaffine"), r"matcher is 'biaffine', not one of mlp, linear$"),
-        (lambda: _model(hidden_width=0), r"hidden_width is 0; give a number at least 1"),
-        (lambda: _model(matcher_width=0), r"matcher_width is 0; give a number at least 1"),
-        (lambda: _model(dropout=1.0), r"dropout is 1\.0; give a number from 0 to 0\.99"),
-        (lambda: Thresholds(entity_types={"Task": 2}), r"the threshold of 'Task' is 2; give a number from 0 to 1"),
-        (lambda: Thresholds.from_dict({"entity_types": {"Task": "x"}}), r"entity_types\.Task is 'x' \(str\); give"),
-        (lambda: Thresholds.from_dict({"entity_types": 3}), r"entity_types is 3 \(int\); give a value of type mapping"),
-        (lambda: Temperatures(subject=0), r"the temperature subject is 0; give a number from 0\.01 to 100"),
-        (lambda: _model(head_dropout=-0.1), r"head_dropout is -0\.1; give a number from 0 to 0\.99"),
-        (lambda: _model(dropout=-0.1), r"dropout is -0\.1; give a number from 0 to 0\.99"),
+        (lambda: EncoderSettings("e", pooling="sum"), r"encoder\.pooling is 'sum', .*first, mean, max"),
+        (lambda: EncoderSettings("e", max_pieces=7), r"encoder\.max_pieces is 7.* 8"),
+        (lambda: EncoderSettings("e", overlap=-1), r"encoder\.overlap is -1.* 0"),
+        (lambda: EncoderSettings("e", context_words=-1), r"encoder\.context_words is -1.* 0"),
+        (lambda: LossWeights(start=1.5), r"start is 1\.5.* 0 to 1"),
+        (lambda: LossWeights(end=-0.1), r"end is -0\.1.* 0 to 1"),
+        (lambda: LossWeights(match=float("nan")), r"match is nan.* 0 to 1"),
+        (lambda: Thresholds(entity=1.1), r"entity is 1\.1.* 0 to 1"),
+        (lambda: Thresholds(subject=-1), r"subject is -1.* 0 to 1"),
+        (lambda: Thresholds(object=2), r"object is 2.* 0 to 1"),
+        (lambda: Thresholds(related=1.5), r"related is 1\.5.* 0 to 1"),
+        (lambda: Thresholds(relation=-0.5), r"relation is -0\.5.* 0 to 1"),
+        (lambda: Thresholds(entity_types={"Task": 2}), r"'Task' is 2.* 0 to 1"),
+        (lambda: Thresholds.from_dict({"related": "x"}), r"related is 'x' \(str\).* float or null"),
+        (lambda: Thresholds.from_dict({"entity_types": {"Task": "x"}}), r"entity_types\.Task is 'x' \(str\)"),
+        (lambda: Thresholds.from_dict({"entity_types": 3}), r"entity_types is 3 \(int\).* mapping"),
+        (lambda: Temperatures(subject=0), r"subject is 0.* 0\.01 to 100"),
+        (lambda: BaselineSettings(max_span_words=0), r"baseline\.max_span_words is 0.* 1"),
+        (lambda: BaselineSettings(drop_connect=1.0), r"baseline\.drop_connect is 1\.0.* 0 to 0\.99"),
+        (lambda: _model(sequence_encoder="lstm"), r"sequence_encoder is 'lstm', .*srn, bisrn, bilstm"),
+        (lambda: _model(matcher="biaffine"), r"matcher is 'biaffine', .*mlp, linear"),
+        (lambda: _model(hidden_width=0), r"hidden_width is 0.* 1"),
+        (lambda: _model(matcher_width=0), r"matcher_width is 0.* 1"),
+        (lambda: _model(dropout=1.0), r"dropout is 1\.0.* 0 to 0\.99"),
+        (lambda: _model(head_dropout=-0.1), r"head_dropout is -0\.1.* 0 to 0\.99"),
+        (lambda: require_range("x", -1, 0, 4_294_967_295), r"x is -1.* 0 to 4294967295"),
     ],
 )
-def test_values_out_of_range_are_refused(make, message):
-    with pytest.raises(ConfigError, match=message):
+def test_values_out_of_range_are_refused(make, named):
+    with pytest.raises(ConfigError, match=named):
         make()
 
 

@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from cascade_srn import errors
-from cascade_srn.errors import CascadeError, ConfigError, close_to, did_you_mean
+from cascade_srn.errors import CascadeError, ConfigError, did_you_mean, shown, suggest
 
 
 @pytest.mark.parametrize(
@@ -11,24 +11,29 @@ from cascade_srn.errors import CascadeError, ConfigError, close_to, did_you_mean
     [
         ("swif", ["swift", "early"], "Did you mean 'swift'?"),
         ("Compare", ["COMPARE", "USED-FOR"], "Did you mean 'COMPARE'?"),
-        ("xyz", ["swift", "early"], "Known: early, swift."),
-        ("xyz", [], "Known: none."),
+        ("xyz", ["swift", "early"], "Known: early, swift"),
+        ("xyz", [], "Known: none"),
     ],
 )
 def test_did_you_mean(received, known, expected):
     assert did_you_mean(received, known) == expected
 
 
-def test_every_error_is_one_kind_that_callers_can_catch():
+def test_one_base_class_catches_every_error():
     kinds = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
     assert len(kinds) == 7
     assert all(issubclass(kind, CascadeError) for kind in kinds)
     assert issubclass(CascadeError, ValueError)
 
 
-def test_the_closest_is_named_once_all_are():
-    assert close_to("Pfnn", ["cascade", "pfn"]) == ". Did you mean 'pfn'?"
-    assert close_to("xml", ["table", "jsonl"]) == ""
+def test_suggestion_is_empty_if_nothing_is_close():
+    assert suggest("Pfnn", ["cascade", "pfn"]) == "Did you mean 'pfn'?"
+    assert suggest("xml", ["table", "jsonl"]) == ""
+
+
+def test_long_values_are_shortened():
+    assert shown([1, "a"]) == "[1, 'a']"
+    assert len(shown("a" * 1000)) == 60
 
 
 def test_problem_and_hint_are_fields_and_sentences():
@@ -40,6 +45,6 @@ def test_problem_and_hint_are_fields_and_sentences():
     assert str(ConfigError("a problem alone")) == "a problem alone"
 
 
-def test_fields_survive_another_process():
+def test_fields_survive_pickling():
     error = pickle.loads(pickle.dumps(ConfigError("problem", "Hint", option="x")))
     assert (error.problem, error.hint, error.option) == ("problem", "Hint", "x")

@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from cascade_srn import Document, Entity, Extractor
 from cascade_srn.config import ModelSettings, Thresholds
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, ModelError, SchemaError
-from cascade_srn.model.model import Model, bundled
+from cascade_srn.model.model import Model
+from cascade_srn.storage import bundled
 from cascade_srn.text.presplit import given_sentences, segment_spaces
 from cascade_srn.types import Sentence
 
@@ -69,13 +71,13 @@ def test_any_text_goes_through(extractor, text):
 
 
 def test_a_sentence_far_past_the_encoders_limit_is_read_to_its_end(extractor):
-    words = ["Oslo"] * 600  # the encoder takes 256 pieces
+    words = ["Oslo"] * 300  # the encoder takes 256 pieces
     document = extractor.extract(Document.from_words([words]), thresholds=replace(LOW, entity=0.0, subject=1.0))
     assert max(entity.end for entity in document.entities) == len(document.text)
 
 
 def test_not_a_text(extractor):
-    with pytest.raises(CascadeError, match="a text is a bytes, not a string"):
+    with pytest.raises(CascadeError, match="bytes"):
         extractor.extract(b"bytes")
 
 
@@ -83,47 +85,41 @@ def test_stream_is_lazy_ordered_and_equal_to_extracting_one_by_one(extractor):
     taken = []
 
     def texts():
-        for i in range(200):
+        for i in range(80):
             taken.append(i)
             yield f"Ada Berg leads Norlux number {i} ."
 
     stream = extractor.stream(texts(), batch_words=16)
     first = next(stream)
     assert first.text.endswith("number 0 .")
-    assert len(taken) < 100
+    assert len(taken) < 40
     rest = list(stream)
-    assert [d.text.split()[-2] for d in rest] == [str(i) for i in range(1, 200)]
+    assert [d.text.split()[-2] for d in rest] == [str(i) for i in range(1, 80)]
     alone = extractor.extract(rest[4].text)
     assert rest[4] == alone
     assert [e.score for e in rest[4].entities] == pytest.approx([e.score for e in alone.entities], abs=1e-5)
 
 
-@pytest.mark.parametrize("texts", ["We eat.", b"We eat.", Document.from_text("We eat.")])
-def test_one_text_is_no_stream(extractor, texts):
-    with pytest.raises(CascadeError, match=r"one (str|bytes|Document) was given, but a list or stream of texts was .*"):
+@pytest.mark.parametrize("texts", ["We eat.", b"We eat.", Document.from_text("We eat."), None])
+def test_stream_needs_several_texts(extractor, texts):
+    with pytest.raises(CascadeError, match=type(texts).__name__):
         extractor.stream(texts)
 
 
-def test_what_is_no_stream_of_texts(extractor):
-    with pytest.raises(CascadeError, match="texts is a NoneType; give a list or stream of texts"):
-        extractor.stream(None)
-
-
 @pytest.mark.parametrize("documents", ["We eat.", Document.from_text("We eat.")])
-def test_one_document_is_no_list(extractor, documents):
-    with pytest.raises(CascadeError, match=r"one (str|Document) was given, but a list of Documents was expected; pass"):
+def test_predict_needs_several_documents(extractor, documents):
+    with pytest.raises(CascadeError, match=type(documents).__name__):
         extractor.predict(documents)
 
 
-def test_documents_may_come_one_by_one(extractor):
+def test_predict_accepts_any_iterable(extractor):
     documents = [Document.from_text("Ada Berg leads Norlux."), Document.from_text("We eat.")]
     assert extractor.predict(document for document in documents) == extractor.predict(documents)
 
 
-@pytest.mark.parametrize("given_entities", [False, True])
-def test_what_is_no_document_is_not_predicted(extractor, given_entities):
-    with pytest.raises(CascadeError, match="item 1 is a str, but a Document was expected; make one by Document.from_"):
-        extractor.predict([Document.from_text("We eat."), "We eat."], given_entities=given_entities)
+def test_predict_needs_documents(extractor):
+    with pytest.raises(CascadeError, match="item 1 is a str"):
+        extractor.predict([Document.from_text("We eat."), "We eat."])
 
 
 def test_stream_of_nothing(extractor):
@@ -144,63 +140,58 @@ class TestBadTexts:
 
     GOOD = ("Ada Berg leads Norlux .", "Tim Falk leads Rivon .", "Oslo .")
 
-    @pytest.mark.parametrize("batch_words", [1, 5, 4096])
-    def test_they_are_left_out_with_a_warning_each(self, extractor, batch_words):
-        with warnings.catch_warnings(record=True) as told:
+    @pytest.mark.parametrize("batch_words", [1, 4096])
+    def test_each_is_skipped_with_a_warning(self, extractor, batch_words):
+        with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             found = list(extractor.stream(self.texts(), batch_words=batch_words))
         assert [document.text for document in found] == list(self.GOOD)
-        assert [str(warning.message)[:16] for warning in told] == [
-            "left out: text 1",
-            "left out: text 3",
-            "left out: text 4",
-        ]
-        assert "a text is a bytes, not a string" in str(told[0].message)
-        assert "half a surrogate pair, '\\ud800', at character 4" in str(told[1].message)
+        for warning, data in zip(seen, ("text 1: .*bytes", r"text 3: .*'\\ud800'.* 4", "text 4: "), strict=True):
+            assert re.search(data, str(warning.message))
 
-    def test_without_a_word(self, extractor):
+    def test_skip(self, extractor):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert [document.text for document in extractor.stream(self.texts(), on_error="skip")] == list(self.GOOD)
 
-    def test_stopping_at_the_first(self, extractor):
+    def test_raise(self, extractor):
         stream = extractor.stream(self.texts(), on_error="raise")
         assert next(stream).text == self.GOOD[0]
-        with pytest.raises(CascadeError, match="a text is a bytes, not a string"):
+        with pytest.raises(CascadeError, match="bytes"):
             next(stream)
 
-    def test_a_function_is_told_and_can_put_a_document_in_their_place(self, extractor):
-        told = []
+    def test_a_function_can_return_a_document_instead(self, extractor):
+        seen = []
 
         def stand_in(bad):
-            told.append((bad.position, bad.text))
+            seen.append((bad.position, bad.text))
             return Document("", id=f"instead of {bad.position}") if bad.position == 3 else None
 
         found = list(extractor.stream(self.texts(), on_error=stand_in))
         assert [document.id for document in found] == ["", "", "instead of 3", ""]
-        assert told[:2] == [(1, b"bytes"), (3, self.HALF)]
+        assert seen[:2] == [(1, b"bytes"), (3, self.HALF)]
 
     def test_a_segmenter_that_fails_on_one(self, folder):
         extractor = Extractor.from_pretrained(folder, segmenter=lambda text: [[(0, 99 if "odd" in text else 1)]])
-        with pytest.warns(UserWarning, match=r"left out: text 1: the segmenter puts a word of sentence 0 at"):
+        with pytest.warns(UserWarning, match=r"text 1: .*\[0, 99\)"):
             found = list(extractor.stream(["one", "odd", "two"]))
         assert [document.text for document in found] == ["one", "two"]
 
     def test_a_model_that_fails_on_one(self, extractor, monkeypatch):
-        whole = Extractor._predicted
+        whole = Extractor._predict
 
         def failing(self, documents, predictor, **chosen):
             if any("7 ." in document.text for document in documents):
                 raise RuntimeError("out of order")
             return whole(self, documents, predictor, **chosen)
 
-        monkeypatch.setattr(Extractor, "_predicted", failing)
-        with pytest.warns(UserWarning, match="left out: text 7: RuntimeError: out of order"):
+        monkeypatch.setattr(Extractor, "_predict", failing)
+        with pytest.warns(UserWarning, match="text 7: RuntimeError: out of order"):
             found = list(extractor.stream(f"Number {i} ." for i in range(12)))
         assert [d.text for d in found] == [f"Number {i} ." for i in range(12) if i != 7]
 
-    @pytest.mark.parametrize("batch_words", [1, 5, 4096])
-    def test_where_the_texts_end_badly_those_before_are_given_first(self, extractor, batch_words):
+    @pytest.mark.parametrize("batch_words", [1, 4096])
+    def test_an_error_of_the_iterable_comes_after_the_texts_before_it(self, extractor, batch_words):
         def texts():
             yield from self.GOOD
             raise OSError("the disk is gone")
@@ -210,29 +201,20 @@ class TestBadTexts:
         with pytest.raises(OSError, match="the disk is gone"):
             next(stream)
 
-    def test_where_the_texts_end_badly_at_once(self, extractor):
-        def texts():
-            raise OSError("the disk is gone")
-            yield
-
-        with pytest.raises(OSError, match="the disk is gone"):
-            next(extractor.stream(texts()))
-
-    def test_a_policy_that_there_is_not(self, extractor):
-        with pytest.raises(
-            ConfigError, match="on_error is 'rise', not one of warn, skip, raise or a function. Did you"
-        ):
+    def test_unknown_policy(self, extractor):
+        with pytest.raises(ConfigError, match="'rise'.* 'raise'"):
             extractor.stream([], on_error="rise")
 
-    def test_one_alone(self, extractor):
-        with pytest.raises(CascadeError, match="half a surrogate pair, .* at character 4; write the whole character"):
+    def test_extract_raises(self, extractor):
+        with pytest.raises(CascadeError, match=r"'\\ud800'.* 4\b"):
             extractor.extract(self.HALF)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99"])
-def test_a_device_that_there_is_not(extractor, device):
-    with pytest.raises(ConfigError, match=f"the model cannot be moved to the device '{device}' .* give cpu, or cuda"):
+def test_missing_device(extractor, device):
+    with pytest.raises(ConfigError, match=device) as caught:
         extractor.to(device)
+    assert caught.value.option == "device"
     assert extractor.to("cpu") is extractor
 
 
@@ -242,14 +224,11 @@ def test_words_given_by_the_caller_are_kept(extractor):
     assert document.sentences[0].words == ("Ada", "Berg", "leads", "Nor lux")
 
 
-def test_thresholds_at_call_time(extractor):
-    assert not extractor.extract(TEXT, thresholds=Thresholds(entity=1.0)).entities
-
-
 class TestThresholds:
     def test_one_number_for_all_turns(self, extractor):
         assert extractor.extract(TEXT, thresholds=0.002) == extractor.extract(TEXT, thresholds=LOW)
-        assert not extractor.extract(TEXT, thresholds=1).entities
+        for nothing in (1, Thresholds(entity=1.0)):
+            assert not extractor.extract(TEXT, thresholds=nothing).entities
 
     def test_some_of_them(self, extractor):
         found = extractor.extract(TEXT, thresholds={"object": 1.0})
@@ -266,17 +245,17 @@ class TestThresholds:
         assert again.entities == found.entities
         assert not again.relations
 
-    def test_mistakes_are_told_before_a_text_is_read(self, extractor):
-        for given, message in (
-            (True, "thresholds is True"),
-            ("0.5", "thresholds is '0.5'"),
-            (1.5, "the threshold entity is 1.5; give a number from 0 to 1"),
-            ({"entities": 0.5}, "thresholds has no setting 'entities'. Did you mean 'entity'?"),
-            ({"entity_types": {"Plaice": 0.5}}, "entity type 'Plaice', which the model does not have. Did you mean"),
+    def test_invalid_ones_are_refused_before_a_text_is_read(self, extractor):
+        for given, named in (
+            (True, "True"),
+            ("0.5", "'0.5'"),
+            (1.5, "entity is 1.5"),
+            ({"entities": 0.5}, "'entities'.* 'entity'"),
+            ({"entity_types": {"Plaice": 0.5}}, "'Plaice'.* 'Place'"),
         ):
-            with pytest.raises(ConfigError, match=message):
+            with pytest.raises(ConfigError, match=named):
                 extractor.stream(iter("never read"), thresholds=given)
-            with pytest.raises(ConfigError, match=message):
+            with pytest.raises(ConfigError, match=named):
                 extractor.extract(TEXT, thresholds=given)
 
 
@@ -292,7 +271,7 @@ class TestSegmentation:
         assert [len(sentence) for sentence in extractor.extract(given).sentences] == [6, 3]
 
     def test_every_character_of_a_long_text_is_covered(self, extractor):
-        text = "\n".join(f"Ada Berg leads Norlux number {i} in Oslo." for i in range(300))
+        text = "\n".join(f"Ada Berg leads Norlux number {i} in Oslo." for i in range(100))
         document = extractor.extract(text)
         assert document.coverage.complete
         assert max(entity.end for entity in document.entities) > len(text) - 60
@@ -307,41 +286,34 @@ class TestRelations:
         assert {r.head for r in document.relations} <= set(given)
 
     def test_off_the_word_boundaries(self, extractor):
-        with pytest.raises(AnnotationError, match="does not start and end on word boundaries"):
+        with pytest.raises(AnnotationError, match=r"\b6\b"):
             extractor.relations("Ada Berg leads Norlux.", [Entity(0, 6, "Person")])
 
-    def test_whole_words_where_that_is_asked_for(self, extractor):
+    def test_expand_to_whole_words(self, extractor):
         given = [Entity(0, 6, "Person"), Entity(1, 8, "Person"), Entity(15, 21, "Organization")]
-        with pytest.warns(UserWarning, match="2 of 3 entities aligned outward to whole words"):
+        with pytest.warns(UserWarning, match="2 of 3 entities"):
             document = extractor.relations("Ada Berg leads Norlux.", given, align="expand")
         assert [entity.text for entity in document.entities] == ["Ada Berg", "Norlux"]
 
-    @pytest.mark.parametrize("score", [87.0, -0.1])
-    def test_a_score_that_is_none(self, extractor, score):
-        with pytest.raises(
-            CascadeError, match=r"'Person' at characters \[0, 8\) has the score .*, but one from 0 to 1"
-        ):
-            extractor.relations("Ada Berg leads Norlux.", [Entity(0, 8, "Person", score=score)])
-
-    def test_what_is_no_entity(self, extractor):
-        with pytest.raises(CascadeError, match=r"an entity is a tuple; give Entity\(start, end, label\)"):
-            extractor.relations("Ada Berg leads Norlux.", [(0, 8, "Person")])
-
-    def test_twice(self, extractor):
-        with pytest.raises(CascadeError, match=r"the entity 'Person' at characters \[0, 8\) is given twice"):
-            extractor.relations("Ada Berg leads Norlux.", [Entity(0, 8, "Person")] * 2)
-
-    def test_outside_the_text(self, extractor):
-        with pytest.raises(AnnotationError, match="outside the text"):
-            extractor.relations("Ada Berg leads Norlux.", [Entity(0, 600, "Person")])
-
-    def test_unknown_type(self, extractor):
-        with pytest.raises(SchemaError, match="type 'Persona', which the schema does not hold. Did you mean 'Person'?"):
-            extractor.relations("Ada Berg leads Norlux.", [Entity(0, 8, "Persona")])
+    @pytest.mark.parametrize(
+        ("entities", "error", "named"),
+        [
+            ([Entity(0, 8, "Person", score=87.0)], CascadeError, r"'Person' .*\[0, 8\).* 87"),
+            ([Entity(0, 8, "Person", score=-0.1)], CascadeError, r"-0\.1"),
+            ([(0, 8, "Person")], CascadeError, "tuple"),
+            ([Entity(0, 8, "Person")] * 2, CascadeError, r"'Person' .*\[0, 8\)"),
+            ([Entity(0, 600, "Person")], AnnotationError, "600"),
+            ([Entity(0, 8, "Persona")], SchemaError, "'Persona'.* 'Person'"),
+        ],
+        ids=["high score", "low score", "no entity", "repeated", "outside", "unknown type"],
+    )
+    def test_invalid_entities(self, extractor, entities, error, named):
+        with pytest.raises(error, match=named):
+            extractor.relations("Ada Berg leads Norlux.", entities)
 
 
 class TestFromPretrained:
-    def test_a_model_that_ships_with_the_package(self, folder, tmp_path, monkeypatch, extractor):
+    def test_bundled_models(self, folder, tmp_path, monkeypatch, extractor):
         monkeypatch.setattr(bundled, "_MODELS", tmp_path / "models")
         shutil.copytree(folder, tmp_path / "models" / bundled.DEFAULT)
         shutil.copytree(folder, tmp_path / "models" / "other")
@@ -350,10 +322,10 @@ class TestFromPretrained:
         monkeypatch.chdir(tmp_path)
         for name in (None, "scierc-small", "other"):
             assert Extractor.from_pretrained(name).extract(TEXT) == extractor.extract(TEXT)
-        with pytest.raises(ModelError, match=r"no model folder 'others'; .* \(other, scierc-small\)"):
+        with pytest.raises(ModelError, match=r"'others'.*other, scierc-small"):
             Extractor.from_pretrained("others")
 
-    def test_a_folder_comes_before_a_model_of_the_same_name(self, tmp_path, monkeypatch):
+    def test_a_folder_comes_before_a_bundled_model(self, tmp_path, monkeypatch):
         monkeypatch.setattr(bundled, "_MODELS", tmp_path / "models")
         (tmp_path / "models" / "here").mkdir(parents=True)
         (tmp_path / "models" / "here" / "config.json").write_text("{}", encoding="utf-8")
@@ -363,20 +335,18 @@ class TestFromPretrained:
         monkeypatch.chdir(tmp_path / "here")
         assert bundled.find_model("here") == tmp_path / "models" / "here"
 
-    def test_none_ships_with_the_package(self, tmp_path, monkeypatch):
+    def test_no_bundled_model(self, tmp_path, monkeypatch):
         monkeypatch.setattr(bundled, "_MODELS", tmp_path)
-        with pytest.raises(ModelError, match=r"'scierc-small' does not ship with this .* \(models that do: none\)"):
+        with pytest.raises(ModelError, match=r"'scierc-small'.*none"):
             Extractor.from_pretrained()
 
     def test_missing_folder(self, tmp_path):
-        with pytest.raises(ModelError, match="there is no model folder"):
+        with pytest.raises(ModelError, match="nowhere"):
             Extractor.from_pretrained(tmp_path / "nowhere")
 
     def test_missing_folder_that_could_be_a_hub_id(self):
         assert os.environ["HF_HUB_OFFLINE"] == "1"
-        with pytest.raises(
-            ModelError, match="there is no folder 'nobody/nothing', and it could not be had from the hub"
-        ):
+        with pytest.raises(ModelError, match="'nobody/nothing'.*hub"):
             Extractor.from_pretrained("nobody/nothing")
 
     def test_saved_again(self, extractor, tmp_path):
@@ -384,36 +354,32 @@ class TestFromPretrained:
         assert Extractor.from_pretrained(tmp_path / "copy").extract(TEXT) == extractor.extract(TEXT)
 
 
-def everything(document):
-    """What was found, to the last digit."""
-    return document.to_dict()
-
-
-def test_threads_do_not_disturb_each_other(folder):
-    """Eight threads begin at once on an extractor that has done nothing yet, with thresholds of their own."""
+def test_threads_do_not_affect_each_other(folder):
+    """Start eight threads at once on an unused extractor, with three different thresholds."""
     texts = [f"Ada Berg {'leads ' * i}word{i} ." for i in range(5)]
-    limits = [LOW, Thresholds(entity=0.02, subject=0.02, object=0.02), 1.0]
+    thresholds = [LOW, Thresholds(entity=0.02, subject=0.02, object=0.02), 1.0]
+
+    def extract(extractor, i):
+        if i % 4 == 3:
+            return list(extractor.stream(texts, batch_words=8, thresholds=thresholds[i % 3]))
+        return [extractor.extract(text, thresholds=thresholds[i % 3]) for text in texts]
+
     alone = Extractor.from_pretrained(folder)
-    expected = [[everything(alone.extract(text, thresholds=limits[i % 3])) for text in texts] for i in range(8)]
+    expected = [extract(alone, i) for i in range(8)]
+    assert any(document.relations for document in expected[0])
+    assert expected[0] != expected[1]
     extractor, start = Extractor.from_pretrained(folder), Barrier(8)
 
     def work(i):
         start.wait()
-        if i % 4 == 3:
-            found = extractor.stream(texts, batch_words=8, thresholds=limits[i % 3])
-            return [everything(document) for document in found]
-        return [everything(extractor.extract(text, thresholds=limits[i % 3])) for text in texts]
+        return extract(extractor, i)
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(work, range(8)))
-    assert any(document["relations"] for document in expected[0])
-    assert expected[0] != expected[1]
-    for i in range(8):
-        assert [d["text"] for d in found[i]] == texts
-        if i % 4 != 3:
-            assert found[i] == expected[i]
-        else:  # batches of other shapes: the same results, but for the last digits of scores
-            assert [Document.from_dict(d) for d in found[i]] == [Document.from_dict(d) for d in expected[i]]
+    # Plain values contain the scores, so the results are the same to the last digit.
+    assert [[d.to_dict() for d in documents] for documents in found] == [
+        [d.to_dict() for d in documents] for documents in expected
+    ]
 
 
 FORKED = """
@@ -439,15 +405,15 @@ os.waitpid(pid, 0)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processes are never forked there")
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 @pytest.mark.parametrize(("n_threads", "before"), [(2, "used"), (1, "used"), (1, "unused")])
-def test_after_a_fork_it_does_not_hang(n_threads, before):
+def test_a_forked_process_does_not_hang(n_threads, before):
     command = [sys.executable, "-c", FORKED, str(n_threads), before]
     done = subprocess.run(
         command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300, check=True
     )
-    refused = (
-        "this process was forked after a model was used, and torch's threads do not survive that; start processes by "
-        "'spawn', or call torch.set_num_threads(1) in them first\n"
-    )
-    assert done.stdout == (refused if n_threads > 1 else "done\n")
+    if n_threads > 1:
+        assert "torch.set_num_threads(1)" in done.stdout
+    else:
+        assert done.stdout == "done\n"

@@ -1,9 +1,11 @@
 """The package as users import it."""
 
+import doctest
 import os
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,15 +13,34 @@ import pytest
 import cascade_srn
 
 
-def test_every_public_name_is_there():
+def test_public_names_can_be_imported():
     for name in cascade_srn.__all__:
         assert getattr(cascade_srn, name) is not None
         assert name in dir(cascade_srn)
 
 
-def test_no_other_name_is():
+def test_unknown_name():
     with pytest.raises(AttributeError, match="has no attribute 'Extracter'"):
         cascade_srn.Extracter  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def extractor():
+    return cascade_srn.Extractor.from_pretrained()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("config", "errors", "extractor", "inference.thresholds", "model.card", "model.model", "schema"),
+        *("text.presplit", "text.segment", "types"),
+    ],
+)
+def test_examples_in_docstrings(module, request):
+    shared = {"extractor": request.getfixturevalue("extractor")} if module in ("extractor", "model.model") else {}
+    failed, attempted = doctest.testmod(import_module(f"cascade_srn.{module}"), extraglobs=shared)
+    assert attempted
+    assert not failed
 
 
 @pytest.mark.parametrize(
@@ -30,14 +51,14 @@ def test_no_other_name_is():
         ("from cascade_srn import Extractor", ("cascade_srn.training",)),
     ],
 )
-def test_nothing_is_imported_before_it_is_needed(statement, forbidden):
+def test_imports_are_lazy(statement, forbidden):
     code = f"import sys\n{statement}\nprint([n for n in {forbidden!r} if n in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_that_wait_on_the_command_line_do_not_spin_unless_asked_to(given, expected):
+def test_command_line_makes_idle_threads_sleep(given, expected):
     code = (
         "import os, sys\nfrom cascade_srn.cli import main\n"
         "try:\n    main(['--version'])\nexcept SystemExit:\n    pass\n"
@@ -49,7 +70,7 @@ def test_threads_that_wait_on_the_command_line_do_not_spin_unless_asked_to(given
     assert shown.stdout.split()[-2:] == [expected, "False"]
 
 
-def test_what_is_no_python_is_packaged_too():
+def test_data_files_are_packaged():
     root = Path(__file__).parents[1]
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     package = root / "src" / "cascade_srn"

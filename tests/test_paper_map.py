@@ -1,4 +1,4 @@
-"""docs/paper-map.md: every row leads to a symbol and a test that exist, and every equation has a row."""
+"""docs/paper-map.md: the symbol and the test of every row exist, and every equation has a row."""
 
 import ast
 import re

@@ -18,29 +18,26 @@ def test_labels_are_learned_in_alphabetical_order():
 
 
 def test_documents_without_entities_give_no_schema():
-    with pytest.raises(SchemaError, match=r"a schema needs at least one entity type; none was given or found"):
+    with pytest.raises(SchemaError):
         Schema.from_documents([Document.from_words([["a"]])])
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "named"),
     [
-        ({"entity_types": ()}, r"a schema needs at least one entity type"),
-        ({"entity_types": ("A", "")}, r"the entity type '' is not a name; give a string that is not blank"),
-        ({"entity_types": ("A", " \t")}, r"the entity type ' \\t' is not a name"),
-        ({"entity_types": ("A", 3)}, r"the entity type 3 is not a name"),
-        ({"relation_types": (None,)}, r"the relation type None is not a name"),
-        ({"entity_types": ("A", "B", "A")}, r"the entity types \['A'\] are given twice; name each type once"),
-        ({"relation_types": ("r", "r")}, r"the relation types \['r'\] are given twice"),
-        (
-            {"relation_types": ("compare",), "symmetric": frozenset({"compere"})},
-            r"'compere' is declared symmetric but is no relation type\. Did you mean 'compare'\?",
-        ),
-        ({"symmetric": frozenset({"x"})}, r"'x' is declared symmetric but is no relation type\. Known: none\."),
+        ({"entity_types": ()}, "entity type"),
+        ({"entity_types": ("A", "")}, "entity type ''"),
+        ({"entity_types": ("A", " \t")}, r"entity type ' \\t'"),
+        ({"entity_types": ("A", 3)}, "entity type 3"),
+        ({"relation_types": (None,)}, "relation type None"),
+        ({"entity_types": ("A", "B", "A")}, r"entity types \['A'\]"),
+        ({"relation_types": ("r", "r")}, r"relation types \['r'\]"),
+        ({"relation_types": ("compare",), "symmetric": frozenset({"compere"})}, "'compere'.* 'compare'"),
+        ({"symmetric": frozenset({"x"})}, "'x'"),
     ],
 )
-def test_what_is_no_label_set_is_refused(given, message):
-    with pytest.raises(SchemaError, match=message):
+def test_invalid_label_sets_are_refused(given, named):
+    with pytest.raises(SchemaError, match=named):
         Schema(**{"entity_types": ("A",), **given})
 
 
@@ -48,17 +45,12 @@ def test_one_name_may_be_an_entity_type_and_a_relation_type():
     assert Schema(("A",), ("A",)).relation_types == ("A",)
 
 
-def test_check_accepts_what_the_schema_holds():
+def test_check_names_the_sentence_and_the_unknown_label():
     SCHEMA.check(SENTENCE, "sentence 1")
-
-
-def test_check_names_the_place_the_label_and_the_nearest_known_one():
-    entity = Span(0, 1, "Tasc")
-    with pytest.raises(SchemaError, match=r"^s 4 of d has an entity of type 'Tasc', .* Did you mean 'Task'\?$"):
-        SCHEMA.check(SENTENCE.annotated([entity], []), "s 4 of d")
-    odd = SENTENCE.annotated([A, B], [Triple(A, "zzz", B)])
-    with pytest.raises(SchemaError, match=r"^here has a relation of type 'zzz', .* Known: compare, used-for\.$"):
-        SCHEMA.check(odd, "here")
+    with pytest.raises(SchemaError, match=r"^s 4 of d\b.*'Tasc'.* 'Task'"):
+        SCHEMA.check(SENTENCE.annotated([Span(0, 1, "Tasc")], []), "s 4 of d")
+    with pytest.raises(SchemaError, match=r"^here\b.*'zzz'.* compare, used-for"):
+        SCHEMA.check(SENTENCE.annotated([A, B], [Triple(A, "zzz", B)]), "here")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +63,7 @@ def test_check_names_the_place_the_label_and_the_nearest_known_one():
         ),
         (
             Schema(("Task", "Method"), ("compare", "used-for"), frozenset({"compare"})),
-            ["entity types stand in another order"],
+            ["entity types are in another order"],
         ),
         (
             Schema(("Method", "Task"), ("used-for",)),
@@ -79,11 +71,11 @@ def test_check_names_the_place_the_label_and_the_nearest_known_one():
         ),
         (
             Schema(("Method", "Task"), ("used-for", "compare"), frozenset({"compare"})),
-            ["relation types stand in another order"],
+            ["relation types are in another order"],
         ),
     ],
 )
-def test_differences_are_said_in_phrases(other, phrases):
+def test_differences(other, phrases):
     assert SCHEMA.differences(other) == phrases
     assert (other == SCHEMA) == (not phrases)
 
@@ -94,16 +86,16 @@ def test_plain_values_make_the_round_trip_through_json():
 
 
 @pytest.mark.parametrize(
-    ("record", "message"),
+    ("record", "named"),
     [
-        ({"entity_type": ["A"]}, r"the schema has an unknown key 'entity_type'\. Did you mean 'entity_types'\?"),
-        ([], r"the schema is \[\]; give a mapping with entity_types and relation_types"),
-        ({1: ["A"]}, r"the schema has an unknown key 1\. Known: entity_types, relation_types, symmetric\."),
-        ({"entity_types": "A"}, r"the schema's 'entity_types' is 'A'; give a list of names"),
-        ({"entity_types": ["A"], "symmetric": {"r": 1}}, r"the schema's 'symmetric' is \{'r': 1\}; give a list"),
-        ({"entity_types": ["A", 1]}, r"the schema's 'entity_types' is \['A', 1\]; give a list of names"),
+        ({"entity_type": ["A"]}, "'entity_type'.* 'entity_types'"),
+        ([], r"\[\]"),
+        ({1: ["A"]}, "1.* entity_types, relation_types, symmetric"),
+        ({"entity_types": "A"}, "'entity_types'.* 'A'"),
+        ({"entity_types": ["A"], "symmetric": {"r": 1}}, r"'symmetric'.* \{'r': 1\}"),
+        ({"entity_types": ["A", 1]}, r"'entity_types'.* \['A', 1\]"),
     ],
 )
-def test_plain_values_that_are_no_schema_are_refused(record, message):
-    with pytest.raises(SchemaError, match=message):
+def test_invalid_plain_values_are_refused(record, named):
+    with pytest.raises(SchemaError, match=named):
         Schema.from_dict(record)

@@ -1,4 +1,4 @@
-"""Tiny random encoders with tokenizers of their own, one for each family that is commonly used here."""
+"""Tiny random encoders with tokenizers, one for each supported family."""
 
 from __future__ import annotations
 
@@ -23,61 +23,12 @@ from cascade_srn.encoder.pretrained import quiet_transformers
 
 FAMILIES = ("bert", "albert", "roberta", "deberta-v2", "electra", "mpnet", "modernbert")
 
-WORDS = [
-    "we",
-    "train",
-    "a",
-    "tagger",
-    "for",
-    "named",
-    "entity",
-    "recognition",
-    "with",
-    "words",
-    "and",
-    "spans",
-    "of",
-    "text",
-    "the",
-    "method",
-    "uses",
-    "graphs",
-    "to",
-    "find",
-    "relations",
-    "between",
-    "entities",
-    "in",
-    "scientific",
-    "abstracts",
-    "a",
-    "parser",
-    "reads",
-    "every",
-    "sentence",
-    "twice",
-    "We",
-    "The",
-    "CRF",
-    "subject",
-    "object",
-    "entity",
-    "start",
-    "end",
-    "(",
-    ")",
-    ",",
-    ".",
-    ";",
-    "-",
-    "[",
-    "]",
-    "<",
-    ">",
-    "/",
-    ":",
-    "S",
-]
+_TEXT = """
+we train a tagger for named entity recognition with words and spans of text the method uses graphs
+to find relations between entities in scientific abstracts a parser reads every sentence twice
+We The CRF subject object entity start end ( ) , . ; - [ ] < > / : S
+"""
+WORDS = _TEXT.split()
 
 # Special tokens in the order of their ids.
 _BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -89,7 +40,7 @@ _MODERNBERT_SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
 
 def tiny_tokenizer(family: str) -> Any:
-    """The family's fast tokenizer, with a vocabulary for a handful of words."""
+    """Return the fast tokenizer of a family with a small vocabulary."""
     if family in ("bert", "electra"):
         return BertTokenizer(vocab=_wordpiece(_BERT_SPECIAL), do_lower_case=False)
     if family == "mpnet":
@@ -103,14 +54,20 @@ def tiny_tokenizer(family: str) -> Any:
         return RobertaTokenizer(vocab=vocabulary, merges=merges)
     if family == "modernbert":
         return _modernbert()
-    raise ValueError(f"no tiny encoder of the family {family!r}; there are {', '.join(FAMILIES)}")
+    raise ValueError(f"family is {family!r}, not one of {', '.join(FAMILIES)}")
 
 
 def tiny_encoder(family: str, folder: str | Path, *, positions: int = 64, seed: int = 0, **changes: Any) -> str:
     """Write an encoder of 2 layers and width 32 with its tokenizer to a folder, and return the folder.
 
-    It takes ``positions`` position embeddings; further settings of the family's configuration by keyword. Weights
-    are larger than usual, so that a piece's vector depends visibly on the pieces around it.
+    Weights are larger than usual, so that the vector of a piece clearly depends on the pieces around it.
+
+    Args:
+        family: One of ``FAMILIES``.
+        folder: The output folder.
+        positions: Number of position embeddings.
+        seed: Seed of the weights.
+        changes: Other settings of the configuration of the family.
     """
     tokenizer = tiny_tokenizer(family)
     settings: dict[str, Any] = {
@@ -147,7 +104,7 @@ def tiny_encoder(family: str, folder: str | Path, *, positions: int = 64, seed: 
 
 
 def _wordpiece(special: tuple[str, ...]) -> dict[str, int]:
-    """Short words whole, everything else in letters and two endings; laid out by hand, the same every time."""
+    """Return a fixed WordPiece vocabulary: short words, letters and two suffixes."""
     letters = sorted({letter for word in WORDS for letter in word})
     inside = [f"##{letter}" for letter in letters if letter.isalpha()]
     whole = sorted({word for word in WORDS if 1 < len(word) < 7})
@@ -155,7 +112,7 @@ def _wordpiece(special: tuple[str, ...]) -> dict[str, int]:
 
 
 def _unigram(special: tuple[str, ...]) -> list[tuple[str, float]]:
-    """The same for Unigram, special tokens first with the score 0, as sentencepiece writes them."""
+    """Return the same for Unigram. Special tokens come first with score 0, as in sentencepiece."""
     letters = sorted({letter for word in WORDS for letter in word})
     whole = sorted({f"▁{word}" for word in WORDS if 1 < len(word) < 7})
     plain = [("▁", -4.0), ("tion", -6.0), ("▁a", -4.0)]

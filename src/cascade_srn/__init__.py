@@ -1,6 +1,12 @@
-"""Joint entity and relation extraction: a cascade of three span extractions over a selection recurrent network.
+"""Joint entity and relation extraction with a cascade of three span extractions over a selection recurrent network.
 
-Names are imported when they are first used: reading and converting data needs no deep learning library.
+Names are imported on first use, so that reading and converting data does not load torch.
+
+Example:
+    >>> from cascade_srn import Extractor
+    >>> document = Extractor.from_pretrained().extract("We train a CRF for named entity recognition.")
+    >>> [(relation.head.text, relation.label, relation.tail.text) for relation in document.relations]
+    [('CRF', 'USED-FOR', 'named entity recognition')]
 """
 
 from importlib import import_module
@@ -17,24 +23,16 @@ if TYPE_CHECKING:
     from cascade_srn.training import TrainingSettings, train
     from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
 
-_HOMES = {
-    "Document": "types",
-    "Entity": "types",
-    "Extractor": "extractor",
-    "Model": "model.model",
-    "ModelSettings": "config",
-    "Relation": "types",
-    "Schema": "schema",
-    "Sentence": "types",
-    "Span": "types",
-    "Thresholds": "config",
-    "TrainingSettings": "training",
-    "Triple": "types",
-    "read_documents": "data",
-    "read_schema": "data",
-    "train": "training",
-    "write_documents": "data",
+_MODULES = {
+    "config": ("ModelSettings", "Thresholds"),
+    "data": ("read_documents", "read_schema", "write_documents"),
+    "extractor": ("Extractor",),
+    "model.model": ("Model",),
+    "schema": ("Schema",),
+    "training": ("TrainingSettings", "train"),
+    "types": ("Document", "Entity", "Relation", "Sentence", "Span", "Triple"),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Document",
@@ -58,12 +56,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_MODULE_OF})

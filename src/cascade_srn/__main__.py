@@ -1,4 +1,4 @@
-"""``python -m cascade_srn``: the command line without its installed script."""
+"""Run the command line with ``python -m cascade_srn``."""
 
 from cascade_srn.cli import main
 

@@ -1,9 +1,15 @@
-"""The cascade: three turns of span extraction over one encoder."""
+"""The cascade (paper, section "Methodology"): three turns of span extraction over one encoder.
+
+Turn 1 extracts entities, turn 2 subjects and turn 3 the objects of each subject. :class:`Cascade` computes the logits
+of each turn. Training uses them in :meth:`Cascade.loss`, extraction in
+:class:`~cascade_srn.inference.predictor.CascadeSearch`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,16 +21,19 @@ from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.sequence import SequenceEncoder, padding_mask
 from cascade_srn.fusion import EntityTags, Queries, SubjectSpan, SubjectTag
 from cascade_srn.fusion.span import subject_means
-from cascade_srn.heads import SpanExtractor, SpanLabels, span_loss
+from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels, SpanLogits, span_loss
 
-# The tasks of the sequence encoder, one for each turn.
+# Tasks of the sequence encoder, one per turn.
 ENTITY, SUBJECT, OBJECT = 0, 1, 2
 N_TASKS = 3
+
+StartEndMatch = tuple[Tensor, Tensor, Tensor]
+"""Start, end and match logits of chosen spans. Shapes: (n_spans, n_labels) each."""
 
 
 @dataclass(frozen=True)
 class CascadeLoss:
-    """L = L_e + L_s + L_o (paper, eq. 15), and its parts."""
+    """The loss L = L_e + L_s + L_o (eq. 15) and its three parts. Shapes: () each."""
 
     entity: Tensor
     subject: Tensor
@@ -32,12 +41,12 @@ class CascadeLoss:
 
     @property
     def total(self) -> Tensor:
-        """The sum that is minimised."""
+        """The sum of the three parts."""
         return self.entity + self.subject + self.object
 
 
 class RelationTurns(nn.Module):
-    """Turns 2 and 3: the subject and object heads, and how entities and subject reach them."""
+    """The modules of turns 2 and 3. Fusions are None if markers take their place."""
 
     def __init__(
         self,
@@ -55,9 +64,11 @@ class RelationTurns(nn.Module):
 
 
 class Cascade(nn.Module):
-    """Pretrained encoder, sequence encoder, and a span extraction model for each turn.
+    """Pretrained encoder, sequence encoder and one span extraction model per turn.
 
-    Without ``relations`` it is the paper's independent entity model: turn 1 alone.
+    Each turn has two methods. ``*_logits`` computes the logits of all words and pairs of words, for training and
+    distillation. ``entity_boundaries`` and ``*_span_logits`` compute only what extraction needs. Without ``relations``
+    the model has turn 1 only: the paper's independent entity model.
     """
 
     def __init__(
@@ -76,8 +87,43 @@ class Cascade(nn.Module):
         self.relations = relations
         self.dropout = nn.Dropout(dropout)
 
+    @property
+    def relation_turns(self) -> RelationTurns:
+        """Turns 2 and 3. Raises a ValueError if the model has turn 1 only."""
+        if self.relations is None:
+            raise ValueError("this model extracts entities only and has no turns 2 and 3")
+        return self.relations
+
+    def forward(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
+        """Return :meth:`loss`. Wrappers for several devices call this method."""
+        return self.loss(batch, weights)
+
+    def loss(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
+        """Compute the losses of the three turns, each averaged over the sentences."""
+        features = self.features(batch.rows)
+        n = batch.n_sentences
+        word_weights = padding_mask(batch.lengths, features.shape[1]).unsqueeze(2).to(features.dtype)
+        if batch.weight is not None:
+            word_weights = word_weights * batch.weight[:, None, None]
+        pair_weights, query_pair_weights = _pair_weights(batch)
+
+        logits = self.entity_logits(features[:n], batch.pairs)
+        entity = span_loss(logits, batch.entities, word_weights, weights.entity, n, pair_weights)
+        if self.relations is None:
+            return CascadeLoss(entity, torch.zeros_like(entity), torch.zeros_like(entity))
+
+        tags = self.tags(batch.given, (n, features.shape[1]))
+        logits = self.subject_logits(features.index_select(0, batch.subject_rows), tags, batch.pairs)
+        subject = span_loss(logits, batch.subjects, word_weights, weights.subject, n, pair_weights)
+
+        features = features.index_select(0, batch.object_rows)
+        logits = self.object_logits(features, tags, batch.queries, batch.query_pairs)
+        word_weights = word_weights.index_select(0, batch.queries.sentence)
+        object_ = span_loss(logits, batch.objects, word_weights, weights.object, n, query_pair_weights)
+        return CascadeLoss(entity, subject, object_)
+
     def features(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
-        """Compute the features of the words of each row. Markers are encoded with them, then left out.
+        """Encode rows and return the features of their words. Markers are encoded, but have no features.
 
         Args:
             rows: The rows of a batch.
@@ -89,34 +135,70 @@ class Cascade(nn.Module):
         """
         encoded = self.encoder(rows, half=half, check=check)
         items = self.sequence(self.dropout(encoded), rows.item_lengths, half=half)
-        n_rows, n_items = items.shape[:2]
-        first = torch.arange(n_rows, device=items.device)[:, None] * n_items
-        picked = items.flatten(0, 1).index_select(0, (rows.word_items + first).flatten())
-        words: Tensor = picked.unflatten(0, rows.word_items.shape)
-        return words
+        return words_at(items, torch.arange(len(items), device=items.device)[:, None], rows.word_items)
+
+    # Turn 1: entities.
 
     def entity_inputs(self, features: Tensor) -> Tensor:
-        """ĥ_e (eq. 11). Shapes: features (n_rows, n_words, *feature*); returns (n_rows, n_words, width)."""
+        """Return ĥ_e (eq. 11). Shapes: features (n_rows, n_words, *feature*); returns (n_rows, n_words, width)."""
         return self.sequence.task(features, ENTITY)
 
-    def tags(self, given: SpanLabels, shape: tuple[int, int]) -> Tensor | None:
-        """Entity tags of all words where the fusion uses them. Shape: (n_sentences, n_words, tag_width)."""
-        tags = self.relation_turns.entity_tags
-        if tags is None:
-            return None
-        found: Tensor = tags(given.row, given.start, given.last, given.label, shape)
-        return found
+    def entity_logits(self, features: Tensor, pairs: Pairs) -> SpanLogits:
+        """Compute turn 1. Shapes: features (n_sentences, n_words, *feature*)."""
+        logits: SpanLogits = self.entity_head(self.entity_inputs(features), pairs)
+        return logits
 
-    def subject_inputs(self, features: Tensor, tags: Tensor | None) -> Tensor:
-        """ĥ_s (eq. 11): entity tags, where used, before the task's representation."""
-        words = self.sequence.task(features, SUBJECT)
-        return words if tags is None else torch.cat((tags, words), dim=-1)
-
-    def object_inputs(self, features: Tensor, tags: Tensor | None, queries: Queries) -> Tensor:
-        """ĥ_o (eq. 11) for each query.
+    def entity_boundaries(self, features: Tensor) -> tuple[Tensor, Tensor, Callable[[Pairs], Tensor]]:
+        """Compute the start and end logits of turn 1, and leave the choice of pairs to the caller.
 
         Shapes:
-            features: (n_queries, …) where markers tell the subject, else (n_sentences, …)
+            features: (n_sentences, n_words, *feature*)
+            returns: start and end logits, (n_sentences, n_words, n_labels) each, and a function that returns the
+                match logits of pairs, (n_pairs, n_labels)
+        """
+        words = self.entity_inputs(features)
+        return *self.entity_head.boundaries(words), partial(self.entity_head.match, words)
+
+    # Turn 2: subjects, given the entities.
+
+    def tags(self, entities: SpanLabels, shape: tuple[int, int]) -> Tensor | None:
+        """Return the entity tags of all words, or None if the fusion has no entity tags.
+
+        Shapes: ``shape`` is (n_sentences, n_words); returns (n_sentences, n_words, tag_width)
+        """
+        embed = self.relation_turns.entity_tags
+        if embed is None:
+            return None
+        tags: Tensor = embed(entities.row, entities.start, entities.last, entities.label, shape)
+        return tags
+
+    def subject_inputs(self, features: Tensor, tags: Tensor | None) -> Tensor:
+        """Return ĥ_s (eq. 11). Shapes: features (…, *feature*); tags (…, tag_width); returns (…, width)."""
+        return _join_tags(tags, self.sequence.task(features, SUBJECT))
+
+    def subject_logits(self, features: Tensor, tags: Tensor | None, pairs: Pairs) -> SpanLogits:
+        """Compute turn 2. Shapes: features (n_sentences, n_words, *feature*); tags as :meth:`tags` returns them."""
+        logits: SpanLogits = self.relation_turns.subject_head(self.subject_inputs(features, tags), pairs)
+        return logits
+
+    def subject_span_logits(self, features: Tensor, tags: Tensor | None, spans: Tensor) -> StartEndMatch:
+        """Compute turn 2 for the given spans only.
+
+        Shapes:
+            features, tags: as of :meth:`subject_logits`
+            spans: (n_spans, 3), the sentence, first word and last word of each span
+        """
+        row, *edges = spans.unbind(1)
+        first, last = (self.subject_inputs(words_at(features, row, edge), _tags_at(tags, row, edge)) for edge in edges)
+        return self.relation_turns.subject_head.spans(first, last)
+
+    # Turn 3: the objects of each subject, given the entities.
+
+    def object_inputs(self, features: Tensor, tags: Tensor | None, queries: Queries) -> Tensor:
+        """Return ĥ_o (eq. 11) for each query.
+
+        Shapes:
+            features: (n_queries, n_words, *feature*) if subjects are fused by markers, else (n_sentences, …)
             tags: (n_sentences, n_words, tag_width) or None
             returns: (n_queries, n_words, width)
         """
@@ -126,104 +208,83 @@ class Cascade(nn.Module):
         fused: Tensor = fusion(self._object_words(features, tags), queries)
         return fused
 
-    def _object_words(self, features: Tensor, tags: Tensor | None) -> Tensor:
-        words = self.sequence.task(features, OBJECT)
-        return words if tags is None else torch.cat((tags, words), dim=-1)
+    def object_logits(self, features: Tensor, tags: Tensor | None, queries: Queries, pairs: Pairs) -> SpanLogits:
+        """Compute turn 3. Shapes: features and tags as of :meth:`object_inputs`; pairs by query."""
+        logits: SpanLogits = self.relation_turns.object_head(self.object_inputs(features, tags, queries), pairs)
+        return logits
 
-    def object_spans(
+    def object_span_logits(
         self, features: Tensor, tags: Tensor | None, queries: Queries, spans: Tensor
-    ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """ĥ_o at the edges of spans alone: what prediction needs, which looks at entities only.
+    ) -> Callable[[Tensor, Tensor], StartEndMatch]:
+        """Return a function that computes turn 3 for chosen pairs of a query and a span.
+
+        Whatever depends on the query or the span alone is computed once, before the function is returned.
 
         Shapes:
             features, tags: as of :meth:`object_inputs`
-            spans: (n_spans, 3), a span's sentence, first word and last word
-            returns: a function of chosen queries and spans, (n_pairs,) each, that gives the representations of the
-                spans' first and last words, (n_pairs, width) each
+            spans: (n_spans, 3), the sentence, first word and last word of each span
+            arguments of the returned function: positions of queries and of spans, (n_pairs,) each
         """
-        row, first, last = spans.unbind(1)
-        fusion = self.relation_turns.subject_fusion
-
-        def words(row: Tensor, sentence: Tensor, word: Tensor) -> Tensor:
-            return self._object_words(words_at(features, row, word), _tags_at(tags, sentence, word))
-
+        row, *edges = spans.unbind(1)
+        turns = self.relation_turns
+        fusion = turns.subject_fusion
         if fusion is None:
 
-            def marked(query: Tensor, span: Tensor) -> tuple[Tensor, Tensor]:
-                sentence = queries.sentence[query]
-                return words(query, sentence, first[span]), words(query, sentence, last[span])
+            def inputs(query: Tensor, span: Tensor, edge: Tensor) -> Tensor:
+                sentence, word = queries.sentence[query], edge[span]
+                return self._object_words(words_at(features, query, word), _tags_at(tags, sentence, word))
 
-            return marked
-        subjects = fusion.subjects(self._subject_means(features, tags, queries))
-        own = {edge: fusion.words(words(row, row, edge)) for edge in (first, last)}
+        else:
+            subjects = fusion.subjects(self._subject_means(features, tags, queries))
+            words = {
+                edge: fusion.words(self._object_words(words_at(features, row, edge), _tags_at(tags, row, edge)))
+                for edge in edges
+            }
 
-        def fused(query: Tensor, span: Tensor) -> tuple[Tensor, Tensor]:
-            def at(edge: Tensor) -> Tensor:
-                word = edge[span]
-                distances = word - queries.start[query], word - queries.last[query]
-                return fusion.join(own[edge].index_select(0, span), subjects.index_select(0, query), *distances)
+            def inputs(query: Tensor, span: Tensor, edge: Tensor) -> Tensor:
+                distances = edge[span] - queries.start[query], edge[span] - queries.last[query]
+                return fusion.join(words[edge].index_select(0, span), subjects.index_select(0, query), *distances)
 
-            return at(first), at(last)
+        def logits(query: Tensor, span: Tensor) -> StartEndMatch:
+            first, last = (inputs(query, span, edge) for edge in edges)
+            return turns.object_head.spans(first, last)
 
-        return fused
+        return logits
+
+    def _object_words(self, features: Tensor, tags: Tensor | None) -> Tensor:
+        return _join_tags(tags, self.sequence.task(features, OBJECT))
 
     def _subject_means(self, features: Tensor, tags: Tensor | None, queries: Queries) -> Tensor:
-        """The mean of ĥ_o's parts over each subject. Shape: (n_queries, width)."""
+        """Average the words of each subject. Shapes: as of :meth:`object_inputs`; returns (n_queries, width)."""
         size = queries.last - queries.start + 1
         if int(size.sum()) > features.shape[0] * features.shape[1]:
-            # So many long subjects share their words that all words together are fewer.
+            # Subjects overlap so much that it is cheaper to compute all words of the batch once.
             return subject_means(self._object_words(features, tags), queries)
         query, word = queries.words_inside()
         sentence = queries.sentence[query]
         inside = self._object_words(words_at(features, sentence, word), _tags_at(tags, sentence, word))
         return inside.new_zeros(len(queries), inside.shape[1]).index_add(0, query, inside) / size[:, None]
 
-    @property
-    def relation_turns(self) -> RelationTurns:
-        """Turns 2 and 3, which this model must have."""
-        if self.relations is None:
-            raise ValueError("this model was built for entities alone and has no turns 2 and 3")
-        return self.relations
-
-    def loss(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
-        """The three turns' losses for a batch, each per sentence."""
-        features = self.features(batch.rows)
-        n = batch.n_sentences
-        real = padding_mask(batch.lengths, features.shape[1]).unsqueeze(2).to(features.dtype)
-        counts, query_counts = _pair_weights(batch)
-        if batch.weight is not None:
-            real = real * batch.weight[:, None, None]
-        logits = self.entity_head(self.entity_inputs(features[:n]), batch.pairs)
-        entity = span_loss(logits, batch.entities, real, weights.entity, n, counts)
-        if self.relations is None:
-            return CascadeLoss(entity, torch.zeros_like(entity), torch.zeros_like(entity))
-        tags = self.tags(batch.given, (n, features.shape[1]))
-        words = self.subject_inputs(features.index_select(0, batch.subject_rows), tags)
-        logits = self.relations.subject_head(words, batch.pairs)
-        subject = span_loss(logits, batch.subjects, real, weights.subject, n, counts)
-        words = self.object_inputs(features.index_select(0, batch.object_rows), tags, batch.queries)
-        logits = self.relations.object_head(words, batch.query_pairs)
-        real = real.index_select(0, batch.queries.sentence)
-        return CascadeLoss(entity, subject, span_loss(logits, batch.objects, real, weights.object, n, query_counts))
-
-    def forward(self, batch: CascadeBatch, weights: TurnWeights) -> CascadeLoss:
-        """Same as :meth:`loss`: the call that wrappers for several devices go through."""
-        return self.loss(batch, weights)
-
-
-def _pair_weights(batch: CascadeBatch) -> tuple[Tensor | None, Tensor | None]:
-    """What the sentence of each pair counts, for the pairs of sentences and for those of queries. Shapes: (n, 1)."""
-    if batch.weight is None:
-        return None, None
-    of_query = batch.weight.index_select(0, batch.queries.sentence)
-    found = batch.weight.index_select(0, batch.pairs.row), of_query.index_select(0, batch.query_pairs.row)
-    return found[0][:, None], found[1][:, None]
-
 
 def words_at(features: Tensor, row: Tensor, word: Tensor) -> Tensor:
-    """Chosen words of a batch. Shapes: features (n_rows, n_words, …); row, word (n,); returns (n, …)."""
-    return features.flatten(0, 1).index_select(0, row * features.shape[1] + word)
+    """Select words. Shapes: features (n_rows, n_words, …); row and word broadcast to (*n*); returns (*n*, …)."""
+    position = row * features.shape[1] + word
+    selected: Tensor = features.flatten(0, 1).index_select(0, position.flatten()).unflatten(0, position.shape)
+    return selected
 
 
 def _tags_at(tags: Tensor | None, sentence: Tensor, word: Tensor) -> Tensor | None:
     return None if tags is None else words_at(tags, sentence, word)
+
+
+def _join_tags(tags: Tensor | None, words: Tensor) -> Tensor:
+    return words if tags is None else torch.cat((tags, words), dim=-1)
+
+
+def _pair_weights(batch: CascadeBatch) -> tuple[Tensor | None, Tensor | None]:
+    """Return the sentence weight of each pair, and of each pair of a query. Shapes: (n_pairs, 1) each."""
+    if batch.weight is None:
+        return None, None
+    query_weights = batch.weight.index_select(0, batch.queries.sentence)
+    weights = batch.weight.index_select(0, batch.pairs.row), query_weights.index_select(0, batch.query_pairs.row)
+    return weights[0][:, None], weights[1][:, None]

@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses: read from plain mappings, unknown keys and wrong values refused."""
+"""Settings of models: frozen dataclasses that check their values and convert to and from plain mappings."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
-from cascade_srn.errors import ConfigError, close_to, did_you_mean
+from cascade_srn.errors import ConfigError, did_you_mean, suggest
 
-# The cascade, and what it is compared with (docs/baselines.md).
-# What a recipe calls the encoder that starts at random, with a vocabulary of the training words.
+# Name of the encoder with random weights and a vocabulary of the training words, for recipes.
 FRESH = "fresh"
-METHODS = ("cascade", "pfn", "table-srn", "pipeline")
-# The largest seed that numpy takes.
+# Model families: the cascade and the baselines (docs/baselines.md).
+MODEL_FAMILIES = ("cascade", "pfn", "table-srn", "pipeline")
+# The largest seed that numpy accepts.
 MAX_SEED = 2**32 - 1
 POOLINGS = ("first", "mean", "max")
 SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
-# auto: triton on a GPU where it is installed and covers the shape, else fused.
+# auto: triton on a GPU if it is installed and supports the shape, else fused.
 SRN_BACKENDS = ("auto", "plain", "fused", "triton")
 MATCHERS = ("mlp", "linear")
 ENTITY_FUSIONS = ("none", "markers", "tags")
@@ -28,65 +28,64 @@ SUBJECT_FUSIONS = ("markers", "tag", "span")
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of all settings: to and from plain values."""
+    """Base class of all settings."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:
-        """Build from plain values; ``where`` names the source in error messages."""
+        """Build settings from plain values.
+
+        Args:
+            values: The settings by name, as JSON or YAML holds them. Sections may be mappings or settings objects.
+            where: Source of the values, for error messages.
+
+        Raises:
+            ConfigError: If a setting is unknown, is missing, or has a wrong type or value.
+        """
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{where} is {brief(values)}; give a mapping of settings to values")
+            raise ConfigError(f"{where} is {brief(values)}", "Give a mapping of settings to values")
         hints = get_type_hints(cls)
-        known = {f.name for f in dataclasses.fields(cls)}
+        fields = {field.name: field for field in dataclasses.fields(cls)}
         given = {}
         for key, value in values.items():
-            if key not in known:
-                raise ConfigError(f"{where} has no setting {key!r}. {did_you_mean(str(key), known)}")
-            given[key] = _checked(value, hints[key], f"{where}: {key}")
-        missing = [
-            f.name
-            for f in dataclasses.fields(cls)
-            if f.name not in given and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        ]
-        if missing:
-            raise ConfigError(f"{where} lacks the setting {missing[0]!r}; give it a value")
+            if key not in fields:
+                raise ConfigError(f"{where} has no setting {key!r}", did_you_mean(str(key), fields))
+            given[key] = _convert(value, hints[key], f"{where}: {key}")
+        for name, field_ in fields.items():
+            is_required = field_.default is field_.default_factory is dataclasses.MISSING
+            if is_required and name not in given:
+                raise ConfigError(f"{where} lacks the setting {name!r}", "Give it a value")
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, from which :meth:`from_dict` builds an equal object."""
+        """Return plain values that :meth:`from_dict` accepts."""
         return dataclasses.asdict(self)
 
 
 def brief(value: Any) -> str:
-    """Return a value as it is written in Python, cut off where it is long."""
-    shown = repr(value)
-    return shown if len(shown) <= 200 else f"{shown[:200]}…"
+    """Return the ``repr`` of a value, cut after 200 characters."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-def _checked(value: Any, hint: Any, where: str) -> Any:
-    """``value`` as the type a field wants, or a refusal."""
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    """Convert a plain value to the type of a field, or raise a ConfigError."""
     options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     for option in options:
-        if isinstance(option, type) and issubclass(option, Settings):
-            if isinstance(value, option):
-                return value
-            return option.from_dict(value, where)
+        origin = get_origin(option)
+        if origin is dict and isinstance(value, Mapping):
+            _, inner = get_args(option)
+            return {str(key): _convert(item, inner, f"{where}.{key}") for key, item in value.items()}
+        if origin is tuple and isinstance(value, list | tuple):
+            return _convert_items(value, get_args(option), where)
+        if origin is not None:
+            continue
+        if issubclass(option, Settings):
+            return value if isinstance(value, option) else option.from_dict(value, where)
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 return float(value)
             except OverflowError as error:
-                raise ConfigError(f"{where} is {brief(value)}; give a smaller number") from error
-        if option is NoneType and value is None:
-            return None
-        if get_origin(option) is dict:
-            if isinstance(value, Mapping):
-                return {
-                    str(key): _checked(inner, get_args(option)[1], f"{where}.{key}") for key, inner in value.items()
-                }
-            continue
-        if get_origin(option) is tuple:
-            if isinstance(value, list | tuple):
-                return _checked_items(value, get_args(option), where)
-            continue
+                raise ConfigError(f"{where} is {brief(value)}", "Give a smaller number") from error
         if isinstance(value, option) and isinstance(value, bool) == (option is bool):
             if isinstance(value, str):
                 _check_text(value, where)
@@ -94,44 +93,48 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
     plain = {NoneType: "null", dict: "mapping", tuple: "list"}
     kinds = [get_origin(option) or option for option in options]
     expected = " or ".join(plain.get(kind, kind.__name__) for kind in kinds)
-    raise ConfigError(f"{where} is {brief(value)} ({type(value).__name__}); give a value of type {expected}")
+    raise ConfigError(f"{where} is {brief(value)} ({type(value).__name__})", f"Give a value of type {expected}")
 
 
 def _check_text(value: str, where: str) -> None:
-    """Refuse characters that can be in no path and no UTF-8 file: NUL, and half a surrogate pair."""
+    """Refuse characters that no path and no UTF-8 file can contain: NUL and unpaired surrogates."""
     if "\0" in value or any("\ud800" <= char <= "\udbff" or "\udc00" <= char < "\udc80" for char in value):
-        raise ConfigError(f"{where} is {brief(value)}, which holds a character that no text has; leave it out")
+        raise ConfigError(f"{where} is {brief(value)}, which contains an invalid character", "Remove it")
 
 
-def _checked_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
-    """The values of a list, each of its type: the same one of any number, or one of each."""
-    wanted = hints[:1] * len(values) if hints[-1] is Ellipsis else hints
-    if len(values) != len(wanted):
-        raise ConfigError(f"{where} is {brief(values)}; give a list of {len(wanted)} values")
-    pairs = enumerate(zip(values, wanted, strict=True))
-    return tuple(_checked(value, hint, f"{where}[{at}]") for at, (value, hint) in pairs)
+def _convert_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    types = hints[:1] * len(values) if hints[-1] is Ellipsis else hints
+    if len(values) != len(types):
+        raise ConfigError(f"{where} is {brief(values)}", f"Give a list of {len(types)} values")
+    pairs = enumerate(zip(values, types, strict=True))
+    return tuple(_convert(value, hint, f"{where}[{at}]") for at, (value, hint) in pairs)
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Raise a ConfigError if a value is not one of the choices. ``name`` is the name of the setting."""
     if value not in choices:
-        raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}{close_to(value, choices)}")
+        raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}", suggest(str(value), choices))
 
 
 def require_range(name: str, value: float, low: float, high: float = math.inf) -> None:
-    """Refuse a number outside ``[low, high]``, and one that is not finite."""
+    """Raise a ConfigError if a number is not finite or outside ``[low, high]``. ``name`` is the name of the setting."""
     if not low <= value <= high or value == math.inf:
-        bound = f"at least {_number(low)}" if high == math.inf else f"from {_number(low)} to {_number(high)}"
-        raise ConfigError(f"{name} is {value!r}; give a number {bound}")
-
-
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:g}"
+        bounds = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise ConfigError(f"{name} is {value!r}", f"Give a number {bounds}")
 
 
 @dataclass(frozen=True)
 class FusionSettings(Settings):
-    """How the entities of turn 1 and the current subject reach the later turns: two independent axes."""
+    """How the entities of turn 1 and the current subject reach the later turns: two independent axes.
+
+    Attributes:
+        entities: "markers" inserts markers into the text, "tags" embeds the entity type of each word, "none" passes
+            nothing on.
+        subject: "markers" inserts markers, "tag" embeds whether a word is in the subject, "span" joins each word with
+            the representation of the subject.
+        tag_width: Width of the tag embeddings.
+        max_distance: Largest distance to the subject that "span" tells apart, in words.
+    """
 
     entities: str = "tags"
     subject: str = "span"
@@ -142,8 +145,8 @@ class FusionSettings(Settings):
         require_choice("fusion.entities", self.entities, ENTITY_FUSIONS)
         if self.subject == "none":
             raise ConfigError(
-                "fusion.subject is 'none', but the object turn extracts the objects of one subject and must be "
-                f"told which; choose one of {', '.join(SUBJECT_FUSIONS)}"
+                "fusion.subject is 'none', but turn 3 must know the subject whose objects it extracts",
+                f"Choose one of {', '.join(SUBJECT_FUSIONS)}",
             )
         require_choice("fusion.subject", self.subject, SUBJECT_FUSIONS)
         require_range("fusion.tag_width", self.tag_width, 1)
@@ -151,7 +154,7 @@ class FusionSettings(Settings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any] | str, where: str = "fusion") -> Self:
-        """Also takes the name of a preset, alone or as ``{"preset": name, …}`` with widths beside it."""
+        """Build settings from plain values, or from a preset: its name, or ``{"preset": name, …}`` with widths."""
         if isinstance(values, str):
             values = {"preset": values}
         if isinstance(values, Mapping) and "preset" in values:
@@ -159,8 +162,8 @@ class FusionSettings(Settings):
             for axis in ("entities", "subject"):
                 if axis in chosen:
                     raise ConfigError(
-                        f"{where} names the preset {values['preset']!r} and {axis!r} as well; "
-                        "give a preset, or both axes, not both"
+                        f"{where} has both the preset {values['preset']!r} and {axis!r}",
+                        "Give either a preset or the two axes",
                     )
             entities, subject = preset_axes(values["preset"])
             values = {"entities": entities, "subject": subject, **chosen}
@@ -168,12 +171,12 @@ class FusionSettings(Settings):
 
     @property
     def preset(self) -> str | None:
-        """The name of the preset with these axes, if there is one."""
+        """Name of the preset with these axes, or None."""
         axes = (self.entities, self.subject)
         return next((name for name, known in PRESETS.items() if known == axes), None)
 
 
-# The entity axis and the subject axis of each named combination (DESIGN: two axes, not two classes).
+# Named combinations of the entity axis and the subject axis.
 PRESETS: dict[str, tuple[str, str]] = {
     "early": ("markers", "markers"),
     "late": ("tags", "tag"),
@@ -184,19 +187,22 @@ PRESETS: dict[str, tuple[str, str]] = {
 
 
 def preset_axes(name: str) -> tuple[str, str]:
-    """The two axes that a preset stands for."""
+    """Return the entity axis and the subject axis of a preset."""
     if not isinstance(name, str) or name not in PRESETS:
-        raise ConfigError(f"there is no fusion preset {name!r}. {did_you_mean(str(name), PRESETS)}")
+        raise ConfigError(f"there is no fusion preset {name!r}", did_you_mean(str(name), PRESETS))
     return PRESETS[name]
 
 
 @dataclass(frozen=True)
 class EncoderSettings(Settings):
-    """The pretrained encoder: a hub id or a folder, and how words are read from it.
+    """The pretrained encoder, and how words are read from it.
 
-    ``max_pieces`` and ``overlap`` shape the windows over sentences past the encoder's limit (None: the
-    encoder's own limit, and a quarter of it). ``context_words`` words of the same document on each side are
-    shown to the encoder only.
+    Attributes:
+        name: A hub id or a folder.
+        pooling: How the vectors of the pieces of a word become one vector: "first", "mean" or "max".
+        max_pieces: Size of the windows over long sentences, in pieces. None: the limit of the encoder.
+        overlap: Overlap of two windows, in pieces. None: a quarter of a window.
+        context_words: Words of the same document on each side of a sentence that the encoder reads as context.
     """
 
     name: str
@@ -216,7 +222,7 @@ class EncoderSettings(Settings):
 
 @dataclass(frozen=True)
 class LossWeights(Settings):
-    """The weights of one turn's three losses: the paper's α (start), β (end) and γ (match)."""
+    """Weights of the three losses of one turn: the paper's α (start), β (end) and γ (match)."""
 
     start: float = 1.0
     end: float = 1.0
@@ -229,7 +235,7 @@ class LossWeights(Settings):
 
 @dataclass(frozen=True)
 class TurnWeights(Settings):
-    """The nine loss weights, three for each turn."""
+    """The nine loss weights, three per turn."""
 
     entity: LossWeights = field(default_factory=LossWeights)
     subject: LossWeights = field(default_factory=LossWeights)
@@ -238,12 +244,25 @@ class TurnWeights(Settings):
 
 @dataclass(frozen=True)
 class Thresholds(Settings):
-    """What a span's score must reach for it to be predicted, by turn.
+    """Minimum scores of predictions.
 
-    ``entity_types`` and ``relation_types`` give single labels a threshold other than that of turn 1 or turn 3. With
-    ``related`` below that of an entity, one that turn 1 is less sure of is shown to the later turns all the same, and
-    is predicted if they find a relation of it. ``relation`` is for the score of a relation as a whole, the one that it
-    is predicted with.
+    Attributes:
+        entity: Minimum score of an entity in turn 1.
+        subject: Minimum score of a subject in turn 2.
+        object: Minimum score of an object in turn 3.
+        entity_types: Thresholds of single entity types, instead of ``entity``.
+        relation_types: Thresholds of single relation types, instead of ``object``.
+        related: Lower threshold for entities that have a relation. Entities between ``related`` and ``entity`` are
+            passed to turns 2 and 3, and are predicted only if these find a relation of theirs. None: not used.
+        relation: Minimum score of a relation, which is the product of the scores of its object and its two entities.
+            None: not used.
+
+    Example:
+        >>> Thresholds(entity=0.4, relation_types={"PART-OF": 0.3}).to_dict()["relation_types"]
+        {'PART-OF': 0.3}
+        >>> Thresholds(entity=1.5)
+        Traceback (most recent call last):
+        cascade_srn.errors.ConfigError: the threshold entity is 1.5. Give a number from 0 to 1.
     """
 
     entity: float = 0.5
@@ -255,18 +274,16 @@ class Thresholds(Settings):
     relation: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("entity", "subject", "object"):
-            require_range(f"the threshold {name}", getattr(self, name), 0, 1)
-        for name in ("related", "relation"):
-            if getattr(self, name) is not None:
-                require_range(f"the threshold {name}", getattr(self, name), 0, 1)
+        for name in ("entity", "subject", "object", "related", "relation"):
+            if (value := getattr(self, name)) is not None:
+                require_range(f"the threshold {name}", value, 0, 1)
         for label, value in (*self.entity_types.items(), *self.relation_types.items()):
             require_range(f"the threshold of {label!r}", value, 0, 1)
 
 
 @dataclass(frozen=True)
 class Temperatures(Settings):
-    """What logits are divided by before they become probabilities, by turn: above 1 where a model is too sure."""
+    """Divisors of the logits of each turn, chosen by calibration. Values above 1 make scores less extreme."""
 
     entity: float = 1.0
     subject: float = 1.0
@@ -279,18 +296,18 @@ class Temperatures(Settings):
 
 @dataclass(frozen=True)
 class SearchLimits(Settings):
-    """Bounds on what prediction looks at in one sentence, so that its cost grows with the text and no faster.
+    """Bounds on the work per sentence, so that the cost of prediction grows linearly with the text.
 
-    Where a bound applies, the best candidates by score are kept and a warning is given. Ordinary text stays below all
-    of them: on SciERC no sentence reaches one, even with all thresholds at 0.05.
+    If a bound applies, the candidates with the best scores are kept and a warning is given. Ordinary text stays below
+    all bounds: no sentence of SciERC reaches one, even with all thresholds at 0.05.
 
     Attributes:
-        entity_words: Length of the longest entity that is considered, in words.
-        entities_per_word: Entities that are kept, per word of the sentence.
-        pairs_per_word: Pairs of a subject and an object that turn 3 scores, per word of the sentence. Turns 2 and 3
-            look at the best ``sqrt(pairs_per_word * n_words)`` spans, so that all their pairs stay within this bound.
-        relations_per_word: Relations that are kept, per word of the sentence.
-        marked_subjects: Subjects per sentence where each one needs an encoding of its own (``markers``).
+        entity_words: Maximum length of an entity, in words.
+        entities_per_word: Maximum number of entities, per word of the sentence.
+        pairs_per_word: Maximum number of pairs of a subject and an object that turn 3 scores, per word of the
+            sentence. Turns 2 and 3 consider the best ``sqrt(pairs_per_word * n_words)`` spans.
+        relations_per_word: Maximum number of relations, per word of the sentence.
+        marked_subjects: Maximum number of subjects, if each one needs its own encoding (``markers``).
     """
 
     entity_words: int = 128
@@ -304,29 +321,31 @@ class SearchLimits(Settings):
             require_range(f"limits.{limit.name}", getattr(self, limit.name), 1)
 
     def max_entities(self, n_words: int) -> int:
-        """Return how many entities of a sentence are kept."""
+        """Return the maximum number of entities of a sentence."""
         return max(_SHORT_SENTENCE_SPANS, self.entities_per_word * n_words)
 
     def max_spans(self, n_words: int) -> int:
-        """Return how many spans of a sentence turns 2 and 3 look at."""
+        """Return the maximum number of spans of a sentence that turns 2 and 3 consider."""
         return max(_SHORT_SENTENCE_SPANS, math.isqrt(self.pairs_per_word * n_words))
 
     def max_relations(self, n_words: int) -> int:
-        """Return how many relations of a sentence are kept."""
+        """Return the maximum number of relations of a sentence."""
         return max(_SHORT_SENTENCE_SPANS, self.relations_per_word * n_words)
 
 
-# A short sentence is never limited to less than this: it cannot have many spans anyway.
+# No limit is lower than this: a short sentence cannot have many spans.
 _SHORT_SENTENCE_SPANS = 16
 
 
 @dataclass(frozen=True)
 class BaselineSettings(Settings):
-    """What only the baselines have.
+    """Settings of the baselines only.
 
-    ``drop_connect`` is the share of PFN's recurrent weights that a training batch does without. The pipeline
-    classifies spans of up to ``max_span_words`` words; it tells how many they are by an embedding of
-    ``length_width``, and has hidden layers of ``span_width``.
+    Attributes:
+        drop_connect: Share of the recurrent weights of PFN that are dropped in a training batch.
+        max_span_words: Maximum length of the spans that the pipeline classifies, in words.
+        length_width: Width of the pipeline's embedding of span lengths.
+        span_width: Width of the pipeline's hidden layers.
     """
 
     drop_connect: float = 0.1
@@ -342,12 +361,30 @@ class BaselineSettings(Settings):
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
-    """Everything that decides a model's shape and behaviour, stored with it.
+    """Settings that determine the architecture and behaviour of a model. They are stored with it.
 
-    ``method`` is the cascade or one of the baselines, each of which reads some of the settings (docs/baselines.md).
-    ``joint=False`` is the paper's independent entity model: turn 1 alone, no relations. ``dropout`` is that of the
-    words' vectors before the sequence encoder, ``head_dropout`` that of its representations before the heads (None:
-    the same).
+    Attributes:
+        encoder: The pretrained encoder.
+        fusion: How entities and subject reach the later turns.
+        sequence_encoder: "srn", "bisrn" (both directions) or "bilstm".
+        srn_backend: Implementation of the SRN. All compute the same.
+        hidden_width: Width of the sequence encoder.
+        matcher: "mlp" (ours) or "linear" (eq. 13).
+        matcher_width: Width of the hidden layer of the "mlp" matcher.
+        dropout: Dropout of the word vectors before the sequence encoder.
+        head_dropout: Dropout of the representations before the heads. None: the same as ``dropout``.
+        joint: False for the paper's independent entity model, which has turn 1 only.
+        loss_weights: Weights of the losses.
+        thresholds: Default thresholds of the model.
+        temperatures: Temperatures of the model.
+        limits: Bounds on the work per sentence.
+        method: Model family: "cascade" or a baseline. Baselines ignore some settings (docs/baselines.md).
+        baseline: Settings of the baselines.
+
+    Example:
+        >>> settings = ModelSettings.from_dict({"encoder": {"name": "roberta-base"}, "fusion": "late"})
+        >>> settings.fusion
+        FusionSettings(entities='tags', subject='tag', tag_width=32, max_distance=24)
     """
 
     encoder: EncoderSettings
@@ -368,7 +405,7 @@ class ModelSettings(Settings):
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
 
     def __post_init__(self) -> None:
-        require_choice("method", self.method, METHODS)
+        require_choice("method", self.method, MODEL_FAMILIES)
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
         require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)
         require_choice("matcher", self.matcher, MATCHERS)

@@ -1,4 +1,4 @@
-"""Errors that the caller can fix. Each has a problem and a hint."""
+"""Errors that the caller can fix. Each has a problem and, in most cases, a hint."""
 
 from __future__ import annotations
 
@@ -71,20 +71,27 @@ class TrainingError(CascadeError):
 
 
 def did_you_mean(received: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests the closest known name, or lists all names if none is close."""
+    """Return a hint that suggests the closest known name, or lists all names if none is close.
+
+    Example:
+        >>> did_you_mean("swfit", ["early", "swift"])
+        "Did you mean 'swift'?"
+        >>> did_you_mean("lstm", ["early", "swift"])
+        'Known: early, swift'
+    """
     names = sorted(known)
-    return close_to(received, names).lstrip(". ") or f"Known: {', '.join(names) if names else 'none'}."
+    return suggest(received, names) or f"Known: {', '.join(names) if names else 'none'}"
 
 
-def close_to(received: str, known: Iterable[str]) -> str:
-    """Return ``. Did you mean NAME?`` for the closest known name, or an empty string if none is close."""
+def suggest(received: str, known: Iterable[str]) -> str:
+    """Return a hint that suggests the closest known name, or an empty string if none is close."""
     folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(received.casefold(), folded, n=1, cutoff=0.6)
-    return f". Did you mean {folded[close[0]]!r}?" if close else ""
+    return f"Did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def shown(value: object) -> str:
-    """Return the ``repr`` of a value, shortened if it is long, to quote it in a message."""
+    """Return the ``repr`` of a value, shortened if it is long, for use in a message."""
     return _SHORT.repr(value)
 
 

@@ -1,4 +1,4 @@
-"""The public face of a trained model: text in, entities and relations out."""
+"""The main entry point for users: text in, entities and relations out."""
 
 from __future__ import annotations
 
@@ -31,14 +31,28 @@ if TYPE_CHECKING:
 class Extractor:
     """Extracts entities and relations from text with a trained model.
 
-    A text is split by ``segmenter`` into sentences of word offsets; texts that are split already go in as
-    :class:`~cascade_srn.types.Document`, by ``Document.from_text`` or ``Document.from_words``.
+    An extractor can be used from several threads at once, except for :meth:`to`.
 
-    One extractor can be used from several threads at once: a call changes nothing that another one reads. Only
-    :meth:`to`, which moves the model, wants the extractor to itself.
+    In all methods, ``thresholds`` is one number for all three turns, a mapping with the thresholds that differ from
+    those of the model, such as ``{"entity": 0.4, "relation_types": {"PART-OF": 0.3}}``, or :class:`.Thresholds`. None
+    means those of the model.
 
-    ``thresholds`` is in every method one number for all three turns, a mapping of those that differ from the
-    model's own, as ``{"entity": 0.4, "relation_types": {"PART-OF": 0.3}}``, or ``Thresholds`` in full.
+    Args:
+        model: The model. It is switched to evaluation mode.
+        segmenter: Splits texts into sentences and words.
+        precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
+            elsewhere. CPUs with bf16 instructions, such as Intel AMX, are several times faster with "bf16".
+
+    Example:
+        >>> extractor = Extractor.from_pretrained()
+        >>> document = extractor.extract("We train a CRF for named entity recognition.")
+        >>> for entity in document.entities:
+        ...     print(entity.text, entity.label, entity.start, entity.end, f"{entity.score:.1f}", sep=" | ")
+        CRF | Method | 11 | 14 | 0.9
+        named entity recognition | Task | 19 | 43 | 0.9
+        >>> for relation in document.relations:
+        ...     print(relation.head.text, relation.label, relation.tail.text, f"{relation.score:.1f}", sep=" | ")
+        CRF | USED-FOR | named entity recognition | 0.7
     """
 
     def __init__(self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto") -> None:
@@ -57,36 +71,59 @@ class Extractor:
         precision: str = "auto",
         segmenter: Segmenter = segment,
     ) -> Extractor:
-        """Load the model that ships with the package, or one from a folder, or from the hub by its id.
+        """Load a model.
 
-        ``precision`` is that of the pretrained encoder: "auto" is bf16 on a GPU and float32 elsewhere. "bf16" is
-        several times faster on processors that have instructions for it (Intel AMX, for one).
+        Args:
+            name: A model folder, the name of a bundled model, or a hub id. None: the default bundled model.
+            device: Device of the model, such as "cuda".
+            precision: Precision of the pretrained encoder. See :class:`Extractor`.
+            segmenter: Splits texts into sentences and words.
+
+        Raises:
+            ModelError: If the model cannot be found or is damaged.
+            ConfigError: If the device is not available.
         """
         return cls(Model.load(find_model(name)), precision=precision, segmenter=segmenter).to(device)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model to a folder that :meth:`from_pretrained` reads."""
+        """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
         self.model.save(folder)
 
     @property
     def schema(self) -> Schema:
-        """The labels this model knows."""
+        """The labels of the model."""
         return self.model.schema
 
     def to(self, device: str | torch.device) -> Extractor:
-        """Move the model to a device; not while it is extracting."""
+        """Move the model to a device. Do not call this during an extraction.
+
+        Raises:
+            ConfigError: If the device is not available.
+        """
         try:
             self.model.network.to(device)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(
-                f"the model cannot be moved to the device {str(device)!r} ({reason}); give cpu, or cuda where torch "
-                "sees a GPU with room for it"
+                f"the model cannot be moved to the device {str(device)!r} ({reason})",
+                "Use cpu, or cuda if torch finds a GPU with enough memory",
+                option="device",
             ) from error
         return self
 
     def extract(self, text: str | Document, *, thresholds: ThresholdsLike | None = None) -> Document:
-        """Entities and relations of one text."""
+        """Extract entities and relations from one text.
+
+        Args:
+            text: The text, or a :class:`.Document` if its sentences and words are known.
+            thresholds: Minimum scores. See :class:`Extractor`.
+
+        Returns:
+            A document with the annotations of the model.
+
+        Raises:
+            CascadeError: If the text is not a string, or contains an unpaired surrogate.
+        """
         return self.predict([self._document(text)], thresholds=thresholds)[0]
 
     def stream(
@@ -97,23 +134,36 @@ class Extractor:
         thresholds: ThresholdsLike | None = None,
         on_error: OnError = "warn",
     ) -> Iterator[Document]:
-        """Documents for texts, one by one and in order, however many there are.
+        """Extract entities and relations from any number of texts.
 
-        Texts are taken in only as they are needed: at most about sixteen batches at a time, so that sentences of
-        similar length can go through the model together.
+        Texts are read in parts of at most about sixteen batches, so that sentences of similar length are encoded
+        together. If the iterable itself raises an error, the documents before it are yielded first.
 
-        A text that nothing can be extracted from (one that is no string, say) does not stop the others. With
-        ``on_error="warn"`` it is left out with a warning, with "skip" without one; "raise" stops there. A function
-        is given the :class:`.BadText`, and what it returns stands in its place, unless it is
-        None. Where ``texts`` itself fails, its error is raised once the documents of those before are given.
+        Args:
+            texts: The texts or documents.
+            batch_words: Maximum number of words per batch, padding included.
+            thresholds: Minimum scores. See :class:`Extractor`.
+            on_error: What to do with a text that cannot be processed: "warn" skips it with a warning, "skip" skips it
+                and "raise" raises its error. A function is called with the :class:`.BadText`. It returns a document
+                to yield instead, or None.
+
+        Yields:
+            A document for each text, in order.
+
+        Raises:
+            CascadeError: If ``texts`` is not an iterable of texts.
+
+        Example:
+            >>> for document in extractor.stream(["We train a CRF.", "It beats an HMM."]):
+            ...     print([(entity.text, entity.label) for entity in document.entities])
+            [('CRF', 'Method')]
+            [('It', 'Generic'), ('HMM', 'Method')]
         """
-        if isinstance(texts, str | bytes | Document):
+        if isinstance(texts, str | bytes | Document) or not isinstance(texts, Iterable):
             raise CascadeError(
-                f"one {type(texts).__name__} was given, but a list or stream of texts was expected; pass [text], or "
-                "use extract for one text"
+                f"texts is a {type(texts).__name__}, not an iterable of texts",
+                "Pass [text], or use extract for a single text",
             )
-        if not isinstance(texts, Iterable):
-            raise CascadeError(f"texts is a {type(texts).__name__}; give a list or stream of texts")
         policy, predictor = error_policy(on_error), self.predictor(thresholds, batch_words)
         return self._stream(iter(texts), predictor, batch_words, policy)
 
@@ -125,19 +175,19 @@ class Extractor:
         policy: Callable[[BadText], Document | None],
     ) -> Iterator[Document]:
         done = 0
-        for part in parts(self._prepared(texts), batch_words):
+        for part in parts(self._documents(texts), batch_words):
             good = [(at, outcome) for at, outcome in enumerate(part, done) if isinstance(outcome, Document)]
-            found = attempt(good, lambda documents: self._predicted(documents, predictor))
+            predicted = attempt(good, lambda documents: self._predict(documents, predictor))
             for at, outcome in enumerate(part, done):
-                result = found.get(at, outcome)
+                result = predicted.get(at, outcome)
                 document = policy(result) if isinstance(result, BadText) else result
                 if document is not None:
                     yield document
             done += len(part)
             give_back_freed()
 
-    def _prepared(self, texts: Iterator[str | Document]) -> Iterator[Outcome]:
-        """Texts split into sentences and words, or what kept one from it: a segmenter can be anyone's."""
+    def _documents(self, texts: Iterator[str | Document]) -> Iterator[Outcome]:
+        """Split texts into sentences and words. A segmenter of the caller may raise any error."""
         for position, text in enumerate(texts):
             try:
                 yield self._document(text)
@@ -152,21 +202,48 @@ class Extractor:
         thresholds: ThresholdsLike | None = None,
         align: Align = "exact",
     ) -> Document:
-        """Relations between given entities (character offsets), which are taken as they are: turns 2 and 3 only.
+        """Extract relations between given entities, with turns 2 and 3 only.
 
-        An entity must start and end where words do; with ``align="expand"`` the words that it touches are taken
-        whole, with a warning that counts them.
+        Args:
+            text: The text, or a :class:`.Document`.
+            entities: The entities, by character offsets. All of them are kept.
+            thresholds: Minimum scores. See :class:`Extractor`.
+            align: "exact" refuses an entity that does not start and end at word boundaries. "expand" expands it to
+                whole words, with a warning.
+
+        Returns:
+            A document with the given entities and the relations of the model.
+
+        Raises:
+            AnnotationError: If an entity is outside the text or not at word boundaries.
+            CascadeError: If an entity is repeated or has an invalid score.
+            SchemaError: If the model does not have the label of an entity.
+
+        Example:
+            >>> entities = [Entity(0, 4, "Method"), Entity(13, 20, "Task")]
+            >>> for relation in extractor.relations("CRFs work on tagging.", entities).relations:
+            ...     print(relation.head.text, relation.label, relation.tail.text, sep=" | ")
+            CRFs | USED-FOR | tagging
         """
         given = self.prepare(text, entities, align=align)
         placed = {(entity.start, entity.end) for entity in given.entities}
         if n_expanded := sum((entity.start, entity.end) not in placed for entity in entities):
-            warnings.warn(f"{n_expanded} of {len(entities)} entities aligned outward to whole words", stacklevel=2)
-        return self._predicted([given], self.predictor(thresholds), given_entities=True)[0]
+            warnings.warn(f"{n_expanded} of {len(entities)} entities were expanded to whole words", stacklevel=2)
+        return self._predict([given], self.predictor(thresholds), given_entities=True)[0]
 
     def prepare(
         self, text: str | Document, entities: Sequence[Entity] | None = None, *, align: Align = "exact"
     ) -> Document:
-        """Split a text into sentences and words, and place given entities (character offsets) on the words."""
+        """Split a text into sentences and words, and place given entities on the words.
+
+        Args:
+            text: The text, or a :class:`.Document`.
+            entities: The entities, by character offsets. None: no entities are given.
+            align: See :meth:`relations`.
+
+        Returns:
+            A document with the given entities, ready for :meth:`predict`.
+        """
         document = self._document(text)
         if entities is None:
             return document
@@ -177,20 +254,15 @@ class Extractor:
         for entity in entities:
             if not isinstance(entity, Entity):
                 raise CascadeError(
-                    f"an entity is a {type(entity).__name__}; give Entity(start, end, label), characters [start, end)"
+                    f"an entity is a {type(entity).__name__}", "Give Entity(start, end, label), with character offsets"
                 )
+            where = f"the entity {entity.label!r} at characters [{entity.start}, {entity.end})"
             if entity.score is not None and not 0 <= entity.score <= 1:
-                raise CascadeError(
-                    f"the entity {entity.label!r} at characters [{entity.start}, {entity.end}) has the score "
-                    f"{entity.score}, but one from 0 to 1 was expected; mend it, or leave it out"
-                )
+                raise CascadeError(f"{where} has the score {entity.score}", "Give a score from 0 to 1, or none")
             place = words.place(entity.start, entity.end, align=align)
             span = Span(place.start, place.end, entity.label, entity.score)
             if span in spans[place.sentence] and align == "exact":
-                raise CascadeError(
-                    f"the entity {entity.label!r} at characters [{entity.start}, {entity.end}) is given twice; "
-                    "remove the repeat"
-                )
+                raise CascadeError(f"{where} is repeated", "Remove the repetition")
             spans[place.sentence].setdefault(span)
         sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
         given = Document(document.text, tuple(sentences), document.id)
@@ -205,18 +277,31 @@ class Extractor:
         batch_words: int = 4096,
         thresholds: ThresholdsLike | None = None,
     ) -> list[Document]:
-        """Documents with the annotations of the model in place of their own (or beside given entities)."""
+        """Annotate documents.
+
+        Args:
+            documents: The documents. Their annotations are replaced.
+            given_entities: Keep the entities of the documents, and predict relations only.
+            batch_words: Maximum number of words per batch, padding included.
+            thresholds: Minimum scores. See :class:`Extractor`.
+
+        Returns:
+            The annotated documents, in order.
+
+        Raises:
+            CascadeError: If an item is not a document.
+            SchemaError: If the model does not have the label of a given entity.
+        """
         predictor = self.predictor(thresholds, batch_words)
-        documents = _all_documents(documents)
+        documents = _list_documents(documents)
         for document in documents:
-            _refuse_half_characters(document.text)
-        if given_entities:
-            for document in documents:
+            _check_characters(document.text)
+            if given_entities:
                 self._check_labels(document)
-        return self._predicted(documents, predictor, given_entities=given_entities)
+        return self._predict(documents, predictor, given_entities=given_entities)
 
     def _check_labels(self, document: Document) -> None:
-        of_document = f" of {document.id!r}" if document.id else ""
+        of_document = f" of document {document.id!r}" if document.id else ""
         for number, sentence in enumerate(document.sentences):
             self.schema.check(sentence.annotated(sentence.entities, ()), f"sentence {number}{of_document}")
 
@@ -235,60 +320,57 @@ class Extractor:
         """Return the sentences of documents with the context that the model reads."""
         return examples_of(documents, self.model.settings.encoder.context_words)
 
-    def _predicted(
+    def _predict(
         self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
     ) -> list[Document]:
         _refuse_forked()
-        found = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
-        return [Document(d.text, tuple(islice(found, len(d.sentences))), d.id) for d in documents]
+        sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
+        return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id) for d in documents]
 
     def _document(self, text: str | Document) -> Document:
         if not isinstance(text, str | Document):
-            raise CascadeError(f"a text is a {type(text).__name__}, not a string; give a str or a Document")
-        if isinstance(text, Document):
-            _refuse_half_characters(text.text)
-            return text
-        _refuse_half_characters(text)
-        return Document.from_text(text, segmenter=self.segmenter)
+            raise CascadeError(f"a text is a {type(text).__name__}, not a string", "Give a str or a Document")
+        _check_characters(text if isinstance(text, str) else text.text)
+        return Document.from_text(text, segmenter=self.segmenter) if isinstance(text, str) else text
 
 
-# The process in which a model first ran; a forked process inherits it.
+# The process in which a model first ran. A forked process inherits it.
 _first_used_in: int | None = None
 
 
 def _refuse_forked() -> None:
-    """Refuse to run in a process that was forked after a model ran: torch's thread pool hangs there."""
+    """Raise an error in a process that was forked after a model ran, because the thread pool of torch hangs there."""
     global _first_used_in
     _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
     if _first_used_in != os.getpid() and torch.get_num_threads() > 1:
         raise CascadeError(
-            "this process was forked after a model was used, and torch's threads do not survive that; start processes "
-            "by 'spawn', or call torch.set_num_threads(1) in them first"
+            "this process was forked after a model was used, and the threads of torch do not survive a fork",
+            "Start processes with 'spawn', or call torch.set_num_threads(1) in them first",
         )
 
 
-def _all_documents(documents: Iterable[Document]) -> list[Document]:
+def _list_documents(documents: Iterable[Document]) -> list[Document]:
     if isinstance(documents, str | Document):
         raise CascadeError(
-            f"one {type(documents).__name__} was given, but a list of Documents was expected; pass [document], or use "
-            "extract for one text"
+            f"documents is a {type(documents).__name__}, not a list of Documents",
+            "Pass [document], or use extract for a single text",
         )
-    found = list(documents)
-    for number, document in enumerate(found):
+    listed = list(documents)
+    for number, document in enumerate(listed):
         if not isinstance(document, Document):
             raise CascadeError(
-                f"item {number} is a {type(document).__name__}, but a Document was expected; make one by "
-                "Document.from_text, or use extract or stream, which take texts"
+                f"item {number} is a {type(document).__name__}, not a Document",
+                "Make one with Document.from_text, or use extract or stream for texts",
             )
-    return found
+    return listed
 
 
-def _refuse_half_characters(text: str) -> None:
-    """A lone surrogate is no character: no tokenizer takes it and no file holds it."""
+def _check_characters(text: str) -> None:
+    """Refuse unpaired surrogates, which no tokenizer accepts and no UTF-8 file can contain."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise CascadeError(
-            f"the text holds half a surrogate pair, {text[error.start]!r}, at character {error.start}; "
-            "write the whole character, or replace it (text.encode('utf-8', 'replace').decode())"
+            f"the text contains an unpaired surrogate, {text[error.start]!r}, at character {error.start}",
+            "Remove it, or replace it with text.encode('utf-8', 'replace').decode()",
         ) from None

@@ -1,4 +1,4 @@
-"""The label set of a task: entity types, relation types, and which relations have no direction."""
+"""The label set of a model: entity types, relation types and symmetric relation types."""
 
 from __future__ import annotations
 
@@ -12,9 +12,20 @@ from cascade_srn.types import Document, Sentence
 
 @dataclass(frozen=True)
 class Schema:
-    """Entity types and relation types in a fixed order, and the symmetric ones among the relation types.
+    """Entity types and relation types in a fixed order. Every model stores its schema.
 
-    Learned from data by :meth:`from_documents` or given; stored with every model.
+    Attributes:
+        entity_types: Names of the entity types. There is at least one.
+        relation_types: Names of the relation types.
+        symmetric: Relation types without a direction, such as COMPARE.
+
+    Raises:
+        SchemaError: If a name is blank or repeated, or a symmetric type is not a relation type.
+
+    Example:
+        >>> Schema(("Method", "Task"), ("COMPARE", "USED-FOR"), frozenset({"COMPAR"}))
+        Traceback (most recent call last):
+        cascade_srn.errors.SchemaError: the symmetric type 'COMPAR' is not a relation type. Did you mean 'COMPARE'?
     """
 
     entity_types: tuple[str, ...]
@@ -25,20 +36,28 @@ class Schema:
         for kind, names in (("entity", self.entity_types), ("relation", self.relation_types)):
             for name in names:
                 if not isinstance(name, str) or not name.strip():
-                    raise SchemaError(f"the {kind} type {name!r} is not a name; give a string that is not blank")
-            repeated = {name for name in names if names.count(name) > 1}
+                    raise SchemaError(f"the {kind} type {name!r} is not a name", "Give a string that is not blank")
+            repeated = sorted({name for name in names if names.count(name) > 1})
             if repeated:
-                raise SchemaError(f"the {kind} types {sorted(repeated)} are given twice; name each type once")
+                raise SchemaError(f"the {kind} types {repeated} are repeated", "Name each type once")
         if not self.entity_types:
-            raise SchemaError("a schema needs at least one entity type; none was given or found in the data")
+            raise SchemaError("a schema needs at least one entity type, and there is none")
         for name in sorted(self.symmetric - set(self.relation_types)):
             raise SchemaError(
-                f"{name!r} is declared symmetric but is no relation type. {did_you_mean(name, self.relation_types)}"
+                f"the symmetric type {name!r} is not a relation type", did_you_mean(name, self.relation_types)
             )
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document], *, symmetric: Iterable[str] = ()) -> Schema:
-        """The labels that occur in the documents, in alphabetical order."""
+        """Collect the labels of documents, in alphabetical order.
+
+        Args:
+            documents: Annotated documents.
+            symmetric: Relation types without a direction.
+
+        Raises:
+            SchemaError: If the documents have no entities, or a symmetric type does not occur in them.
+        """
         entities: set[str] = set()
         relations: set[str] = set()
         for document in documents:
@@ -48,38 +67,41 @@ class Schema:
         return cls(tuple(sorted(entities)), tuple(sorted(relations)), frozenset(symmetric))
 
     def check(self, sentence: Sentence, where: str) -> None:
-        """Refuse a sentence that uses a label this schema does not hold; ``where`` names it in the message."""
-        for entity in sentence.entities:
-            if entity.label not in self.entity_types:
-                raise SchemaError(
-                    f"{where} has an entity of type {entity.label!r}, which the schema does not hold. "
-                    f"{did_you_mean(entity.label, self.entity_types)}"
-                )
-        for triple in sentence.triples:
-            if triple.label not in self.relation_types:
-                raise SchemaError(
-                    f"{where} has a relation of type {triple.label!r}, which the schema does not hold. "
-                    f"{did_you_mean(triple.label, self.relation_types)}"
-                )
+        """Check that a sentence has no labels other than those of this schema.
+
+        Args:
+            sentence: The sentence.
+            where: Name of the sentence, for the error message.
+
+        Raises:
+            SchemaError: If it has an unknown label.
+        """
+        for kind, labels, known in (
+            ("entity", [entity.label for entity in sentence.entities], self.entity_types),
+            ("relation", [triple.label for triple in sentence.triples], self.relation_types),
+        ):
+            for label in labels:
+                if label not in known:
+                    raise SchemaError(f"{where}: the schema has no {kind} type {label!r}", did_you_mean(label, known))
 
     def differences(self, other: Schema) -> list[str]:
-        """What distinguishes another schema from this one, each as a phrase; empty when they are equal."""
+        """Describe how another schema differs from this one, in phrases. The list is empty if they are equal."""
         found = []
         for kind in ("entity_types", "relation_types"):
             ours, theirs = getattr(self, kind), getattr(other, kind)
-            named = kind.replace("_", " ")
-            if missing := [name for name in ours if name not in theirs]:
-                found.append(f"{named} {missing} are missing")
-            if added := [name for name in theirs if name not in ours]:
-                found.append(f"{named} {added} are new")
+            name = kind.replace("_", " ")
+            if missing := [label for label in ours if label not in theirs]:
+                found.append(f"{name} {missing} are missing")
+            if added := [label for label in theirs if label not in ours]:
+                found.append(f"{name} {added} are new")
             if not missing and not added and ours != theirs:
-                found.append(f"{named} stand in another order")
+                found.append(f"{name} are in another order")
         if self.symmetric != other.symmetric:
             found.append(f"symmetric relations are {sorted(other.symmetric)}, not {sorted(self.symmetric)}")
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values that :meth:`from_dict` accepts."""
         return {
             "entity_types": list(self.entity_types),
             "relation_types": list(self.relation_types),
@@ -88,17 +110,23 @@ class Schema:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Schema:
-        """The inverse of :meth:`to_dict`; unknown keys and wrong types are refused."""
+        """Build a schema from the plain values of :meth:`to_dict`.
+
+        Raises:
+            SchemaError: If a key is unknown or a value is not a list of names.
+        """
         if not isinstance(record, Mapping):
-            raise SchemaError(f"the schema is {record!r}; give a mapping with entity_types and relation_types")
-        known = {"entity_types", "relation_types", "symmetric"}
+            raise SchemaError(f"the schema is {record!r}", "Give a mapping with entity_types and relation_types")
+        known = ("entity_types", "relation_types", "symmetric")
         for key in record:
             if key not in known:
-                raise SchemaError(f"the schema has an unknown key {key!r}. {did_you_mean(str(key), known)}")
-        values = {}
-        for key in known:
-            value = record.get(key, [])
-            if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-                raise SchemaError(f"the schema's {key!r} is {value!r}; give a list of names")
-            values[key] = value
-        return cls(tuple(values["entity_types"]), tuple(values["relation_types"]), frozenset(values["symmetric"]))
+                raise SchemaError(f"the schema has an unknown key {key!r}", did_you_mean(str(key), known))
+        entity_types, relation_types, symmetric = (_read_names(record, key) for key in known)
+        return cls(entity_types, relation_types, frozenset(symmetric))
+
+
+def _read_names(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    names = record.get(key, [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise SchemaError(f"{key!r} of the schema is {names!r}", "Give a list of names")
+    return tuple(names)

@@ -1,37 +1,42 @@
-"""Sentences, documents and what is annotated in them.
+"""Documents, sentences and their annotations.
 
-There are two levels, and a type for each, so that a word index is never taken for a character offset:
+Positions have two kinds, and each kind has its own types:
 
-* **inside**, a :class:`Sentence` holds :class:`Span` (entity) and :class:`Triple` (relation) objects, whose
-  positions are half-open word indices of that sentence;
-* **outside**, a :class:`Document` shows :class:`Entity` and :class:`Relation` objects, whose positions are
-  half-open character offsets of its text: ``document.text[e.start:e.end] == e.text``.
+* A :class:`Sentence` has :class:`Span` (entity) and :class:`Triple` (relation) objects. Their positions are half-open
+  word indices in the sentence.
+* A :class:`Document` has :class:`Entity` and :class:`Relation` objects. Their positions are half-open character offsets
+  in the text: ``document.text[e.start:e.end] == e.text``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from reprlib import repr as short
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cascade_srn.errors import AnnotationError, CascadeError
-from cascade_srn.text.segment import Coverage, coverage_of
-
-if TYPE_CHECKING:
-    from cascade_srn.text.segment import Segmenter
+from cascade_srn.errors import AnnotationError, CascadeError, shown
+from cascade_srn.text.segment import Coverage, Segmenter, measure_coverage, segment
 
 Offsets = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """An entity inside a sentence: the words ``[start, end)`` and a label.
+    """An entity of a sentence.
 
-    Two spans are equal when words and label are; the score is what a model gave, and no part of the identity.
+    Spans are compared and hashed by position and label, without the score.
+
+    Attributes:
+        start: Index of the first word.
+        end: Index after the last word.
+        label: Entity type.
+        score: Score of the model from 0 to 1, or None for an annotation.
+
+    Raises:
+        AnnotationError: If the span is empty or negative.
     """
 
     start: int
@@ -42,14 +47,21 @@ class Span:
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
             raise AnnotationError(
-                f"the word span [{self.start}, {self.end}) of label {self.label!r} is empty or negative; "
-                "give half-open word indices with 0 <= start < end"
+                f"the span [{self.start}, {self.end}) of label {self.label!r} is empty or negative",
+                "Give half-open word indices with 0 <= start < end",
             )
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Triple:
-    """A relation inside a sentence: subject entity, relation type, object entity."""
+    """A relation of a sentence.
+
+    Attributes:
+        head: The subject.
+        label: Relation type.
+        tail: The object.
+        score: Score of the model from 0 to 1, or None for an annotation.
+    """
 
     head: Span
     label: str
@@ -57,53 +69,20 @@ class Triple:
     score: float | None = field(default=None, compare=False)
 
 
-def _checked(words: Iterable[str]) -> tuple[str, ...]:
-    """Words of one character or more that can be encoded; all are checked at once, and a bad one is then looked for."""
-    try:
-        checked = tuple(words)
-        joined = " ".join(checked)  # refuses what is no string
-    except TypeError:
-        raise _refused(words) from None
-    if isinstance(words, str) or not all(checked):
-        raise _refused(words if isinstance(words, str) else checked)
-    if not joined.isascii():  # which is known without looking at the characters
-        try:
-            joined.encode()
-        except UnicodeEncodeError:
-            raise _refused(checked) from None
-    return checked
-
-
-def _refused(words: object) -> AnnotationError:
-    if isinstance(words, str | bytes) or not isinstance(words, Sequence):
-        return AnnotationError(
-            f"the words of a sentence are {short(words)}, but a list of words was expected; give a list of strings, "
-            "one for each word, or a text to Document.from_text"
-        )
-    for number, word in enumerate(words):
-        if not isinstance(word, str):
-            return AnnotationError(
-                f"word {number} of a sentence is {short(word)}, but a string was expected; give every word as a string"
-            )
-        if not word:
-            return AnnotationError(
-                f"word {number} of a sentence is '', but a word of one character or more was expected; remove it"
-            )
-        if any("\ud800" <= char <= "\udfff" for char in word):
-            break
-    return AnnotationError(
-        f"word {number} of a sentence is {short(word)}, which holds half a surrogate pair; write the whole character "
-        "or leave it out"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Words with their character offsets in the document's text, and what is annotated on them.
+    """The words of a sentence and their annotations.
 
-    Entities may nest, cross and share words; an exact repeat of one is refused. A relation's two entities must
-    be among the entities. An exact repeat of a relation is kept, because published corpora contain some: it
-    changes no score, scores being taken over sets.
+    Entities may nest, cross and share words. Repeated relations are kept, because published corpora contain some.
+
+    Attributes:
+        words: The words.
+        offsets: Half-open character offsets of each word in the text of the document.
+        entities: The entities, each of them once.
+        triples: The relations. Head and tail are among the entities.
+
+    Raises:
+        AnnotationError: If the annotations do not fit the words or each other.
     """
 
     words: tuple[str, ...]
@@ -114,27 +93,24 @@ class Sentence:
     def __post_init__(self) -> None:
         if len(self.words) != len(self.offsets):
             raise AnnotationError(
-                f"a sentence of {len(self.words)} words has {len(self.offsets)} offsets; give one pair a word"
+                f"a sentence has {len(self.words)} words, but {len(self.offsets)} offsets", "Give one pair per word"
             )
         known = set(self.entities)
         if len(known) != len(self.entities):
-            repeated = next(entity for entity, number in Counter(self.entities).items() if number > 1)
-            raise AnnotationError(
-                f"the entity {repeated.label!r} at words [{repeated.start}, {repeated.end}) is given twice; "
-                "remove the repeat"
-            )
+            repeated = next(entity for entity, count in Counter(self.entities).items() if count > 1)
+            raise AnnotationError(f"{_describe(repeated)} is repeated", "Remove the repetition")
         for entity in self.entities:
             if entity.end > len(self.words):
                 raise AnnotationError(
-                    f"the entity {entity.label!r} at words [{entity.start}, {entity.end}) ends past the "
-                    f"sentence's {len(self.words)} words; give half-open word indices within the sentence"
+                    f"{_describe(entity)} ends after the sentence ({len(self.words)} words)", "Check the word indices"
                 )
         for triple in self.triples:
             for role, argument in (("head", triple.head), ("tail", triple.tail)):
                 if argument not in known:
                     raise AnnotationError(
-                        f"the {role} of a relation {triple.label!r}, {argument.label!r} at words "
-                        f"[{argument.start}, {argument.end}), is not among the sentence's entities; add it there"
+                        f"the {role} of a relation {triple.label!r}, {_describe(argument)}, is not an entity of the "
+                        "sentence",
+                        "Add it to the entities",
                     )
 
     @classmethod
@@ -146,11 +122,21 @@ class Sentence:
         *,
         at: int = 0,
     ) -> Sentence:
-        """A sentence whose text is its words joined by single spaces, starting at character ``at``."""
-        return cls._joined(_checked(words), entities, triples, at)
+        """Make a sentence from words. Its text is the words joined by single spaces.
+
+        Args:
+            words: The words. Each has at least one character.
+            entities: The entities.
+            triples: The relations.
+            at: Character offset of the first word in the text of the document.
+
+        Raises:
+            AnnotationError: If the words are not a list of strings, or the annotations do not fit.
+        """
+        return cls._join(_check_words(words), entities, triples, at)
 
     @classmethod
-    def _joined(
+    def _join(
         cls, words: tuple[str, ...], entities: Iterable[Span], triples: Iterable[Triple], at: int = 0
     ) -> Sentence:
         offsets = []
@@ -161,16 +147,51 @@ class Sentence:
         return cls(words, tuple(offsets), tuple(entities), tuple(triples))
 
     def annotated(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
-        """The same words with other annotations."""
+        """Return a sentence with the same words and other annotations."""
         return replace(self, entities=tuple(entities), triples=tuple(triples))
 
     def __len__(self) -> int:
         return len(self.words)
 
 
+def _describe(entity: Span) -> str:
+    return f"the entity {entity.label!r} at words [{entity.start}, {entity.end})"
+
+
+def _check_words(words: object) -> tuple[str, ...]:
+    """Return the words as a tuple, or raise an AnnotationError if they are not valid words."""
+    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
+        raise AnnotationError(
+            f"the words of a sentence are {shown(words)}, not a list of strings",
+            "Give a list of words, or use Document.from_text for a text",
+        )
+    checked: tuple[Any, ...] = tuple(words)
+    for number, word in enumerate(checked):
+        if not isinstance(word, str):
+            raise AnnotationError(f"word {number} of a sentence is {shown(word)}, not a string")
+        if not word:
+            raise AnnotationError(f"word {number} of a sentence is empty", "Remove it")
+        if not word.isascii() and any("\ud800" <= char <= "\udfff" for char in word):
+            raise AnnotationError(
+                f"word {number} of a sentence is {shown(word)}, which contains an unpaired surrogate",
+                "Remove it, or give the complete character",
+            )
+    return checked
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Entity:
-    """An entity in a document's text: characters ``[start, end)``, a label, the text there, a model's score."""
+    """An entity of a document.
+
+    Entities are compared and hashed by position and label.
+
+    Attributes:
+        start: Offset of the first character.
+        end: Offset after the last character.
+        label: Entity type.
+        text: The characters of the entity.
+        score: Score of the model from 0 to 1, or None for an annotation.
+    """
 
     start: int
     end: int
@@ -181,7 +202,14 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Relation:
-    """A relation in a document: ``head`` and ``tail`` are two of its entities."""
+    """A relation of a document.
+
+    Attributes:
+        head: The subject, one of the entities of the document.
+        label: Relation type.
+        tail: The object, one of the entities of the document.
+        score: Score of the model from 0 to 1, or None for an annotation.
+    """
 
     head: Entity
     label: str
@@ -191,9 +219,24 @@ class Relation:
 
 @dataclass(frozen=True)
 class Document:
-    """A text, its sentences, and through them its entities and relations.
+    """A text with its sentences, entities and relations.
 
-    Sentences stand in the order of the text; ``id`` is whatever the source calls the document.
+    Attributes:
+        text: The text.
+        sentences: The sentences, in the order of the text.
+        id: Name of the document.
+
+    Raises:
+        AnnotationError: If the words do not match the text at their offsets, or are out of order.
+
+    Example:
+        >>> document = Document.from_text("We train a CRF. It works.", id="abstract 1")
+        >>> [sentence.words for sentence in document.sentences]
+        [('We', 'train', 'a', 'CRF', '.'), ('It', 'works', '.')]
+        >>> crf = Span(3, 4, "Method")
+        >>> document = Document.from_sentences([document.sentences[0].annotated([crf], [])])
+        >>> document.entities
+        (Entity(start=11, end=14, label='Method', text='CRF', score=None),)
     """
 
     text: str
@@ -204,87 +247,108 @@ class Document:
         at = 0
         for number, sentence in enumerate(self.sentences):
             for word, (start, end) in zip(sentence.words, sentence.offsets, strict=True):
-                # A slice past the end of the text is cut there, so the length is compared as well.
+                # Compare the length as well, because a slice past the end of the text is cut.
                 if start < at or end - start != len(word) or self.text[start:end] != word:
                     raise self._misplaced(word, number, start, end, at)
                 at = end
 
     def _misplaced(self, word: str, number: int, start: int, end: int, at: int) -> AnnotationError:
-        said = f"word {word!r} of sentence {number} of document {self.id!r} is said to stand at characters "
+        where = f"word {word!r} of sentence {number} of document {self.id!r} has the offsets [{start}, {end})"
         if 0 <= start < at:
             return AnnotationError(
-                f"{said}[{start}, {end}), before the previous word's end at {at}; give offsets that rise: words and "
-                "sentences in the order of the text, none over another"
+                f"{where}, but the word before it ends at {at}", "Give words in the order of the text, without overlap"
             )
-        return AnnotationError(
-            f"{said}[{start}, {end}), where the text has {self.text[start:end]!r}; give offsets that match the text"
-        )
+        return AnnotationError(f"{where}, where the text has {self.text[start:end]!r}", "Check the offsets")
 
     @classmethod
     def from_text(cls, text: str, *, id: str = "", segmenter: Segmenter | None = None) -> Document:
-        """A document without annotations from a text, as ``segmenter`` splits it (left out: the package's own).
+        """Split a text into sentences and words.
 
-        Texts that are split already come with a segmenter of :mod:`cascade_srn.text.presplit`.
+        Args:
+            text: The text.
+            id: Name of the document.
+            segmenter: Splits the text. None: :func:`cascade_srn.text.segment.segment`, which has rules for English.
+                :mod:`cascade_srn.text.presplit` has segmenters for text that is split already.
+
+        Raises:
+            AnnotationError: If the segmenter returns offsets that are empty, outside the text or out of order.
+
+        Example:
+            >>> Document.from_text("Dr. Li can't.").sentences[0].words
+            ('Dr.', 'Li', 'ca', "n't", '.')
         """
-        from cascade_srn.text.segment import segment
-
         sentences = []
         for number, words in enumerate((segment if segmenter is None else segmenter)(text)):
             offsets: Offsets = tuple((start, end) for start, end in words)
             for start, end in offsets:
                 if not 0 <= start < end <= len(text):
                     raise AnnotationError(
-                        f"the segmenter puts a word of sentence {number} at characters [{start}, {end}), which is "
-                        f"empty or outside the text's {len(text)}; it must give half-open offsets within the text"
+                        f"the segmenter returned a word [{start}, {end}) in sentence {number}, which is empty or "
+                        f"outside the text ({len(text)} characters)",
+                        "A segmenter must return half-open offsets within the text",
                     )
             sentences.append(Sentence(tuple(text[start:end] for start, end in offsets), offsets))
         return cls(text, tuple(sentences), id)
 
     @classmethod
     def from_words(cls, sentences: Sequence[Sequence[str]], *, id: str = "") -> Document:
-        """A document without annotations from words: joined by spaces, one sentence a line."""
+        """Make a document from words. Its text has the words joined by spaces, one sentence per line.
+
+        Args:
+            sentences: The words of each sentence.
+            id: Name of the document.
+
+        Raises:
+            AnnotationError: If a sentence is not a list of words.
+        """
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise AnnotationError(
-                f"the sentences are {short(sentences)}, but a list of lists of words was expected; give a text to "
-                "Document.from_text"
+                f"the sentences are {shown(sentences)}, not a list of lists of words",
+                "Use Document.from_text for a text",
             )
         made = []
         for number, words in enumerate(sentences):
             try:
                 made.append(Sentence.from_words(words))
             except AnnotationError as error:
-                raise AnnotationError(f"sentence {number} of document {id!r}: {error}") from None
+                problem = f"sentence {number} of document {id!r}: {error.problem}"
+                raise AnnotationError(problem, error.hint) from None
         return cls.from_sentences(made, id=id)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sentence], *, id: str = "") -> Document:
-        """A document from annotated words: its text is made of them, joined by spaces, one sentence a line."""
-        placed, at = [], 0
+        """Make a document from annotated sentences. Its text has the words joined by spaces, one sentence per line.
+
+        Args:
+            sentences: The sentences. Their offsets are replaced.
+            id: Name of the document.
+        """
+        moved, at = [], 0
         for sentence in sentences:
-            placed.append(Sentence._joined(sentence.words, sentence.entities, sentence.triples, at))
+            moved.append(Sentence._join(sentence.words, sentence.entities, sentence.triples, at))
             at += sum(len(word) + 1 for word in sentence.words) or 1
         text = "\n".join(" ".join(sentence.words) for sentence in sentences)
-        return cls(text, tuple(placed), id)
+        return cls(text, tuple(moved), id)
 
     @cached_property
     def entities(self) -> tuple[Entity, ...]:
-        """Entities by character offsets, sentence by sentence, in the order the sentences hold them."""
+        """The entities of all sentences, in order."""
         return tuple(self._entity(s, span) for s in self.sentences for span in s.entities)
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
-        """Relations between :attr:`entities`, sentence by sentence, in the order the sentences hold them."""
-        found = []
+        """The relations of all sentences, in order."""
+        relations = []
         entities = iter(self.entities)
         for sentence in self.sentences:
-            shown = {span: next(entities) for span in sentence.entities}
-            found += [Relation(shown[t.head], t.label, shown[t.tail], t.score) for t in sentence.triples]
-        return tuple(found)
+            entity = {span: next(entities) for span in sentence.entities}
+            relations += [Relation(entity[t.head], t.label, entity[t.tail], t.score) for t in sentence.triples]
+        return tuple(relations)
 
     @cached_property
     def coverage(self) -> Coverage:
-        """How much of the text lies in the words of the sentences, and where what does not."""
-        return coverage_of(self.text, (pair for sentence in self.sentences for pair in sentence.offsets))
+        """Share of the non-whitespace characters that are in a word, and the spans that are not."""
+        return measure_coverage(self.text, (pair for sentence in self.sentences for pair in sentence.offsets))
 
     def to_networkx(self) -> Any:
         """Convert the document to a ``networkx.MultiDiGraph``.
@@ -301,14 +365,11 @@ class Document:
             from networkx import MultiDiGraph  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
             raise CascadeError(
-                "networkx is not installed, and to_networkx() makes a graph of it; install it by "
-                "pip install 'cascade-srn[graph]'"
+                "networkx is not installed", "Install it with pip install 'cascade-srn[graph]'"
             ) from error
         graph = MultiDiGraph(id=self.id, text=self.text)
         for position, entity in enumerate(self.entities):
-            graph.add_node(
-                position, text=entity.text, label=entity.label, start=entity.start, end=entity.end, score=entity.score
-            )
+            graph.add_node(position, **asdict(entity))
         positions = {entity: position for position, entity in enumerate(self.entities)}
         for relation in self.relations:
             head, tail = positions[relation.head], positions[relation.tail]
@@ -316,22 +377,35 @@ class Document:
         return graph
 
     def _repr_html_(self) -> str:
-        """The document drawn, for notebooks."""
+        """Draw the document in a notebook."""
         return str(_late("drawing", "draw_in_notebook")(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, from which :meth:`from_dict` makes this document again.
+        """Return plain values for JSON that :meth:`from_dict` accepts.
 
-        ``sentences`` holds the half-open character offsets of the words of each sentence. An entity's ``id`` is its
-        place in ``entities``, and relations name their ``head`` and ``tail`` by it. ``score`` is None where there is
-        none.
+        Returns:
+            The keys ``id``, ``text``, ``sentences`` (character offsets of the words of each sentence), ``entities``
+            (each with its position as ``id``) and ``relations`` (``head`` and ``tail`` are ids of entities).
+
+        Raises:
+            DataError: If a label or score cannot be written to JSON.
+
+        Example:
+            >>> sentence = Sentence.from_words(["a", "CRF"], [Span(1, 2, "Method", 0.9)])
+            >>> record = Document.from_sentences([sentence]).to_dict()
+            >>> record["sentences"], record["entities"]
+            ([[[0, 1], [2, 5]]], [{'id': 0, 'text': 'CRF', 'label': 'Method', 'start': 2, 'end': 5, 'score': 0.9}])
         """
         plain: dict[str, Any] = _late("data.plain", "to_plain")(self)
         return plain
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Document:
-        """The inverse of :meth:`to_dict`; unknown keys, wrong types and what contradicts the text are refused."""
+        """Make a document from the plain values of :meth:`to_dict`. ``id``, entities and relations are optional.
+
+        Raises:
+            DataError: If a key is unknown or missing, or a value has the wrong type or contradicts the text.
+        """
         document: Document = _late("data.plain", "from_plain")(record)
         return document
 
@@ -341,9 +415,6 @@ class Document:
 
 
 def _late(module: str, name: str) -> Callable[..., Any]:
-    """Look up the implementation of a convenience method when it is called.
-
-    The packages ``data`` and ``drawing`` build on this module, so it cannot import them.
-    """
-    found: Callable[..., Any] = getattr(import_module(f"cascade_srn.{module}"), name)
-    return found
+    """Import the implementation of a method when it is called, because ``data`` and ``drawing`` import this module."""
+    function: Callable[..., Any] = getattr(import_module(f"cascade_srn.{module}"), name)
+    return function

@@ -1,3 +1,3 @@
-"""The version of the package, kept apart so that the build can read it without importing anything."""
+"""The version of the package, in a module that the build can read without importing the package."""
 
 __version__ = "0.1.0"

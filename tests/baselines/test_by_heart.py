@@ -1,4 +1,4 @@
-"""Every baseline learns twelve sentences by heart, but for what its form cannot hold."""
+"""Every baseline overfits twelve sentences, except annotations that it cannot represent."""
 
 import pytest
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, SENTENCES, WORDS
@@ -19,7 +19,7 @@ def encoder(tmp_path_factory):
     return create_encoder(WORDS, folder, width=48, n_layers=1, n_heads=2, vocabulary=300, dropout=0.0)
 
 
-def _learned(encoder, method, epochs=100, **settings):
+def _train(encoder, method, epochs=100, **settings):
     values = {"encoder": {"name": encoder}, "method": method, "hidden_width": 32, "dropout": 0.0, **settings}
     model = Model.create(ModelSettings.from_dict(values), SCHEMA)
     training = TrainingSettings(epochs=epochs, batch_size=12, learning_rate=6e-3, encoder_learning_rate=3e-3)
@@ -31,23 +31,23 @@ def _learned(encoder, method, epochs=100, **settings):
 
 @pytest.mark.parametrize("method", ["pfn", "table-srn"])
 def test_tables(encoder, method):
-    _, scores = _learned(encoder, method)
+    _, scores = _train(encoder, method)
     assert scores.ner.counts.f1 == 1.0
     assert scores.re_strict.counts.f1 == 1.0
 
 
-def test_the_pipeline_but_for_the_second_type_of_a_span(encoder):
-    predicted, scores = _learned(encoder, "pipeline")
+def test_pipeline_except_the_second_type_of_a_span(encoder):
+    predicted, scores = _train(encoder, "pipeline")
     assert scores.re_strict.counts.f1 == 1.0
     missed = [set(gold.entities) ^ set(found.entities) for gold, found in zip(SENTENCES, predicted, strict=True)]
-    # "Kiruna" is an organisation and a place, and a span has one class.
+    # "Kiruna" has two types, but a span has one class.
     (kiruna,) = [set(s.entities) for s in SENTENCES if s.words[0] == "Kiruna"]
     assert set().union(*missed) == {e for e in kiruna if (e.start, e.label) == (0, "Place")}
 
 
 @pytest.mark.parametrize("method", ["pfn", "pipeline"])
 def test_entities_alone(encoder, method):
-    predicted, scores = _learned(encoder, method, joint=False)
+    predicted, scores = _train(encoder, method, joint=False)
     assert scores.ner.counts.recall >= 21 / 22
     assert scores.ner.counts.precision == 1.0
     assert not any(sentence.triples for sentence in predicted)

@@ -1,4 +1,4 @@
-"""PFN's encoder against its equations, written out word by word and neuron by neuron."""
+"""PFN's encoder, compared with its equations, word by word and neuron by neuron."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def network_of(hidden: int = 4, *, drop_connect: float = 0.0, input_width: int =
 
 
 def cummax(logits: list[float]) -> list[float]:
-    """cumsum(softmax(x))."""
+    """Compute cumsum(softmax(x))."""
     powers = [math.exp(x) for x in logits]
     return [sum(powers[: i + 1]) / sum(powers) for i in range(len(powers))]
 
@@ -38,7 +38,7 @@ def linear(weight: Tensor, bias: Tensor, x: list[float]) -> list[float]:
 def partitions(
     entity_logits: list[float], relation_logits: list[float]
 ) -> tuple[list[float], list[float], list[float]]:
-    """ρ_e, ρ_r and ρ_s of one state."""
+    """Compute ρ_e, ρ_r and ρ_s of one state."""
     entity = cummax(entity_logits)
     relation = [1 - value for value in cummax(relation_logits)]
     shared = [e * r for e, r in zip(entity, relation, strict=True)]
@@ -48,7 +48,7 @@ def partitions(
 
 
 def literal_pfn(network: PartitionFilterNetwork, words: Tensor, recurrent: Tensor) -> list[list[list[float]]]:
-    """h_e, h_r and h_s of every word of one sentence; ``recurrent`` holds the recurrent weights in use."""
+    """Compute h_e, h_r and h_s of every word of one sentence with the given recurrent weights."""
     n = network.hidden_width
     both = torch.cat((network.input_projection.weight, recurrent.T), dim=1)
     blocks = [(both[k * n : (k + 1) * n], network.input_projection.bias[k * n : (k + 1) * n]) for k in range(5)]
@@ -71,9 +71,7 @@ def literal_pfn(network: PartitionFilterNetwork, words: Tensor, recurrent: Tenso
     return features
 
 
-@pytest.mark.parametrize("hidden", [1, 2, 5])
-@pytest.mark.parametrize("input_width", [1, 3])
-@pytest.mark.parametrize("length", [1, 6])
+@pytest.mark.parametrize(("hidden", "input_width", "length"), [(1, 1, 6), (5, 3, 1), (5, 3, 6)])
 def test_equals_the_equations(hidden, input_width, length):
     network = network_of(hidden, input_width=input_width)
     words = torch.randn(2, length, input_width, dtype=torch.float64)
@@ -84,7 +82,7 @@ def test_equals_the_equations(hidden, input_width, length):
             torch.testing.assert_close(features, expected, rtol=0, atol=1e-12)
 
 
-def test_drop_connect_leaves_weights_out_in_training_and_weakens_all_of_them_in_use():
+def test_drop_connect_drops_weights_in_training_and_scales_them_in_evaluation():
     network = network_of(drop_connect=0.4)
     words, lengths = torch.randn(2, 5, INPUT_WIDTH, dtype=torch.float64), torch.tensor([5, 5])
     torch.manual_seed(5)
@@ -101,20 +99,20 @@ def test_drop_connect_leaves_weights_out_in_training_and_weakens_all_of_them_in_
             torch.testing.assert_close(of_sentence, expected, rtol=0, atol=1e-12)
 
 
-def test_drop_connect_is_drawn_anew_for_each_batch_and_about_as_often_as_asked():
+def test_drop_connect_is_drawn_for_each_batch_with_the_given_probability():
     network = network_of(40, drop_connect=0.25).train()
-    drawn = [network._connected() == 0 for _ in range(2)]
+    drawn = [network._drop_connections() == 0 for _ in range(2)]
     assert not torch.equal(*drawn)
     assert drawn[0].double().mean() == pytest.approx(0.25, abs=0.02)
 
 
-@pytest.mark.parametrize("hidden", [1, 3, 8])
+@pytest.mark.parametrize("hidden", [1, 8])
 def test_the_gates_divide_the_neurons(hidden):
     logits = torch.randn(7, 2, hidden, dtype=torch.float64) * 3
     entity, relation, shared = partition_gates(logits).unbind(-2)
     for own in (entity, relation, shared):
         assert own.min() > -1e-15
-    # Each task's gate is its own part and the shared one: the entities' rises to 1, the relations' falls to 0.
+    # A gate is the sum of its own and the shared partition. That of entities rises to 1, that of relations falls to 0.
     rising, falling = entity + shared, relation + shared
     assert (rising.diff(dim=-1) > -1e-15).all()
     assert (falling.diff(dim=-1) < 1e-15).all()
@@ -125,31 +123,20 @@ def test_the_gates_divide_the_neurons(hidden):
             torch.testing.assert_close(found[row], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("drop_connect", [0.0, 0.3])
-class TestBatches:
-    def test_alone_equals_batched(self, drop_connect):
-        invariances.check_alone_equals_batched(network_of(drop_connect=drop_connect))
-
-    def test_zero_at_padding(self, drop_connect):
-        invariances.check_zero_at_padding(network_of(drop_connect=drop_connect))
-
-    @pytest.mark.parametrize("garbage", [1e3, float("nan"), float("inf")])
-    def test_padding_is_ignored(self, drop_connect, garbage):
-        invariances.check_what_stands_at_padding_is_ignored(network_of(drop_connect=drop_connect), garbage)
-
-    def test_order(self, drop_connect):
-        invariances.check_batch_order_is_kept(network_of(drop_connect=drop_connect))
-
-    def test_nothing(self, drop_connect):
-        invariances.check_nothing_to_encode(network_of(drop_connect=drop_connect))
+def test_invariances():
+    invariances.check_all(network_of())
 
 
-def test_training_and_evaluation_are_the_same_without_drop_connect():
-    invariances.check_same_in_training_and_evaluation(network_of())
+def test_drop_connect_keeps_the_invariances_of_batches():
+    network = network_of(drop_connect=0.3)
+    invariances.check_alone_equals_batched(network)
+    invariances.check_zero_at_padding(network)
+    invariances.check_padding_is_ignored(network, float("nan"))
+    invariances.check_batch_order_is_kept(network)
+    invariances.check_nothing_to_encode(network)
 
 
-def test_a_task_sees_its_own_partition_with_the_shared_one_added():
-    invariances.check_task_of_selected_rows(network_of())
+def test_the_representation_of_a_task_is_its_partition_plus_the_shared_one():
     network = network_of()
     features = network(*example())
     assert network.task_width == network.hidden_width

@@ -5,9 +5,10 @@ import torch
 from tests.small_models import NO_ENTITY, SCHEMA, SENTENCES, examples, small_model
 from torch.nn.functional import cross_entropy, layer_norm, linear
 
-from cascade_srn.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders, spans_within
+from cascade_srn.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
 from cascade_srn.data.batch import BatchSettings
+from cascade_srn.heads import pairs_within
 from cascade_srn.heads.span_extraction import MATCH_PRIOR
 
 
@@ -15,7 +16,7 @@ from cascade_srn.heads.span_extraction import MATCH_PRIOR
 def test_a_span_is_its_first_word_its_last_word_and_its_length(training):
     model = SpanClassifier(5, 3, max_words=2, length_width=4, hidden_width=6, dropout=0.0).double().train(training)
     lengths, words = torch.tensor([3, 1]), torch.randn(2, 4, 5).double()
-    spans = spans_within(lengths, 2)
+    spans = pairs_within(lengths, 2)
     found = model(words, spans)
     weight = torch.cat((model.first.weight, model.last.weight, model.length.weight), dim=1)
     for k, (row, first, last) in enumerate(zip(spans.row, spans.start, spans.last, strict=True)):
@@ -26,7 +27,7 @@ def test_a_span_is_its_first_word_its_last_word_and_its_length(training):
         torch.testing.assert_close(found[k], expected, rtol=0, atol=1e-12)
 
 
-def test_an_untrained_model_takes_few_spans_for_entities():
+def test_an_untrained_model_predicts_few_entities():
     bias = SpanClassifier(5, 3, max_words=2).output.bias
     probabilities = bias.softmax(0)
     torch.testing.assert_close(probabilities[NONE + 1] / probabilities[NONE], torch.tensor(MATCH_PRIOR))
@@ -64,7 +65,7 @@ class TestNetwork:
             assert parameter is not second[name]
             assert parameter.data_ptr() != second[name].data_ptr()
 
-    def test_a_loss_moves_its_own_model_only(self):
+    def test_each_loss_has_gradients_in_its_own_model_only(self):
         model = small_model(method="pipeline")
         network = model.network.train()
         batch = model.collator.training_batch(examples())
@@ -121,19 +122,19 @@ class TestNetwork:
         network = model.network
         assert network.relations is None
         assert network.encoder.relations is None
-        # Nothing is ever inserted, and the vocabulary is the encoder's own.
+        # There are no markers, and the vocabulary is that of the encoder.
         assert not model.collator.markers.ids
         assert "[S:Task_S]" not in model.tokenizer.get_vocab()
         loss = network(
             model.collator.training_batch(examples(), BatchSettings(joint=False)), model.settings.loss_weights
         )
         assert loss.total == loss.entity > 0
-        with pytest.raises(ValueError, match="has no relation model"):
+        with pytest.raises(ValueError, match="relation model"):
             network.pair_logits(None, None)
 
-    def test_half_a_relation_model_is_none(self):
+    def test_half_a_relation_model_is_refused(self):
         network = small_model(method="pipeline").network
-        with pytest.raises(ValueError, match="give both or neither"):
+        with pytest.raises(ValueError, match="relation model"):
             Pipeline(
                 encoder=TwoEncoders(network.encoder.entities, None), spans=network.spans, relations=network.relations
             )

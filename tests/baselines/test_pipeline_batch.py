@@ -1,4 +1,4 @@
-"""What the two models of the pipeline read and learn."""
+"""Rows and training batches of the pipeline."""
 
 import random
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.small_models import NESTED, SAME_SPAN, SCHEMA, SENTENCES, SHARED_SUBJECT, examples, small_model
 
-from cascade_srn.baselines.pipeline import ordered_pairs, pipeline_markers, spans_within
+from cascade_srn.baselines.pipeline import ordered_pairs, pipeline_markers
 from cascade_srn.config import BaselineSettings
 from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.examples import Example
@@ -19,7 +19,7 @@ def model():
 
 
 def _items(model, row):
-    """The items of a row as text: words by their pieces, markers by their names."""
+    """Return the items of a row as text."""
     names = {i: name for name, i in model.collator.markers.ids.items()}
     found, at = [], 0
     for size in row.sizes.tolist():
@@ -29,7 +29,7 @@ def _items(model, row):
     return found
 
 
-def _read(model, sentence, subject, object_):
+def _pair_row(model, sentence, subject, object_):
     row, openings = model.collator.with_pair(model.collator.plain(Example(sentence)), subject, object_)
     items = _items(model, row)
     return " ".join(items), [items[at] for at in openings], row
@@ -48,7 +48,7 @@ def _read(model, sentence, subject, object_):
             Span(1, 2, "Thing"),
             "a [O:Thing_S] tagger [O:Thing_E] helps [S:Task_S] parsing [S:Task_E] ,",
         ),
-        # One beside the other, one inside the other, one at the beginning of the other, both on the same words.
+        # Adjacent, nested, nested with the same start, and on the same words.
         (
             Span(1, 2, "Thing"),
             Span(2, 3, "Task"),
@@ -76,8 +76,8 @@ def _read(model, sentence, subject, object_):
         ),
     ],
 )
-def test_markers_tell_roles_and_types_and_those_that_open_are_found(model, subject, object_, expected):
-    text, opening, row = _read(model, SHARED_SUBJECT, subject, object_)
+def test_markers_show_roles_and_types(model, subject, object_, expected):
+    text, opening, row = _pair_row(model, SHARED_SUBJECT, subject, object_)
     assert text.startswith(expected)
     assert opening == [f"[S:{subject.label}_S]", f"[O:{object_.label}_S]"]
     assert len(row) == len(SHARED_SUBJECT) + 4
@@ -93,18 +93,12 @@ def test_there_is_a_marker_for_each_role_type_and_end():
         assert encoder.model.get_input_embeddings().num_embeddings >= len(model.tokenizer)
 
 
-def test_spans_up_to_a_length():
-    spans = spans_within(torch.tensor([3, 0, 1]), 2)
-    found = list(zip(spans.row.tolist(), spans.start.tolist(), spans.last.tolist(), strict=True))
-    assert found == [(0, 0, 0), (0, 0, 1), (0, 1, 1), (0, 1, 2), (0, 2, 2), (2, 0, 0)]
-
-
 def test_all_pairs_of_different_entities():
     a, b, c = Span(0, 1, "Task"), Span(0, 1, "Thing"), Span(2, 3, "Task")
     assert list(ordered_pairs([a, b, c])) == [(a, b), (a, c), (b, a), (b, c), (c, a), (c, b)]
 
 
-def test_what_is_learned(model):
+def test_targets(model):
     batch = model.collator.training_batch(examples())
     spans = zip(batch.spans.row.tolist(), batch.spans.start.tolist(), batch.spans.last.tolist(), strict=True)
     found = {span: kind for span, kind in zip(spans, batch.types.tolist(), strict=True) if kind}
@@ -114,7 +108,7 @@ def test_what_is_learned(model):
             if e.end - e.start <= 3:
                 expected[row, e.start, e.end - 1] = 1 + SCHEMA.entity_types.index(e.label)
     assert found == expected
-    # The first entity of NESTED has four words, and the span of SAME_SPAN one class of its two.
+    # The first entity of NESTED is too long, and the span of SAME_SPAN has one of its two classes.
     assert (0, 0, 3) not in found
     assert found[1, 0, 0] == 1 + SCHEMA.entity_types.index("Metric")
     pairs = [(s, *pair) for s in SENTENCES for pair in ordered_pairs(s.entities)]
@@ -136,7 +130,7 @@ def test_of_several_relations_of_a_pair_the_first_of_the_schema_is_learned(model
     assert batch.relations.tolist() == [1 + SCHEMA.relation_types.index("compare"), 0]
 
 
-def test_mistaken_entities_keep_the_relations_of_their_words(model):
+def test_corrupted_entities_keep_the_relations_of_their_words(model):
     rng = random.Random(1)
     clean = model.collator.training_batch(examples((SHARED_SUBJECT,)))
     batches = [
@@ -146,7 +140,7 @@ def test_mistaken_entities_keep_the_relations_of_their_words(model):
     assert (clean.relations > 0).sum() == 2
     counts = {int((batch.relations > 0).sum()) for batch in batches}
     assert len(counts) > 1
-    # What the entity model learns stays what it is.
+    # The targets of the entity model do not change.
     assert all(torch.equal(batch.types, clean.types) for batch in batches)
 
 
@@ -163,10 +157,10 @@ def test_moving_a_batch_moves_all_of_it(model):
     assert {tensor.device.type for tensor in [*tensors, batch.relations]} == {"meta"}
 
 
-def test_words_are_hidden_from_both_encoders(model):
+def test_words_are_masked_for_both_encoders(model):
     whole, batch = (model.collator.training_batch(examples(), BatchSettings(masking=share)) for share in (0.0, 1.0))
     assert (batch.rows.piece_ids != whole.rows.piece_ids).sum() == len(whole.rows.source)
     hidden = batch.pair_rows.piece_ids != whole.pair_rows.piece_ids
-    # The markers of both arguments are still to be seen.
+    # The markers of both arguments are not masked.
     assert hidden.sum() == len(whole.pair_rows.source) - 4 * len(batch.relations)
     assert torch.equal(batch.relations, whole.relations)

@@ -1,4 +1,4 @@
-"""The pipeline in use, against a reference that looks at one span and one pair at a time."""
+"""Prediction with the pipeline, compared with a reference of one span and one pair at a time."""
 
 from dataclasses import replace
 
@@ -6,17 +6,18 @@ import pytest
 import torch
 from tests.small_models import EMPTY, NO_ENTITY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
-from cascade_srn.baselines.pipeline import ordered_pairs, spans_within
-from cascade_srn.baselines.pipeline_prediction import accepted
+from cascade_srn.baselines.pipeline import ordered_pairs
+from cascade_srn.baselines.pipeline_prediction import accept_labels
 from cascade_srn.config import BaselineSettings, Temperatures, Thresholds
 from cascade_srn.data.examples import Example
+from cascade_srn.heads import pairs_within
 from cascade_srn.types import Span
 
 MAX_WORDS = 2
 
 
 def _spread(seed=0, **settings):
-    """A model that finds something here and there, depending on the words."""
+    """Return a model whose predictions depend on the words."""
     model = small_model(method="pipeline", baseline=BaselineSettings(max_span_words=MAX_WORDS), **settings)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -30,22 +31,22 @@ def _spread(seed=0, **settings):
 def test_the_likeliest_label_is_accepted_where_it_is_likelier_than_none():
     # Of the classes none, a and b; probabilities are those of a softmax.
     logits = torch.tensor([[0.5, 0.4, 0.1], [0.2, 0.3, 0.5], [0.4, 0.1, 0.5], [0.3, 0.35, 0.35]]).log()
-    at, label, score = accepted(logits, torch.tensor([0.5, 0.5]), 1.0)
+    at, label, score = accept_labels(logits, torch.tensor([0.5, 0.5]), 1.0)
     assert at.tolist() == [1, 2, 3]
     assert label.tolist()[:2] == [1, 1]
     torch.testing.assert_close(score, torch.tensor([0.5 / 0.7, 0.5 / 0.9, 0.35 / 0.65]))
     assert torch.equal(logits.argmax(1).bool().nonzero()[:, 0], at)
 
 
-def test_a_threshold_of_1_is_reached_by_nothing():
-    assert len(accepted(torch.tensor([[0.0, 100.0]]), torch.tensor([1.0]), 1.0)[0]) == 0
-    assert len(accepted(torch.tensor([[0.0, 100.0]]), torch.tensor([0.99]), 1.0)[0]) == 1
+def test_a_threshold_of_1_accepts_nothing():
+    assert len(accept_labels(torch.tensor([[0.0, 100.0]]), torch.tensor([1.0]), 1.0)[0]) == 0
+    assert len(accept_labels(torch.tensor([[0.0, 100.0]]), torch.tensor([0.99]), 1.0)[0]) == 1
 
 
-def test_thresholds_are_of_labels_and_a_temperature_moves_scores_towards_one_half():
+def test_labels_have_thresholds_and_temperatures_move_scores_towards_one_half():
     logits = torch.tensor([[0.0, 1.0, -1.0], [0.0, -1.0, 1.0]])
-    assert accepted(logits, torch.tensor([0.8, 0.7]), 1.0)[0].tolist() == [1]
-    hot, cold = (accepted(logits, torch.tensor([0.5, 0.5]), t)[2] for t in (4.0, 1.0))
+    assert accept_labels(logits, torch.tensor([0.8, 0.7]), 1.0)[0].tolist() == [1]
+    hot, cold = (accept_labels(logits, torch.tensor([0.5, 0.5]), t)[2] for t in (4.0, 1.0))
     assert (hot < cold).all()
     assert (hot > 0.5).all()
 
@@ -54,7 +55,7 @@ def _literal(model, sentence, thresholds, temperatures):
     network, collator = model.network, model.collator
     plain = collator.plain(Example(sentence))
     rows = collator.pieces.batch([plain])
-    spans = spans_within(rows.word_lengths, MAX_WORDS)
+    spans = pairs_within(rows.word_lengths, MAX_WORDS)
     entities = []
     for k, logits in enumerate(network.span_logits(rows, spans)):
         label = int(logits[1:].argmax())
@@ -89,7 +90,7 @@ def test_equals_one_span_and_one_pair_at_a_time():
 
 def test_results_do_not_depend_on_the_batch():
     model = _spread()
-    sentences = [*SENTENCES, EMPTY, *SENTENCES[::-1]]
+    sentences = [*SENTENCES[:4], EMPTY, *SENTENCES[2::-1]]
     results = [model.predictor(batch_words=n).predict(examples(sentences)) for n in (1, 40, 10_000)]
     assert [s.words for s in results[0]] == [s.words for s in sentences]
     assert results[0] == results[1] == results[2]
@@ -121,9 +122,9 @@ def test_a_less_certain_entity_is_predicted_if_it_has_a_relation():
     model = _spread(temperatures=Temperatures(entity=4.0, object=4.0))
     thresholds = Thresholds(0.85, 0.5, 0.82, entity_types={"Task": 0.9}, related=0.7)
     low = replace(thresholds, entity=0.7, entity_types={}, related=None)
-    told, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, thresholds))
-    assert found == [without_unrelated(everything, thresholds) for everything in told]
-    n_less = [sum(e.score < 0.85 for s in sentences for e in s.entities) for sentences in (found, told)]
+    everything, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, thresholds))
+    assert found == [without_unrelated(one, thresholds) for one in everything]
+    n_less = [sum(e.score < 0.85 for s in sentences for e in s.entities) for sentences in (found, everything)]
     assert 0 < n_less[0] < n_less[1]
 
 
@@ -140,7 +141,7 @@ def test_pairs_are_not_read_where_none_can_pass(monkeypatch):
     assert any(s.entities for s in found)
 
 
-def test_scores_are_told():
+def test_scores():
     for found in _spread().predictor().scored(examples()):
         assert [scored.triple for scored in found.triples] == list(found.sentence.triples)
         assert all(s.subject == 1.0 and s.object >= 0.5 for s in found.triples)
@@ -163,7 +164,7 @@ def test_entities_alone():
 def test_a_model_in_training_is_refused():
     model = small_model(method="pipeline")
     model.network.train()
-    with pytest.raises(RuntimeError, match="in training mode; call eval"):
+    with pytest.raises(RuntimeError, match="training mode"):
         model.predictor().predict(examples())
 
 
@@ -174,18 +175,18 @@ def test_precision(precision, half):
     assert predictor.device.type == "cpu"
 
 
-def test_a_device_without_room_is_given_less(monkeypatch):
+def test_batches_shrink_when_memory_is_short(monkeypatch):
     model = _spread()
     expected = model.predictor().predict(examples())
     span_logits = model.network.span_logits
 
     def starved(rows, *arguments, **options):
         if rows.word_items.numel() > 20:
-            raise torch.OutOfMemoryError("no room")
+            raise torch.OutOfMemoryError("out of memory")
         return span_logits(rows, *arguments, **options)
 
     monkeypatch.setattr(model.network, "span_logits", starved)
     predictor = model.predictor()
-    with pytest.warns(UserWarning, match="ran out of memory on a batch of"):
+    with pytest.warns(UserWarning, match="memory"):
         assert predictor.predict(examples()) == expected
     assert predictor.batch_words < 4096

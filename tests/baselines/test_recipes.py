@@ -1,4 +1,4 @@
-"""The recipes of the baselines: each can be read, says what it is, and differs from the cascade's in the model only."""
+"""The recipes of the baselines: they load, state command and cost, and differ from the cascade's in the model only."""
 
 import re
 from pathlib import Path
@@ -24,8 +24,8 @@ class TestEach:
         assert "\n# Cost: " in opening
         assert re.search(r"\n# Expected on test[^:]*: ", opening)
 
-    def test_it_differs_from_the_cascades_in_the_model_alone(self, path):
-        # Tables are told of no entities, so that none can be mistaken.
+    def test_it_differs_from_the_cascades_in_the_model_only(self, path):
+        # Tables do not depend on given entities, so that corruption has no effect.
         changes = [] if "pipeline" in path.stem else ["training.corruption=0"]
         recipe, ours = load_recipe(path), load_recipe(ROOT / "recipes" / "scierc.yaml", changes)
         assert recipe.data == ours.data
@@ -34,6 +34,6 @@ class TestEach:
         assert recipe.output == f"runs/{path.stem}"
 
 
-def test_the_two_tables_differ_in_the_encoder_alone():
+def test_the_two_tables_differ_in_the_encoder_only():
     pfn, srn = (load_recipe(ROOT / "recipes" / "baselines" / f"scierc-{name}.yaml") for name in ("pfn", "table-srn"))
     assert {**pfn.model.to_dict(), "method": ""} == {**srn.model.to_dict(), "method": ""}

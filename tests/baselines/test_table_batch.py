@@ -1,4 +1,4 @@
-"""Which cells of the tables are filled, by hand-made cases."""
+"""Targets of the tables, in hand-made cases."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_two_types_on_the_same_words():
     assert relation_cells(SAME_SPAN, SCHEMA) == {(0, 3, USED_FOR), (0, 0, PART_OF)}
 
 
-def test_entities_that_begin_with_the_same_word_share_their_cells():
+def test_entities_with_the_same_first_word_share_cells():
     short, long, other = Span(0, 1, "Task"), Span(0, 3, "Thing"), Span(4, 5, "Thing")
     triples = [Triple(short, "used-for", other), Triple(long, "used-for", other), Triple(long, "part-of", short)]
     sentence = Sentence.from_words(["a", "b", "c", "d", "e"], [short, long, other], triples)
@@ -62,7 +62,7 @@ def test_positions_in_a_batch_are_those_of_the_cells(method):
         assert len(found) == len(filled)
 
 
-def test_context_is_shown_and_nothing_is_inserted():
+def test_rows_have_context_and_no_markers():
     collator = small_model(method="pfn").collator
     row = collator.plain(Example(NESTED, left=("taggers",), right=("need",)))
     assert len(row) == len(NESTED)
@@ -82,7 +82,7 @@ def test_moving_a_batch_moves_all_of_it():
     assert batch.n_sentences == len(SENTENCES)
 
 
-def test_words_are_hidden_and_the_tables_stay():
+def test_masking_does_not_change_the_targets():
     collator = small_model(method="pfn").collator
     whole, batch = (collator.training_batch(examples(), BatchSettings(masking=share)) for share in (0.0, 1.0))
     assert (batch.rows.piece_ids != whole.rows.piece_ids).sum() == len(whole.rows.source)

@@ -1,4 +1,4 @@
-"""Tables against a reference that makes every cell from its vectors side by side."""
+"""Tables, compared with a reference that computes every cell separately."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def _randomised(module):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_cells_equal_the_literal_ones_whatever_the_padding(training):
+def test_cells_equal_the_reference_with_any_padding(training):
     table = _randomised(Table(5, 3, 4).double()).train(training)
     lengths = torch.tensor([4, 0, 2, 1])
     words, features = torch.randn(4, 6, 5).double(), torch.randn(4, 6, 2, 3).double()
@@ -61,11 +61,11 @@ def test_cells_equal_the_literal_ones_whatever_the_padding(training):
     assert torch.equal(table(*spoilt, lengths, cells), found)
 
 
-def test_cells_in_parts_are_the_same(monkeypatch):
+def test_cells_in_chunks_are_the_same(monkeypatch):
     table = _randomised(Table(5, 3, 4).double())
     words, features, lengths = torch.randn(2, 3, 5).double(), torch.randn(2, 3, 2, 3).double(), torch.tensor([3, 2])
     expected = table(words, features, lengths, pairs_within(lengths))
-    monkeypatch.setattr(table_filling, "_CELLS_AT_ONCE", 2)
+    monkeypatch.setattr(table_filling, "_CHUNK_CELLS", 2)
     torch.testing.assert_close(table(words, features, lengths, pairs_within(lengths)), expected, rtol=0, atol=1e-13)
 
 
@@ -76,7 +76,7 @@ def test_no_cells_and_no_words():
     assert found.shape == (0, 4)
 
 
-def test_few_cells_are_filled_before_training():
+def test_few_cells_are_positive_before_training():
     table = Table(5, 3, 4)
     torch.testing.assert_close(table.output.bias.sigmoid(), torch.full((4,), MATCH_PRIOR))
 
@@ -99,7 +99,7 @@ def test_dropout_is_between_norm_and_activation():
 
 @pytest.mark.parametrize("method", METHODS)
 class TestNetwork:
-    def test_what_a_task_and_its_sentence_are_made_of(self, method):
+    def test_representations_of_a_task_and_its_sentence(self, method):
         network = small_model(method=method).network
         kind = PartitionFilterNetwork if method == "pfn" else SelectionRecurrentNetwork
         assert isinstance(network.sequence, kind)
@@ -164,7 +164,7 @@ class TestNetwork:
         loss = model.network(model.collator.training_batch(examples()), model.settings.loss_weights)
         assert loss.total == loss.entity > 0
         none = torch.zeros(0, dtype=torch.long)
-        with pytest.raises(ValueError, match="has no table of relations"):
+        with pytest.raises(ValueError, match="relation table"):
             model.network.relation_logits(torch.zeros(1, 1, 3, 6), torch.tensor([1]), Pairs(none, none, none))
 
 

@@ -1,4 +1,4 @@
-"""From cells to entities and triples: by hand-made cases, and against tables that are filled whole."""
+"""Decoding of tables: hand-made cases, and a comparison with completely filled tables."""
 
 from dataclasses import replace
 
@@ -7,7 +7,12 @@ import torch
 from tests.small_models import EMPTY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
 from cascade_srn.baselines.table_filling import pairs_of_words
-from cascade_srn.baselines.table_prediction import entities_of_cells, first_words_of, surest, triples_of_cells
+from cascade_srn.baselines.table_prediction import (
+    decode_entities,
+    decode_triples,
+    most_confident,
+    relation_candidates,
+)
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.heads import pairs_within
@@ -18,7 +23,7 @@ NAMES = SCHEMA.relation_types
 
 
 def _spread(method, seed=0, **settings):
-    """A model whose tables are filled here and there, depending on the words."""
+    """Return a model whose predictions depend on the words."""
     model = small_model(method=method, **settings)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -31,50 +36,52 @@ def _spread(method, seed=0, **settings):
 class TestDecoding:
     def test_entities_nest_cross_and_share_words(self):
         cells = [((0, 0, 3, 2), 0.9), ((0, 1, 2, 1), 0.8), ((0, 1, 2, 0), 0.7), ((1, 2, 2, 0), 0.6)]
-        first, second = entities_of_cells(cells, SCHEMA.entity_types, 2)
+        first, second = decode_entities(cells, SCHEMA.entity_types, 2)
         assert first == [Span(0, 4, "Thing"), Span(1, 3, "Metric"), Span(1, 3, "Task")]
         assert [span.score for span in first] == [0.9, 0.7, 0.8]
         assert second == [Span(2, 3, "Metric")]
 
-    def test_a_cell_stands_for_the_surest_entities_that_begin_there(self):
+    def test_a_cell_is_decoded_as_the_most_confident_entities_that_start_there(self):
         short, long, other = Span(0, 1, "Task", 0.6), Span(0, 3, "Thing", 0.9), Span(4, 5, "Thing", 0.7)
-        (found,) = triples_of_cells([((0, 0, 4, 2), 0.8)], NAMES, [[short, long, other]])
+        (found,) = decode_triples([((0, 0, 4, 2), 0.8)], NAMES, [[short, long, other]])
         assert [(t.triple.head, t.triple.label, t.triple.tail) for t in found] == [(long, "used-for", other)]
         assert (found[0].subject, found[0].object) == (1.0, 0.8)
         assert found[0].triple.score == pytest.approx(0.8 * 0.9 * 0.7)
 
-    def test_a_words_cell_with_itself_relates_two_entities_where_there_are_two(self):
+    def test_a_diagonal_cell_relates_two_entities_that_start_with_the_word(self):
         short, long = Span(0, 1, "Task", 0.6), Span(0, 3, "Thing", 0.9)
-        (found,) = triples_of_cells([((0, 0, 0, 1), 0.8)], NAMES, [[short, long]])
+        (found,) = decode_triples([((0, 0, 0, 1), 0.8)], NAMES, [[short, long]])
         assert [(t.triple.head, t.triple.tail) for t in found] == [(long, short)]
 
-    def test_and_an_entity_to_itself_where_there_is_one(self):
+    def test_a_diagonal_cell_relates_a_single_entity_to_itself(self):
         only = Span(0, 2, "Task", 0.6)
-        (found,) = triples_of_cells([((0, 0, 0, 1), 0.8)], NAMES, [[only]])
+        (found,) = decode_triples([((0, 0, 0, 1), 0.8)], NAMES, [[only]])
         assert [(t.triple.head, t.triple.tail) for t in found] == [(only, only)]
 
     def test_several_relations_in_a_cell_and_both_directions(self):
         a, b = Span(0, 1, "Task", 0.6), Span(2, 3, "Thing", 0.9)
         cells = [((0, 0, 2, 0), 0.8), ((0, 0, 2, 2), 0.7), ((0, 2, 0, 0), 0.9)]
-        (found,) = triples_of_cells(cells, NAMES, [[a, b]])
+        (found,) = decode_triples(cells, NAMES, [[a, b]])
         assert [(t.triple.head, t.triple.label, t.triple.tail) for t in found] == [
             (a, "compare", b),
             (a, "used-for", b),
             (b, "compare", a),
         ]
 
-    def test_only_first_words_of_entities_are_looked_at(self):
-        cells = first_words_of([[Span(1, 3, "Task"), Span(1, 2, "Task"), Span(4, 5, "Task")], [], [Span(0, 1, "Task")]])
+    def test_candidates_are_pairs_of_first_words_of_entities(self):
+        cells = relation_candidates(
+            [[Span(1, 3, "Task"), Span(1, 2, "Task"), Span(4, 5, "Task")], [], [Span(0, 1, "Task")]]
+        )
         found = list(zip(cells.row.tolist(), cells.start.tolist(), cells.last.tolist(), strict=True))
         assert found == [(0, 1, 1), (0, 1, 4), (0, 4, 1), (0, 4, 4), (2, 0, 0)]
 
-    def test_given_entities_are_sure(self):
+    def test_given_entities_are_certain(self):
         given, found = Span(0, 1, "Task"), Span(0, 2, "Task", 0.99)
-        assert surest([found, given]) is given
+        assert most_confident([found, given]) is given
 
 
 def _literal(model, sentence, thresholds, temperatures):
-    """The published decoding: both tables filled whole, then relations left out whose words begin no entity."""
+    """Run the published decoding: fill both tables, then drop relations whose words start no entity."""
     network, collator = model.network, model.collator
     rows = collator.pieces.batch([collator.plain(Example(sentence))])
     features, lengths = network.features(rows), rows.word_lengths
@@ -100,7 +107,7 @@ def _literal(model, sentence, thresholds, temperatures):
 
 @pytest.mark.parametrize("method", METHODS)
 class TestPredictor:
-    def test_equals_tables_that_are_filled_whole(self, method):
+    def test_equals_the_published_decoding(self, method):
         temperatures = Temperatures(entity=1.3, subject=7.0, object=0.8)
         model = _spread(method, temperatures=temperatures)
         thresholds = Thresholds(0.55, 0.99, 0.45)
@@ -122,12 +129,12 @@ class TestPredictor:
         assert results[0] == results[1] == results[2]
         assert any(s.triples for s in results[0])
 
-    def test_given_entities_are_taken_as_they_are(self, method):
+    def test_given_entities_are_kept(self, method):
         found = _spread(method).predictor(thresholds=Thresholds(1.0, 0.5, 0.3)).predict(examples(), given_entities=True)
         assert [s.entities for s in found] == [s.entities for s in SENTENCES]
         assert any(s.triples for s in found)
 
-    def test_gold_is_not_looked_at(self, method):
+    def test_gold_is_not_used(self, method):
         predictor = _spread(method).predictor()
         assert predictor.predict(examples()) == predictor.predict([Example(s.annotated((), ())) for s in SENTENCES])
 
@@ -145,9 +152,9 @@ class TestPredictor:
         model = _spread(method)
         thresholds = Thresholds(0.95, 0.5, 0.4, entity_types={"Task": 0.97}, related=0.6)
         low = replace(thresholds, entity=0.6, entity_types={}, related=None)
-        told, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, thresholds))
-        assert found == [without_unrelated(everything, thresholds) for everything in told]
-        n_less = [sum(e.score < 0.95 for s in sentences for e in s.entities) for sentences in (found, told)]
+        everything, found = (model.predictor(thresholds=t).predict(examples()) for t in (low, thresholds))
+        assert found == [without_unrelated(one, thresholds) for one in everything]
+        n_less = [sum(e.score < 0.95 for s in sentences for e in s.entities) for sentences in (found, everything)]
         assert 0 < n_less[0] < n_less[1]
 
     def test_given_entities_need_no_relation_whatever_their_score(self, method):
@@ -155,7 +162,7 @@ class TestPredictor:
         predictor = _spread(method).predictor(thresholds=Thresholds(0.95, 0.5, 1.0, related=0.6))
         assert predictor.predict(given, given_entities=True) == [example.sentence for example in given]
 
-    def test_scores_are_told(self, method):
+    def test_scores(self, method):
         for found in _spread(method).predictor().scored(examples()):
             assert [scored.triple for scored in found.triples] == list(found.sentence.triples)
             assert all(s.subject == 1.0 and s.object >= 0.5 for s in found.triples)
@@ -165,7 +172,7 @@ class TestPredictor:
     def test_a_model_in_training_is_refused(self, method):
         model = small_model(method=method)
         model.network.train()
-        with pytest.raises(RuntimeError, match="in training mode; call eval"):
+        with pytest.raises(RuntimeError, match="training mode"):
             model.predictor().predict(examples())
 
     def test_entities_alone(self, method):
@@ -173,7 +180,7 @@ class TestPredictor:
         assert sum(len(s.entities) for s in found) > 10
         assert not any(s.triples for s in found)
 
-    def test_half_precision_is_for_what_comes_before_the_tables(self, method):
+    def test_half_precision_applies_before_the_tables(self, method):
         model = _spread(method)
         exact, half = (model.predictor(precision=p) for p in ("float32", "bf16"))
         assert (exact.half, half.half) == (False, True)

@@ -8,23 +8,23 @@ import torch
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn.calibration.choose import (
-    FEWEST,
     FLOOR,
-    RELATED,
+    MIN_EXAMPLES,
+    RELATED_SHARE,
     SLACK,
     SUBJECT_SLACK,
     SUBJECT_THRESHOLDS,
     TEMPERATURES,
     THRESHOLDS,
-    best_threshold,
+    apply_temperature,
     calibrate,
-    enough,
+    candidate_thresholds,
+    find_label_thresholds,
+    find_related_threshold,
+    find_relation_thresholds,
+    find_threshold,
     fit_temperature,
-    looked_at,
-    related_threshold,
-    relation_thresholds,
-    tempered,
-    thresholds_by_label,
+    has_enough_examples,
 )
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
@@ -49,15 +49,17 @@ def test_a_known_temperature_is_found(true: float) -> None:
 
 def test_a_temperature_of_one_changes_nothing_and_more_makes_less_sure() -> None:
     scores = np.array([0.001, 0.3, 0.5, 0.9, 0.9999])
-    np.testing.assert_allclose(tempered(scores, 1.0), scores)
-    np.testing.assert_array_less(np.abs(tempered(scores, 2.0) - 0.5)[[0, 1, 3, 4]], np.abs(scores - 0.5)[[0, 1, 3, 4]])
-    assert np.isfinite(tempered(np.array([0.0, 1.0]), 0.25)).all()
+    np.testing.assert_allclose(apply_temperature(scores, 1.0), scores)
+    np.testing.assert_array_less(
+        np.abs(apply_temperature(scores, 2.0) - 0.5)[[0, 1, 3, 4]], np.abs(scores - 0.5)[[0, 1, 3, 4]]
+    )
+    assert np.isfinite(apply_temperature(np.array([0.0, 1.0]), 0.25)).all()
 
 
-def test_too_little_to_tell() -> None:
-    correct = np.array([True] * FEWEST + [False] * (FEWEST - 1))
-    assert not enough(correct)
-    assert enough(np.append(correct, False))
+def test_too_few_examples() -> None:
+    correct = np.array([True] * MIN_EXAMPLES + [False] * (MIN_EXAMPLES - 1))
+    assert not has_enough_examples(correct)
+    assert has_enough_examples(np.append(correct, False))
     assert fit_temperature(np.full(len(correct), 0.9), correct) == 1.0
 
 
@@ -65,7 +67,7 @@ def test_the_best_threshold_is_where_f1_is_highest() -> None:
     random = np.random.default_rng(1)
     correct = random.random(5000) < 0.4
     scores = np.clip(np.where(correct, 0.45, 0.15) + random.normal(0, 0.1, 5000), 0, 1)
-    found, f1 = best_threshold(scores, correct, int(correct.sum()))
+    found, f1 = find_threshold(scores, correct, int(correct.sum()))
     reached = {t: f1_of(scores >= t, correct, int(correct.sum())) for t in THRESHOLDS}
     assert reached[found] >= max(reached.values()) - 0.005
     assert 0.25 <= found <= 0.35
@@ -73,23 +75,22 @@ def test_the_best_threshold_is_where_f1_is_highest() -> None:
     assert f1 == pytest.approx(np.mean([reached[t] for t in THRESHOLDS[at - 1 : at + 2]]))
 
 
-def test_where_the_subject_tells_nothing_it_lets_all_pass() -> None:
-    """Only the object does, and the two thresholds are chosen together."""
+def test_an_uninformative_subject_score_gets_the_lowest_threshold() -> None:
     random = np.random.default_rng(2)
     correct = random.random(4000) < 0.5
     objects = np.clip(np.where(correct, 0.7, 0.3) + random.normal(0, 0.08, 4000), 0, 1)
     subjects = random.random(4000)
-    subject, object_ = relation_thresholds(subjects, objects, correct, int(correct.sum()))
+    subject, object_ = find_relation_thresholds(subjects, objects, correct, int(correct.sum()))
     assert subject == SUBJECT_THRESHOLDS[0] == FLOOR
     assert 0.4 <= object_ <= 0.6
 
 
-def test_where_only_the_subject_tells_its_threshold_is_high() -> None:
+def test_an_informative_subject_score_gets_a_high_threshold() -> None:
     random = np.random.default_rng(2)
     correct = random.random(4000) < 0.5
     subjects = np.clip(np.where(correct, 0.6, 0.2) + random.normal(0, 0.06, 4000), 0, 1)
     objects = random.uniform(0.5, 1, 4000)
-    subject, object_ = relation_thresholds(subjects, objects, correct, int(correct.sum()))
+    subject, object_ = find_relation_thresholds(subjects, objects, correct, int(correct.sum()))
     assert subject == 0.4
     assert object_ <= 0.5
 
@@ -101,67 +102,67 @@ def test_the_subjects_threshold_is_the_lowest_that_is_about_as_good_as_the_best(
     subjects, objects = np.where(correct, 0.9, 0.35), np.full(len(correct), 0.9)
     loss = 1 - f1_of(subjects >= 0.02, correct, 1000)
     assert (loss > SUBJECT_SLACK) == (expected > 0.02)
-    assert relation_thresholds(subjects, objects, correct, 1000)[0] == expected
+    assert find_relation_thresholds(subjects, objects, correct, 1000)[0] == expected
 
 
 def test_a_lucky_peak_is_not_chosen() -> None:
     # A plateau of good thresholds on the right, and two a little better on its left, beside a drop.
     scores = np.array([0.17] * 50 + [0.27] * 2 + [0.72] * 30)
     correct = np.array([False] * 50 + [True] * 2 + [True] * 30)
-    assert best_threshold(scores, correct, 32)[0] == 0.25
+    assert find_threshold(scores, correct, 32)[0] == 0.25
     # The more neighbours count, the farther from the drop.
-    assert best_threshold(scores, correct, 32, reach=2)[0] == 0.3
+    assert find_threshold(scores, correct, 32, reach=2)[0] == 0.3
     # Relations are fewer than entities, and two neighbours on each side count for their objects.
-    assert relation_thresholds(np.full(len(scores), 0.9), scores, correct, 32)[1] == 0.3
+    assert find_relation_thresholds(np.full(len(scores), 0.9), scores, correct, 32)[1] == 0.3
 
 
-def test_of_nothing_at_all_no_threshold_is_better() -> None:
+def test_without_candidates_f1_is_zero() -> None:
     nothing = np.zeros(0)
-    assert best_threshold(nothing, nothing.astype(bool), 5) == (THRESHOLDS[0], 0.0)
+    assert find_threshold(nothing, nothing.astype(bool), 5) == (THRESHOLDS[0], 0.0)
 
 
-def test_labels_get_thresholds_of_their_own_where_there_is_enough_of_them() -> None:
+def test_frequent_labels_get_their_own_thresholds() -> None:
     random = np.random.default_rng(3)
     labels = ["shy"] * 400 + ["bold"] * 400 + ["rare"] * 12
     correct = random.random(812) < 0.5
     # One label's right ones score about 0.3, the other's about 0.8.
     middle = np.where(np.array(labels) == "shy", 0.2, 0.7)
     scores = np.clip(middle + np.where(correct, 0.12, -0.12) + random.normal(0, 0.03, 812), 0, 1)
-    found = thresholds_by_label(scores, correct, labels, int(correct.sum()), 0.5)
+    found = find_label_thresholds(scores, correct, labels, int(correct.sum()), 0.5)
     assert set(found) == {"shy", "bold"}
     assert 0.15 <= found["shy"] <= 0.25
     assert 0.65 <= found["bold"] <= 0.75
 
 
 @pytest.mark.parametrize("temperature", [0.25, 1.0, 5.0, 16.0])
-def test_nothing_is_chosen_below_what_was_looked_at(temperature: float) -> None:
-    """Scores begin at a floor, which a temperature moves: below it all thresholds would look alike."""
-    known = looked_at(temperature)
-    floor = tempered(np.array([FLOOR]), temperature)[0]
-    assert len(known) > 0
-    assert known.min() >= floor
-    assert not ((floor <= THRESHOLDS) & (known.min() > THRESHOLDS)).any()
+def test_no_threshold_is_below_the_floor(temperature: float) -> None:
+    """Scores start at a floor, which a temperature moves. All thresholds below it are equivalent."""
+    candidates = candidate_thresholds(temperature)
+    floor = apply_temperature(np.array([FLOOR]), temperature)[0]
+    assert len(candidates) > 0
+    assert candidates.min() >= floor
+    assert not ((floor <= THRESHOLDS) & (candidates.min() > THRESHOLDS)).any()
     # All that scores is right: the lower the threshold the better.
-    scores = tempered(np.linspace(FLOOR, 0.99, 50), temperature)
+    scores = apply_temperature(np.linspace(FLOOR, 0.99, 50), temperature)
     correct = np.ones(50, dtype=bool)
-    assert best_threshold(scores, correct, 60, known)[0] == known.min()
-    assert relation_thresholds(np.ones(50), scores, correct, 60, known) == (0.02, known.min())
+    assert find_threshold(scores, correct, 60, candidates)[0] == candidates.min()
+    assert find_relation_thresholds(np.ones(50), scores, correct, 60, candidates) == (0.02, candidates.min())
     right = np.arange(50) % 2 == 0
-    assert thresholds_by_label(scores, right, ["a"] * 50, 60, 0.5, known)["a"] >= known.min()
+    assert find_label_thresholds(scores, right, ["a"] * 50, 60, 0.5, candidates)["a"] >= candidates.min()
 
 
 @pytest.mark.parametrize("temperature", [0.25, 1.0, 5.0, 6.0, 6.1, 9.0, 16.0])
-def test_thresholds_are_never_far_apart_before_their_temperature(temperature: float) -> None:
-    known = looked_at(temperature)
-    middle = known[(known >= 0.4) & (known <= 0.6)]
+def test_steps_between_thresholds_are_small_in_logits(temperature: float) -> None:
+    candidates = candidate_thresholds(temperature)
+    middle = candidates[(candidates >= 0.4) & (candidates <= 0.6)]
     apart = np.diff(temperature * np.log(middle / (1 - middle)))
     assert apart.max() <= 1.3
-    assert known.max() == 0.9
-    assert temperature > 6 or set(known) <= set(THRESHOLDS)
+    assert candidates.max() == 0.9
+    assert temperature > 6 or set(candidates) <= set(THRESHOLDS)
 
 
 def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
-    """Sentences whose gold annotation is what the model finds with other thresholds than its own."""
+    """Return sentences annotated by the model itself with other thresholds."""
     given = list(examples(SENTENCES)) * 3
     words = [replace(e, sentence=e.sentence.annotated((), ())) for e in given]
     found = model.predictor(thresholds=thresholds).predict(words)
@@ -197,15 +198,15 @@ def test_twice_is_the_same_as_once(by_label: bool) -> None:
 
 
 @pytest.mark.parametrize("n_examples", [0, 1])
-def test_what_was_chosen_before_stays_where_there_is_too_little(n_examples: int) -> None:
+def test_few_examples_change_nothing(n_examples: int) -> None:
     settings = small_model("swift").settings
     before = replace(settings, thresholds=Thresholds(0.4, 0.3, 0.5, related=0.2), temperatures=Temperatures(2, 4, 3))
     model = replace(spread_probabilities(small_model("swift")), settings=before)
     assert calibrate(model, examples(SENTENCES)[:n_examples]).settings == before
 
 
-def test_where_nothing_right_passes_any_threshold_everything_stays() -> None:
-    # As after a first epoch: every span scores alike and next to nothing, and is as seldom right as that.
+def test_nothing_changes_if_no_correct_entity_passes_a_threshold() -> None:
+    # As after a first epoch: all spans have similar scores close to 0.
     model = spread_probabilities(small_model("swift"))
     head = model.cascade.entity_head
     with torch.no_grad():
@@ -216,12 +217,12 @@ def test_where_nothing_right_passes_any_threshold_everything_stays() -> None:
     scores = [e.score for example in given for e in example.sentence.entities]
     assert max(scores) < THRESHOLDS[0]
     gold = [replace(e, sentence=e.sentence.annotated(e.sentence.entities[::30], ())) for e in given]
-    assert sum(len(e.sentence.entities) for e in gold) > FEWEST
+    assert sum(len(e.sentence.entities) for e in gold) > MIN_EXAMPLES
     for by_label in (False, True):
         assert calibrate(model, gold, by_label=by_label).settings == model.settings
 
 
-def test_where_no_right_relation_passes_any_threshold_theirs_stay() -> None:
+def test_relation_settings_stay_if_no_correct_relation_passes_a_threshold() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)
     head = model.cascade.relation_turns.object_head
@@ -234,7 +235,7 @@ def test_where_no_right_relation_passes_any_threshold_theirs_stay() -> None:
         replace(e, sentence=e.sentence.annotated(e.sentence.entities, found.triples[::30]))
         for e, found in zip(gold, low, strict=True)
     ]
-    assert sum(len(e.sentence.triples) for e in gold) > FEWEST
+    assert sum(len(e.sentence.triples) for e in gold) > MIN_EXAMPLES
     found = calibrate(model, gold).settings
     before = model.settings
     assert found.temperatures.entity != 1.0
@@ -242,7 +243,7 @@ def test_where_no_right_relation_passes_any_threshold_theirs_stay() -> None:
     assert (found.temperatures.subject, found.temperatures.object) == (1.0, 1.0)
 
 
-def test_with_nothing_to_learn_from_the_defaults_stay() -> None:
+def test_without_predictions_the_defaults_stay() -> None:
     model = small_model("swift")
     assert calibrate(model, examples(SENTENCES)).settings == model.settings
     assert calibrate(model, []).settings == model.settings
@@ -253,15 +254,15 @@ def reached(model: Model, gold: list[Example]) -> float:
     return scores.ner.counts.f1 + scores.re_strict.counts.f1
 
 
-def test_it_is_never_clearly_worse_on_the_sentences_it_was_chosen_on() -> None:
+def test_f1_on_the_same_sentences_never_drops_by_more_than_the_slack() -> None:
     for seed in range(4):
         model = spread_probabilities(small_model("swift"), seed=seed)
         gold = examples(SENTENCES) * 4
         assert reached(calibrate(model, gold), gold) >= reached(model, gold) - SLACK
 
 
-def test_where_the_model_as_it_was_is_clearly_better_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What it has thresholds of its own for, by label, one threshold for all labels cannot do.
+def test_clearly_better_previous_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One threshold for all labels cannot replace thresholds by label.
     own = replace(LOW, entity_types={"Task": 0.7, "Metric": 0.1})
     model = spread_probabilities(small_model("swift", thresholds=own))
     gold = annotated_by(model, own)
@@ -277,7 +278,7 @@ def test_entities_with_a_relation_may_be_less_certain() -> None:
     gold = annotated_by(model, Thresholds(0.6, 0.4, 0.6, related=0.36))
     found = calibrate(model, gold)
     thresholds = found.settings.thresholds
-    assert thresholds.related == pytest.approx(RELATED * thresholds.entity)
+    assert thresholds.related == pytest.approx(RELATED_SHARE * thresholds.entity)
     right = n_less = 0
     for sentence, example in zip(found.predictor().predict(gold), gold, strict=True):
         less = [e for e in sentence.entities if e.score < thresholds.entity]
@@ -290,26 +291,26 @@ def test_entities_with_a_relation_may_be_less_certain() -> None:
 
 
 @pytest.mark.parametrize(("temperature", "entity", "expected"), [(1.0, 0.5, 0.3), (3.0, 0.5, 0.3), (9.0, 0.5, 0.3935)])
-def test_however_unsure_nothing_is_shown_that_was_not_looked_at(
-    temperature: float, entity: float, expected: float
-) -> None:
+def test_the_related_threshold_is_not_below_the_floor(temperature: float, entity: float, expected: float) -> None:
     settings = small_model("swift", thresholds=Thresholds(entity)).settings
     settings = replace(settings, temperatures=Temperatures(entity=temperature))
-    found = related_threshold(settings, RELATED)
+    found = find_related_threshold(settings, RELATED_SHARE)
     assert found == expected
-    assert found == pytest.approx(max(RELATED * entity, tempered(np.array([FLOOR]), temperature)[0]), abs=1e-4)
-    # A threshold of entities that is lower still, by hand, is not raised.
+    assert found == pytest.approx(
+        max(RELATED_SHARE * entity, apply_temperature(np.array([FLOOR]), temperature)[0]), abs=1e-4
+    )
+    # A lower entity threshold, set by hand, is not raised.
     low = replace(settings, thresholds=Thresholds(0.2))
-    assert related_threshold(low, RELATED) <= 0.2
+    assert find_related_threshold(low, RELATED_SHARE) <= 0.2
 
 
-def test_where_less_certain_entities_do_harm_relations_keep_what_was_chosen_for_them(
+def test_no_related_threshold_if_it_loses_f1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)
-    # Nearly every span is shown to the later turns, and predicted with whatever relation they find for it.
-    monkeypatch.setattr("cascade_srn.calibration.choose.RELATED", 0.0)
+    # Nearly all spans reach the later turns, and are predicted if they get a relation.
+    monkeypatch.setattr("cascade_srn.calibration.choose.RELATED_SHARE", 0.0)
     monkeypatch.setattr("cascade_srn.calibration.choose.SLACK", -0.7)
     found = calibrate(model, gold)
     thresholds = found.settings.thresholds
@@ -318,7 +319,7 @@ def test_where_less_certain_entities_do_harm_relations_keep_what_was_chosen_for_
     assert found.settings.temperatures.object != 1.0
 
 
-def test_without_relations_to_learn_from_there_is_no_threshold_for_entities_that_have_one() -> None:
+def test_without_relations_there_is_no_related_threshold() -> None:
     before = Thresholds(related=0.4)
     alone = spread_probabilities(small_model("swift", joint=False, thresholds=before))
     joint = spread_probabilities(small_model("swift", thresholds=before))
@@ -331,7 +332,7 @@ def test_without_relations_to_learn_from_there_is_no_threshold_for_entities_that
 
 
 def test_the_subjects_threshold_is_chosen_before_the_temperature_and_holds_after_it() -> None:
-    # Subjects that all score about one half, and nearly all of them right: the temperature is as low as can be.
+    # All subjects score about 0.5 and nearly all are correct, which gives the lowest temperature.
     model = spread_probabilities(small_model("swift"))
     head = model.cascade.relation_turns.subject_head
     with torch.no_grad():
@@ -341,11 +342,11 @@ def test_the_subjects_threshold_is_chosen_before_the_temperature_and_holds_after
     found = calibrate(model, annotated_by(model, Thresholds(0.3, 0.0, 0.7)))
     temperature, threshold = found.settings.temperatures.subject, found.settings.thresholds.subject
     assert temperature == TEMPERATURES[0]
-    assert threshold == pytest.approx(float(tempered(np.array([FLOOR]), temperature)[0]), rel=1e-3)
+    assert threshold == pytest.approx(float(apply_temperature(np.array([FLOOR]), temperature)[0]), rel=1e-3)
     assert 0 < threshold < 1e-6
 
 
-def test_objects_are_held_against_what_is_said_of_real_subjects() -> None:
+def test_the_object_temperature_uses_gold_subjects_only() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)
     chosen = calibrate(model, gold).settings
@@ -391,7 +392,7 @@ def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
 
 
 def test_the_threshold_of_a_label_is_chosen_with_those_that_were_chosen_before_it():
-    """Against a slow one that counts what is predicted with all thresholds as they stand."""
+    """Compared with a slow reference that counts predictions."""
     for seed in range(8):
         rng = np.random.default_rng(seed)
         labels = [str(label) for label in rng.choice(["a", "b", "c"], 400)]
@@ -408,4 +409,4 @@ def test_the_threshold_of_a_label_is_chosen_with_those_that_were_chosen_before_i
                 f1.append(2 * n_right / (sum(passed) + n_gold))
             smooth = [np.mean([f1[min(max(i + k, 0), len(f1) - 1)] for k in (-1, 0, 1)]) for i in range(len(f1))]
             held[label] = THRESHOLDS[int(np.argmax(smooth))]
-        assert thresholds_by_label(scores, correct, labels, n_gold, 0.5) == pytest.approx(held)
+        assert find_label_thresholds(scores, correct, labels, n_gold, 0.5) == pytest.approx(held)

@@ -1,4 +1,4 @@
-"""A real browser for tests: the chromium of the system, driven by playwright; without either they are skipped."""
+"""A browser for tests: the Chromium of the system with playwright. Tests are skipped without them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ WIDTHS = {"desktop": 1280, "phone": 390}
 
 
 def start_browser():
-    """Yields a browser; the body of a fixture, which must not outlive its module: there can only be one at a time."""
+    """Yield a browser. Use it as a module fixture, since only one browser can be open at a time."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed (it is in the dev extra)"
     )
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        pytest.skip("there is no chromium on this machine; on Debian: apt-get install chromium")
+        pytest.skip("chromium is not installed (on Debian: apt-get install chromium)")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
@@ -26,18 +26,18 @@ def start_browser():
 
 @contextmanager
 def opened(browser, path, *, width="desktop", theme="light", javascript=True, fragment=""):
-    """A page opened from a file. What it complains of, or asks of the network, is an error."""
+    """Open a page from a file. Fail on console messages and network requests."""
     context = browser.new_context(
         viewport={"width": WIDTHS[width], "height": 900}, color_scheme=theme, java_script_enabled=javascript
     )
     page = context.new_page()
-    complaints = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: complaints.append(request.url) if not request.url.startswith("file:") else None)
+    problems = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: problems.append(request.url) if not request.url.startswith("file:") else None)
     page.goto(f"{path.as_uri()}{fragment}")
     yield page
-    assert complaints == []
+    assert problems == []
     context.close()
 
 

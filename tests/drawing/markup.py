@@ -1,4 +1,4 @@
-"""HTML read strictly, for tests: what is not balanced is an error."""
+"""A strict HTML parser for tests. Unbalanced tags are errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Element:
         return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
     def all(self, tag: str = "", css: str = "") -> list[Element]:
-        """This element and those within it that have the tag and the class."""
+        """Return this element and its descendants with a tag and a class."""
         found = [self] if (not tag or self.tag == tag) and (not css or css in self.classes) else []
         for child in self.children:
             if isinstance(child, Element):
@@ -69,7 +69,7 @@ def read_markup(html: str) -> Element:
 
 
 def assert_no_network(html: str) -> None:
-    """Nothing in the page refers to anything outside it."""
+    """Assert that a page refers to nothing outside of it."""
     root = read_markup(html)
     for element in root.all():
         assert element.tag not in {"link", "img", "iframe", "object", "embed", "base", "audio", "video"}

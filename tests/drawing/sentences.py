@@ -9,7 +9,7 @@ SCHEMA = Schema(("Method", "Task", "Material"), ("USED-FOR", "PART-OF", "COMPARE
 
 
 def sentence(words, entities=(), triples=()):
-    """Words as a string, entities as (start, end, label), triples as (number of head, label, number of tail)."""
+    """Return a sentence of a string, entities (start, end, label) and triples (head position, label, tail position)."""
     spans = [Span(*entity) for entity in entities]
     return Sentence.from_words(words.split(), spans, [Triple(spans[h], r, spans[t], 0.875) for h, r, t in triples])
 
@@ -53,7 +53,7 @@ DOCUMENT = Document.from_sentences(ALL, id="hard <cases>")
 
 @st.composite
 def sentences(draw):
-    """Sentences with entities that nest, cross and share words, and relations of any kind between them."""
+    """Generate sentences with nested and overlapping entities and arbitrary relations."""
     n_words = draw(st.integers(1, 14))
     words = draw(
         st.lists(st.sampled_from(["a", "word", "considerably", "語語", "."]), min_size=n_words, max_size=n_words)

@@ -1,4 +1,4 @@
-"""Arcs: heights and order of ends."""
+"""Arcs: levels and order of ends."""
 
 from itertools import combinations
 
@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing.sentences import NESTED, PARALLEL, sentences
 
-from cascade_srn.drawing.layout import anchor, pack, place_arcs
+from cascade_srn.drawing.layout import anchor_word, assign_levels, place_arcs
 from cascade_srn.types import Span, Triple
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=12)
 
 
 @given(INTERVALS)
-def test_intervals_on_one_level_do_not_overlap_and_outer_ones_are_higher(intervals):
-    placed = list(zip(intervals, pack(intervals), strict=True))
+def test_intervals_on_one_level_do_not_overlap(intervals):
+    placed = list(zip(intervals, assign_levels(intervals), strict=True))
     for (one, level), (other, other_level) in combinations(placed, 2):
         if level == other_level:
             assert one[1] <= other[0] or other[1] <= one[0]
@@ -23,21 +23,21 @@ def test_intervals_on_one_level_do_not_overlap_and_outer_ones_are_higher(interva
 
 
 @given(INTERVALS)
-def test_no_level_is_left_empty(intervals):
-    levels = set(pack(intervals))
+def test_no_level_is_empty(intervals):
+    levels = set(assign_levels(intervals))
     assert levels == set(range(len(levels)))
 
 
 def test_touching_intervals_share_a_level():
-    assert pack([(0, 2), (2, 5), (1, 3)]) == [0, 0, 1]
+    assert assign_levels([(0, 2), (2, 5), (1, 3)]) == [0, 0, 1]
 
 
-def test_an_entity_is_anchored_in_its_middle():
-    assert [anchor(Span(4, end, "T")) for end in (5, 6, 7, 8)] == [4, 4, 5, 5]
+def test_entity_is_anchored_in_its_middle():
+    assert [anchor_word(Span(4, end, "T")) for end in (5, 6, 7, 8)] == [4, 4, 5, 5]
 
 
 @given(sentences())
-def test_every_end_has_a_place_of_its_own_in_the_order_of_words(sentence):
+def test_ends_have_distinct_positions_in_word_order(sentence):
     arcs = place_arcs(sentence.triples)
     assert [arc.triple for arc in arcs] == list(dict.fromkeys(sentence.triples))
     ends = sorted([(arc.left, arc.left_word) for arc in arcs] + [(arc.right, arc.right_word) for arc in arcs])
@@ -45,7 +45,7 @@ def test_every_end_has_a_place_of_its_own_in_the_order_of_words(sentence):
     assert [word for _, word in ends] == sorted(word for _, word in ends)
     for arc in arcs:
         assert arc.left < arc.right
-        assert {arc.left_word, arc.right_word} == {anchor(arc.triple.head), anchor(arc.triple.tail)}
+        assert {arc.left_word, arc.right_word} == {anchor_word(arc.triple.head), anchor_word(arc.triple.tail)}
 
 
 def test_arcs_between_the_same_words_nest():
@@ -72,7 +72,7 @@ def test_direction():
     assert [arc.forward for arc in arcs] == [True, False, True, True]
 
 
-def test_a_relation_of_an_entity_with_itself_and_a_repeated_one():
+def test_repeated_relation_of_an_entity_with_itself():
     to_itself = next(triple for triple in NESTED.triples if triple.head == triple.tail)
     (arc,) = place_arcs([to_itself, to_itself])
     assert (arc.left, arc.right, arc.level) == (0, 1, 0)

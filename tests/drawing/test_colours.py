@@ -1,12 +1,12 @@
-"""Colours: contrast in both themes, and told apart by everyone."""
+"""Colours: contrast in both themes, and distance for colour-blind readers."""
 
 from itertools import combinations
 
 import pytest
 
-from cascade_srn.drawing.colours import SEEDS, THEMES, colour_class, colour_rules, contrast, mix, shades
+from cascade_srn.drawing.colours import SEEDS, THEMES, colour_class, colour_rules, contrast_ratio, make_shades, mix
 
-# Linear sRGB as seen without the cones for red, green or blue (Machado, Oliveira and Fernandes, 2009).
+# Linear sRGB without the cones for red or green (Machado, Oliveira and Fernandes, 2009).
 BLINDNESS = {
     "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
@@ -28,41 +28,43 @@ def lab(rgb):
     return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
 
 
-def seen(colour, blindness):
+def perceive(colour, blindness):
     rgb = linear(colour)
     return lab([min(1, max(0, sum(m * v for m, v in zip(row, rgb, strict=True)))) for row in BLINDNESS[blindness]])
 
 
 @pytest.mark.parametrize("blindness", BLINDNESS)
-def test_bars_can_be_told_apart(blindness):
+def test_bars_are_distinguishable(blindness):
     for one, other in combinations(SEEDS, 2):
-        distance = sum((a - b) ** 2 for a, b in zip(seen(one, blindness), seen(other, blindness), strict=True)) ** 0.5
+        distance = (
+            sum((a - b) ** 2 for a, b in zip(perceive(one, blindness), perceive(other, blindness), strict=True)) ** 0.5
+        )
         assert distance > 11, f"{one} and {other} look alike"
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_text_and_lines_stand_out(seed, theme):
-    shade = shades(seed, theme)
-    assert contrast(shade.ink, shade.fill) >= 4.5
-    assert contrast(theme.text, shade.tint) >= 4.5
-    assert contrast(shade.word, theme.background) >= 4.5
-    assert contrast(shade.line, theme.background) >= 3
+def test_contrast_of_text_and_lines(seed, theme):
+    shade = make_shades(seed, theme)
+    assert contrast_ratio(shade.ink, shade.fill) >= 4.5
+    assert contrast_ratio(theme.text, shade.tint) >= 4.5
+    assert contrast_ratio(shade.word, theme.background) >= 4.5
+    assert contrast_ratio(shade.line, theme.background) >= 3
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_text_of_the_page_stands_out(theme):
-    assert contrast(theme.text, theme.background) >= 7
-    assert contrast(theme.quiet, theme.background) >= 4.5
+def test_contrast_of_page_text(theme):
+    assert contrast_ratio(theme.text, theme.background) >= 7
+    assert contrast_ratio(theme.quiet, theme.background) >= 4.5
 
 
-def test_contrast_is_that_of_the_guidelines():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+def test_contrast_ratio_of_known_colours():
+    assert contrast_ratio("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast_ratio("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
     assert mix("#000000", "#ffffff", 0.5) == "#808080"
 
 
-def test_a_label_has_the_colour_of_its_place():
+def test_colour_follows_the_position_of_the_label():
     labels = [f"label {number}" for number in range(30)]
     classes = [colour_class(label, labels) for label in labels]
     assert classes[:9] == ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c0 dashed"]

@@ -1,4 +1,4 @@
-"""Drawings as a browser sets them: nothing lies over anything else, at any width, in any direction."""
+"""Drawings in a browser: nothing overlaps, at any width and in any direction."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ DENSE = sentence(
     [(a, "USED-FOR", b) for a in range(9) for b in range(9) if (a * 7 + b) % 4 == 0 and a != b],
 )
 
-# All that can be read in a figure, with its box; empty bars are parts of one whose label is elsewhere.
+# All texts of a figure with their boxes, without the empty parts of split bars.
 READABLE = """(figure) => Array.from(figure.querySelectorAll(".word, .bar, .curve > b"))
     .filter((element) => element.textContent)
     .map((element) => ({text: element.textContent, ...element.getBoundingClientRect().toJSON()}))"""
@@ -30,8 +30,8 @@ def page_file(tmp_path_factory):
     return path
 
 
-def overlapping(boxes):
-    """Pairs of texts whose boxes share more than a hair's breadth."""
+def find_overlaps(boxes):
+    """Return pairs of texts whose boxes overlap by more than a pixel."""
     found = []
     for at, one in enumerate(boxes):
         for other in boxes[at + 1 :]:
@@ -43,19 +43,19 @@ def overlapping(boxes):
 
 
 @pytest.mark.parametrize("width", ["desktop", "phone"])
-def test_no_text_lies_over_another(browser, page_file, width):
+def test_texts_do_not_overlap(browser, page_file, width):
     with opened(browser, page_file, width=width) as page:
         assert not scrolls_sideways(page)
         figures = page.locator("figure.sentence").all()
         assert len(figures) == len(DOCUMENT.sentences) + 1
         for figure in figures:
-            assert overlapping(figure.evaluate(READABLE)) == []
+            assert find_overlaps(figure.evaluate(READABLE)) == []
 
 
 @pytest.mark.parametrize("width", ["desktop", "phone"])
-def test_an_arc_begins_and_ends_over_its_entities_and_keeps_its_height_in_between(browser, page_file, width):
+def test_arc_ends_are_over_their_entities_at_one_height(browser, page_file, width):
     with opened(browser, page_file, width=width) as page:
-        # For each arc of the dense sentence: the word under each end, and how far above its words each piece is.
+        # For each arc of the dense sentence: the word under each end, and the height of each piece.
         arcs = page.locator("figure.sentence").last.evaluate(
             """(figure) => {
                 const arcs = {};
@@ -84,7 +84,7 @@ def test_an_arc_begins_and_ends_over_its_entities_and_keeps_its_height_in_betwee
 
 
 @pytest.mark.parametrize("width", ["desktop", "phone"])
-def test_the_words_of_a_line_stand_on_one_base(browser, page_file, width):
+def test_words_of_a_line_share_a_base_line(browser, page_file, width):
     with opened(browser, page_file, width=width) as page:
         boxes = page.locator("figure.sentence").last.evaluate(READABLE)
     words = [box for box in boxes if box["text"] in DENSE.words]
@@ -99,7 +99,7 @@ def test_the_words_of_a_line_stand_on_one_base(browser, page_file, width):
         assert max(word["bottom"] for word in line) - min(word["bottom"] for word in line) <= 1
 
 
-def test_ends_of_arcs_on_one_word_are_apart(browser, page_file):
+def test_arc_ends_on_one_word_have_a_distance(browser, page_file):
     with opened(browser, page_file) as page:
         chunks = page.locator("figure.sentence").last.evaluate(
             """(figure) => Array.from(figure.querySelectorAll(".chunk"), (chunk) => [
@@ -112,7 +112,7 @@ def test_ends_of_arcs_on_one_word_are_apart(browser, page_file):
     assert min(distances) > 8
 
 
-def test_right_to_left_sentences_run_from_the_right(browser, page_file):
+def test_right_to_left_sentences(browser, page_file):
     with opened(browser, page_file) as page:
         words = page.locator("figure.sentence .lines[dir=rtl] .word").evaluate_all(
             "(words) => words.map((word) => word.getBoundingClientRect().left)"
@@ -120,7 +120,7 @@ def test_right_to_left_sentences_run_from_the_right(browser, page_file):
         assert words == sorted(words, reverse=True)
 
 
-def test_pointing_at_a_label_lets_the_other_arcs_fade(browser, page_file):
+def test_hovering_a_label_fades_other_arcs(browser, page_file):
     with opened(browser, page_file) as page:
         figure = page.locator("figure.sentence").last
         opacity = "(curves) => Array.from(new Set(curves.map((curve) => getComputedStyle(curve).opacity)))"
@@ -140,9 +140,9 @@ def test_themes(browser, tmp_path):
     assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}
 
 
-def test_only_screen_readers_find_the_text_twice(browser, page_file):
+def test_hidden_text_takes_no_space(browser, page_file):
     with opened(browser, page_file) as page:
-        box = page.locator(".heard").first.bounding_box()
+        box = page.locator(".visually-hidden").first.bounding_box()
         assert box["width"] <= 1
         assert box["height"] <= 1
         page.locator("summary").first.press("Enter")
@@ -150,8 +150,8 @@ def test_only_screen_readers_find_the_text_twice(browser, page_file):
 
 
 @pytest.mark.parametrize(("width", "pixels"), [("desktop", 1200), ("phone", 380)])
-def test_no_text_of_a_picture_lies_over_another(browser, tmp_path, width, pixels):
-    """The viewer's font is another one than widths were estimated for, and is made to fit."""
+def test_texts_of_an_svg_do_not_overlap(browser, tmp_path, width, pixels):
+    """The font differs from the one of the estimated widths, and the viewer fits it."""
     path = tmp_path / "picture.html"
     svg = draw_svg(Document.from_sentences([*DOCUMENT.sentences, DENSE]), schema=SCHEMA, width=pixels)
     path.write_text(f"<!DOCTYPE html><title>picture</title>{svg}", encoding="utf-8")
@@ -162,5 +162,5 @@ def test_no_text_of_a_picture_lies_over_another(browser, tmp_path, width, pixels
         )
         edge = page.locator("svg .paper").first.bounding_box()
     assert len(boxes) > 100
-    assert overlapping(boxes) == []
+    assert find_overlaps(boxes) == []
     assert all(edge["x"] <= box["left"] and box["right"] <= edge["x"] + edge["width"] for box in boxes)

@@ -1,4 +1,4 @@
-"""The pieces of a drawn sentence: nothing lost, nothing twice, nothing on top of another."""
+"""The HTML layout: everything is drawn once, and nothing overlaps."""
 
 from itertools import combinations, pairwise
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from tests.drawing.sentences import ALL, EMPTY, LONG_ENTITY, NESTED, PARALLEL, PLAIN, sentences
 
-from cascade_srn.drawing.layout import LONG_ARC, lay_out, stack
+from cascade_srn.drawing.layout import LONG_ARC, assign_rows, lay_out
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -23,7 +23,7 @@ def test_every_word_and_every_entity_is_drawn_once(sentence):
 
 
 @given(sentences())
-def test_an_arc_is_whole_and_its_pieces_meet_at_the_borders_of_chunks(sentence):
+def test_pieces_of_an_arc_meet_at_chunk_borders(sentence):
     layout = lay_out(sentence)
     for number in range(len(set(sentence.triples))):
         placed = [(at, chunk, c) for at, chunk in enumerate(layout.chunks) for c in chunk.curves if c.number == number]
@@ -41,7 +41,7 @@ def test_an_arc_is_whole_and_its_pieces_meet_at_the_borders_of_chunks(sentence):
 
 
 @given(sentences())
-def test_no_two_things_take_the_same_cells_of_a_grid(sentence):
+def test_grid_areas_do_not_overlap(sentence):
     for chunk in lay_out(sentence).chunks:
         columns = [cell.columns for cell in chunk.cells]
         assert columns[0][0] == 1
@@ -50,7 +50,7 @@ def test_no_two_things_take_the_same_cells_of_a_grid(sentence):
             assert one.row != other.row or _apart(one.columns, other.columns)
         for one, other in combinations(chunk.curves, 2):
             assert one.arc.level != other.arc.level or _apart(one.columns, other.columns)
-        # No end of an arc stands where another one does, nor at the edge of a word.
+        # Arc ends share no position, and are not at the edge of a word.
         ends = [c.columns[0] for c in chunk.curves if c.left_end] + [c.columns[1] for c in chunk.curves if c.right_end]
         assert len(ends) == len(set(ends))
         assert not {*ends} & {line for pair in columns for line in pair}
@@ -67,8 +67,8 @@ def test_arcs_stand_on_the_middle_of_their_entities():
     assert curve.columns[0] == 2
 
 
-def test_the_longest_entity_is_next_to_the_text_and_the_one_inside_below_it():
-    rows = stack(NESTED.entities)
+def test_longest_entity_is_next_to_the_text():
+    rows = assign_rows(NESTED.entities)
     assert rows == {
         Span(2, 6, "Task"): 0,
         Span(1, 4, "Method"): 1,
@@ -78,7 +78,7 @@ def test_the_longest_entity_is_next_to_the_text_and_the_one_inside_below_it():
     }
 
 
-def test_words_take_the_colour_of_the_nearest_bar_and_are_joined_within_it():
+def test_words_belong_to_the_nearest_bar():
     cells = {cell.text: cell for chunk in lay_out(NESTED).chunks for cell in chunk.cells}
     assert cells["The"].entity is None
     assert cells["University"].entity == Span(1, 4, "Method")
@@ -88,7 +88,7 @@ def test_words_take_the_colour_of_the_nearest_bar_and_are_joined_within_it():
     assert not cells["Germany"].joined
 
 
-def test_a_long_arc_has_its_label_in_each_half_and_a_short_one_once():
+def test_long_arc_has_a_label_in_each_half():
     a, b = Span(0, 1, "T"), Span(20, 21, "T")
     long = Sentence.from_words(["word"] * 21, [a, b], [Triple(a, "rel", b)])
     assert LONG_ARC < 5 * 20
@@ -98,30 +98,30 @@ def test_a_long_arc_has_its_label_in_each_half_and_a_short_one_once():
     assert sum(c.labelled for chunk in lay_out(PLAIN).chunks for c in chunk.curves) == 1
 
 
-def test_short_words_under_a_label_are_kept_together_until_it_has_room():
+def test_short_words_are_joined_under_a_label():
     assert [[cell.text for cell in chunk.cells] for chunk in lay_out(PARALLEL).chunks] == [["a", "x", "y", "z", "b"]]
     short = dict.fromkeys(PARALLEL.triples, "r")
     assert len(lay_out(PARALLEL, labels=short).chunks) > 1
 
 
 @pytest.mark.parametrize("sentence", ALL)
-def test_text_between_words_is_kept(sentence):
-    between = [" "] * (len(sentence) - 1) + [""] * bool(sentence.words)
-    assert lay_out(sentence, between=between).chunks == lay_out(sentence).chunks
+def test_default_gaps(sentence):
+    gaps = [" "] * (len(sentence) - 1) + [""] * bool(sentence.words)
+    assert lay_out(sentence, gaps=gaps).chunks == lay_out(sentence).chunks
 
 
-def test_text_that_belongs_to_no_word():
-    layout = lay_out(PLAIN, between=[" ", " ( sic ) ", "", " ", " ", " ", ""])
+def test_text_between_words():
+    layout = lay_out(PLAIN, gaps=[" ", " ( sic ) ", "", " ", " ", " ", ""])
     cells = [cell for chunk in layout.chunks for cell in chunk.cells]
     assert [cell.aside for cell in cells] == ["", "( sic )", "", "", "", "", ""]
     assert [cell.gap for cell in cells] == [True, True, False, True, True, True, False]
 
 
-def test_a_broken_entity_goes_on_in_the_next_chunk():
+def test_split_entity_continues_in_the_next_chunk():
     bars = [bar for chunk in lay_out(LONG_ENTITY).chunks for bar in chunk.bars if bar.entity == Span(2, 22, "Method")]
     assert len(bars) > 2
     assert [bar.gap for bar in bars] == [False] * (len(bars) - 1) + [True]
 
 
-def test_nothing_to_draw():
+def test_empty_sentence():
     assert lay_out(EMPTY).chunks == []

@@ -1,4 +1,4 @@
-"""Drawings as HTML."""
+"""HTML drawings."""
 
 import subprocess
 import sys
@@ -24,13 +24,13 @@ from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 
-def drawn(sentence, **settings):
+def draw(sentence, **settings):
     return read_markup(draw_sentence(sentence, **{"schema": SCHEMA} | settings))
 
 
 @pytest.mark.parametrize("sentence", ALL)
 def test_all_words_and_labels_are_there(sentence):
-    root = drawn(sentence)
+    root = draw(sentence)
     assert [word.text for word in root.all("span", "word")] == list(sentence.words)
     labels = [bar.text for bar in root.all("b", "bar") if bar.text]
     assert sorted(labels) == sorted(entity.label for entity in sentence.entities)
@@ -38,39 +38,39 @@ def test_all_words_and_labels_are_there(sentence):
     assert on_arcs == {triple.label for triple in sentence.triples}
 
 
-def test_what_is_drawn_is_said_in_words_to_screen_readers_and_only_to_them():
-    root = drawn(PLAIN, name="gold <1>")
+def test_screen_readers_get_text_instead_of_the_drawing():
+    root = draw(PLAIN, name="gold <1>")
     (figure,) = root.all("figure")
     assert figure.attributes["aria-label"] == "gold <1>"
-    (heard,) = root.all("div", "heard")
-    assert [line.text for line in heard.all("li")] == [
+    (hidden,) = root.all("div", "visually-hidden")
+    assert [line.text for line in hidden.all("li")] == [
         "CRF: Method, score 0.93",
         "tagging: Task",
         "CRF — USED-FOR → tagging, score 0.88",
     ]
-    assert heard.all("p")[0].text == "We train a CRF for tagging ."
+    assert hidden.all("p")[0].text == "We train a CRF for tagging ."
     (lines,) = root.all("div", "lines")
     assert lines.attributes["aria-hidden"] == "true"
 
 
 def test_scores_are_shown_on_hover():
-    root = drawn(PLAIN)
+    root = draw(PLAIN)
     assert [bar.attributes["title"] for bar in root.all("b", "bar")] == ["CRF: Method, score 0.93", "tagging: Task"]
     (label,) = [label for curve in root.all("div", "curve") for label in curve.all("b")]
     assert label.attributes["title"] == "CRF — USED-FOR → tagging, score 0.88"
 
 
-def test_the_list_can_be_open_to_everyone():
-    root = drawn(PLAIN, listing="details")
+def test_listing_as_details():
+    root = draw(PLAIN, listing="details")
     (details,) = root.all("details")
     assert details.all("summary")[0].text == "2 entities, 1 relation"
     assert len(details.all("li")) == 3
-    assert not root.all("div", "heard")
-    with pytest.raises(ConfigError, match="'detail' is no way to list what is drawn. Did you mean 'details'?"):
+    assert not root.all("div", "visually-hidden")
+    with pytest.raises(ConfigError, match="listing is 'detail'.*'details'"):
         draw_sentence(PLAIN, listing="detail")
 
 
-def test_nothing_of_the_input_becomes_markup():
+def test_input_is_escaped():
     html = draw_page([Document.from_sentences([HOSTILE], id="<script>id</script>")], title="<script>title</script>")
     root = read_markup(html)
     assert not root.all("script")
@@ -82,8 +82,8 @@ def test_nothing_of_the_input_becomes_markup():
     assert root.all("b", "bar")[1].attributes["title"] == '"quoted" </noscript><b>: "\'>Task'
 
 
-def test_an_arrow_points_to_the_object_and_symmetric_relations_have_none():
-    root = drawn(PARALLEL)
+def test_arrows():
+    root = draw(PARALLEL)
     found = {
         (label.text, "to-left" in curve.classes, "to-right" in curve.classes)
         for curve in root.all("div", "curve")
@@ -98,22 +98,22 @@ def test_an_arrow_points_to_the_object_and_symmetric_relations_have_none():
 
 
 def test_right_to_left_text_is_laid_out_from_the_right():
-    root = drawn(RIGHT_TO_LEFT)
+    root = draw(RIGHT_TO_LEFT)
     assert [e.attributes["dir"] for e in root.all() if "dir" in e.attributes] == ["rtl", "rtl"]
     arcs = [label.text for curve in root.all("div", "curve") for label in curve.all("b")]
-    # From right to left an object further on in the text lies to the left.
+    # In right-to-left text, later words are further left.
     assert arcs == ["USED-FOR ←", "COMPARE", "PART-OF ←"]
 
 
-def test_colours_follow_the_schema_and_not_the_sentence():
-    assert [bar.classes[1] for bar in drawn(PLAIN).all("b", "bar")] == ["c0", "c1"]
+def test_colours_follow_the_schema():
+    assert [bar.classes[1] for bar in draw(PLAIN).all("b", "bar")] == ["c0", "c1"]
     turned = Schema(SCHEMA.entity_types[::-1], SCHEMA.relation_types)
-    assert [bar.classes[1] for bar in drawn(PLAIN, schema=turned).all("b", "bar")] == ["c2", "c1"]
-    assert [bar.classes[1] for bar in drawn(PLAIN, schema=None).all("b", "bar")] == ["c0", "c1"]
+    assert [bar.classes[1] for bar in draw(PLAIN, schema=turned).all("b", "bar")] == ["c2", "c1"]
+    assert [bar.classes[1] for bar in draw(PLAIN, schema=None).all("b", "bar")] == ["c0", "c1"]
 
 
-def test_a_mark_changes_the_look_of_one_thing():
-    root = drawn(PLAIN, marks={PLAIN.entities[1]: Mark("odd", "tag", "a note"), PLAIN.triples[0]: Mark("even", "RNF")})
+def test_marks():
+    root = draw(PLAIN, marks={PLAIN.entities[1]: Mark("odd", "tag", "a note"), PLAIN.triples[0]: Mark("even", "RNF")})
     plain, marked = root.all("b", "bar")
     assert plain.text == "Method"
     assert marked.text == "Task · tag"
@@ -123,18 +123,18 @@ def test_a_mark_changes_the_look_of_one_thing():
     assert [label.text for curve in root.all("div", "curve") for label in curve.all("b")] == ["USED-FOR · RNF →"]
 
 
-def test_a_broken_entity_has_its_label_once_and_its_bar_throughout():
-    bars = [bar for bar in drawn(LONG_ENTITY).all("b", "bar") if "Method" in bar.attributes["title"]]
+def test_split_entity_has_one_label():
+    bars = [bar for bar in draw(LONG_ENTITY).all("b", "bar") if "Method" in bar.attributes["title"]]
     assert [bar.text for bar in bars] == ["Method"] + [""] * (len(bars) - 1)
     assert len(bars) > 2
 
 
-def test_a_document_is_one_fragment_with_its_style_and_legend():
+def test_document_with_style_and_legend():
     root = read_markup(draw_document(DOCUMENT, schema=SCHEMA))
     assert len(root.all("style")) == 1
     assert len(root.all("figure", "sentence")) == len(ALL)
     (legend,) = root.all("div", "legend")
-    # The schema's labels in its order, then those that it does not hold.
+    # Labels of the schema in its order, then all others.
     assert [entry.text for entry in legend.all("li")] == [
         *("Method", "Task", "Material", "\"'>Task", "<b>L</b>"),
         *("USED-FOR", "PART-OF", "COMPARE", "<i>rel"),
@@ -142,23 +142,23 @@ def test_a_document_is_one_fragment_with_its_style_and_legend():
     assert not read_markup(draw_document(DOCUMENT, style=False)).all("style")
 
 
-def test_the_legend_has_only_what_occurs():
+def test_legend_has_only_labels_that_occur():
     root = read_markup(draw_document(Document.from_sentences([PLAIN]), schema=SCHEMA))
     assert [entry.text for entry in root.all("div", "legend")[0].all("li")] == ["Method", "Task", "USED-FOR"]
 
 
-def test_a_document_is_drawn_with_the_spaces_of_its_text():
+def test_document_keeps_the_spaces_of_its_text():
     text = "Lund, (of all places) 3.5 %."
     words = [(0, 4), (4, 5), (22, 25), (26, 27), (27, 28)]
     one = Sentence(tuple(text[a:b] for a, b in words), tuple(words), (Span(0, 1, "Place"),))
     root = read_markup(draw_document(Document(text, (one,))))
-    assert root.all("p", "heard")[0].text == text
+    assert root.all("p", "visually-hidden")[0].text == text
     cells = root.all("span", "word")
     assert ["gap" in cell.classes for cell in cells] == [False, True, True, False, False]
     assert [cell.all("i")[0].text for cell in cells if cell.all("i")] == ["(of all places)"]
 
 
-def test_a_page_is_whole_and_needs_nothing_from_outside():
+def test_page_is_self_contained():
     html = draw_page([DOCUMENT, Document.from_sentences([NESTED])], schema=SCHEMA)
     assert html.startswith("<!DOCTYPE html>")
     assert_no_network(html)
@@ -168,12 +168,12 @@ def test_a_page_is_whole_and_needs_nothing_from_outside():
     assert len(root.all("style")) == 1
 
 
-def test_a_page_of_nothing():
+def test_empty_page():
     assert_no_network(draw_page([]))
     assert_no_network(draw_page([Document("")]))
 
 
-def test_the_style_has_both_themes_print_and_balanced_braces():
+def test_stylesheet():
     style = stylesheet()
     assert "prefers-color-scheme:dark" in style
     assert "@media print" in style
@@ -181,42 +181,42 @@ def test_the_style_has_both_themes_print_and_balanced_braces():
     assert "<" not in style
 
 
-@pytest.mark.parametrize("draw", [draw_document, draw_svg])
-def test_a_drawing_grows_with_the_words_of_an_entity_and_not_with_their_square(draw):
+@pytest.mark.parametrize("draw_any", [draw_document, draw_svg])
+def test_drawing_grows_linearly_with_an_entity(draw_any):
     def size(n_words, length):
         labels = ("Method", "Task", "a very long label " * length)
         spans = [Span(0, n_words, label) for label in labels]
         words = Sentence.from_words(["w" * length] * n_words, spans, [Triple(spans[0], "USED-FOR", spans[1])])
-        return len(draw(Document.from_sentences([words])))
+        return len(draw_any(Document.from_sentences([words])))
 
     assert size(4_000, 5) < 2.1 * size(2_000, 5)
     assert size(20, 2_000) < 2.1 * size(20, 1_000)
 
 
-def test_of_long_words_the_beginning_and_the_end_are_said():
+def test_long_texts_are_shortened():
     words = "begin " + "long " * 40 + "end of it"
     one = sentence(words + " and a task", [(0, 44, "Method"), (46, 47, "Task" * 30)], [(0, "USED-FOR" * 20, 1)])
     short = "begin long long long long long long long long long long long … long long end of it"
-    told = [f"{short}: Method", f"task: {'Task' * 15} … {'Task' * 5}"]
+    descriptions = [f"{short}: Method", f"task: {'Task' * 15} … {'Task' * 5}"]
     relation = f"{short} — {('USED-FOR' * 8)[:60]} … {('USED-FOR' * 3)[-20:]} → task, score 0.88"
-    root = drawn(one)
-    assert [line.text for line in root.all("li")] == [*told, relation]
+    root = draw(one)
+    assert [line.text for line in root.all("li")] == [*descriptions, relation]
     titles = [bar.attributes["title"] for bar in root.all("b", "bar")]
     assert len(titles) > 3
-    assert set(titles) == set(told)
+    assert set(titles) == set(descriptions)
     assert {b.attributes["title"] for curve in root.all("div", "curve") for b in curve.all("b")} == {relation}
     assert root.all("p")[0].text == words + " and a task"
 
 
-@pytest.mark.parametrize(("n", "said"), [(83, "a" * 83), (84, f"{'a' * 60} … {'a' * 20}")])
-def test_words_are_shortened_where_that_makes_them_shorter(n, said):
-    assert drawn(sentence("a" * n, [(0, 1, "Task")])).all("b", "bar")[0].attributes["title"] == f"{said}: Task"
+@pytest.mark.parametrize(("n", "text"), [(83, "a" * 83), (84, f"{'a' * 60} … {'a' * 20}")])
+def test_shortening_starts_at_84_characters(n, text):
+    assert draw(sentence("a" * n, [(0, 1, "Task")])).all("b", "bar")[0].attributes["title"] == f"{text}: Task"
 
 
 def test_bars_of_many_entities_are_in_their_chunks():
     n_words = 300
     spans = [(n, n + 2, "Task") for n in range(0, n_words - 1, 3)]
-    bars = drawn(sentence(" ".join(f"w{n}" for n in range(n_words)), spans)).all("b", "bar")
+    bars = draw(sentence(" ".join(f"w{n}" for n in range(n_words)), spans)).all("b", "bar")
     assert [bar.attributes["title"] for bar in bars] == [f"w{n} w{n + 1}: Task" for n, _, _ in spans]
     assert all("opens" in bar.classes and "closes" in bar.classes for bar in bars)
 
@@ -224,10 +224,10 @@ def test_bars_of_many_entities_are_in_their_chunks():
 def test_long_sentences_are_drawn():
     words = " ".join(f"word{number}" for number in range(400))
     one = sentence(words, [(n, n + 1, "Task") for n in range(0, 400, 10)], [(n, "USED-FOR", 39 - n) for n in range(20)])
-    assert len(drawn(one).all("span", "word")) == 400
+    assert len(draw(one).all("span", "word")) == 400
 
 
-def test_drawing_imports_no_torch_and_jinja_only_when_drawing():
+def test_import_loads_no_torch_and_no_jinja2():
     code = (
         "import sys\nimport cascade_srn.drawing\n"
         "print([n for n in ('torch', 'transformers', 'jinja2') if n in sys.modules])"

@@ -1,4 +1,4 @@
-"""Documents as SVG pictures: well-formed whatever they hold, self-contained, and the same as in HTML."""
+"""SVG pictures: well-formed for any input, self-contained, and consistent with HTML."""
 
 import re
 import subprocess
@@ -15,36 +15,36 @@ from cascade_srn.errors import ConfigError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span, Triple
 
-# What XML cannot hold is shown as a replacement character.
-UNWRITABLE = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
+# Characters that XML does not allow become replacement characters.
+INVALID_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
 NAME = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(document, **chosen):
-    return ElementTree.fromstring(draw_svg(document, **{"schema": SCHEMA} | chosen))
+def draw(document, **options):
+    return ElementTree.fromstring(draw_svg(document, **{"schema": SCHEMA} | options))
 
 
 def texts(root, css):
     return ["".join(element.itertext()) for element in root.iter(f"{NAME}text") if element.get("class") == css]
 
 
-def test_words_are_text_that_can_be_copied():
-    (line,) = texts(drawn(Document.from_text("We don't (yet) train a CRF, do we?")), "w")
+def test_words_are_one_text():
+    (line,) = texts(draw(Document.from_text("We don't (yet) train a CRF, do we?")), "w")
     assert line == "We don't (yet) train a CRF, do we?"
 
 
-def test_long_documents_are_broken_into_lines_within_the_width():
+def test_long_documents_are_split_into_lines():
     document = Document.from_text("some words of a long sentence " * 20)
-    root = drawn(document, width=400)
+    root = draw(document, width=400)
     assert " ".join(texts(root, "w")).split() == document.text.split()
     assert len(texts(root, "w")) > 5
     assert root.get("width") == "400"
     assert {float(span.get("x")) < 400 for span in root.iter(f"{NAME}tspan")} == {True}
-    assert float(root.get("height")) > float(drawn(document, width=1200).get("height"))
+    assert float(root.get("height")) > float(draw(document, width=1200).get("height"))
 
 
 def test_entities_and_relations_are_labelled():
-    root = drawn(Document.from_sentences([PLAIN], id="one"))
+    root = draw(Document.from_sentences([PLAIN], id="one"))
     assert texts(root, "k") == ["Method", "Task"]
     assert texts(root, "r") == ["USED-FOR →"]
     assert texts(root, "g") == ["Method", "Task", "USED-FOR"]
@@ -52,7 +52,7 @@ def test_entities_and_relations_are_labelled():
 
 
 def test_scores_are_in_titles_and_everything_in_the_description():
-    root = drawn(Document.from_sentences([PLAIN], id="one"))
+    root = draw(Document.from_sentences([PLAIN], id="one"))
     titles = [title.text for title in root.iter(f"{NAME}title")]
     assert titles[0] == "one"
     assert "CRF: Method, score 0.93" in titles
@@ -66,9 +66,9 @@ def test_scores_are_in_titles_and_everything_in_the_description():
     ]
 
 
-def test_of_long_words_the_beginning_and_the_end_are_said():
+def test_long_words_are_shortened_in_titles():
     word = "a" * 3_000
-    root = drawn(Document.from_sentences([sentence(f"{word} b", [(0, 1, "Method"), (1, 2, "Task")], [(0, "R", 1)])]))
+    root = draw(Document.from_sentences([sentence(f"{word} b", [(0, 1, "Method"), (1, 2, "Task")], [(0, "R", 1)])]))
     short = f"{'a' * 60} … {'a' * 20}"
     titles = [title.text for title in root.iter(f"{NAME}title")]
     assert titles.count(f"{short}: Method") > 20
@@ -77,8 +77,8 @@ def test_of_long_words_the_beginning_and_the_end_are_said():
     assert root.find(f"{NAME}desc").text.splitlines()[:2] == [f"{word} b", f"{short}: Method"]
 
 
-def test_colours_are_those_of_the_html():
-    root = drawn(Document.from_sentences([PLAIN]), schema=Schema(("Task", "Method"), ("USED-FOR",)))
+def test_colours_follow_the_schema():
+    root = draw(Document.from_sentences([PLAIN]), schema=Schema(("Task", "Method"), ("USED-FOR",)))
     groups = {
         g.find(f"{NAME}text").text: g.get("class") for g in root.iter(f"{NAME}g") if g.find(f"{NAME}text") is not None
     }
@@ -86,16 +86,16 @@ def test_colours_are_those_of_the_html():
     assert groups["Task"] == "c0"
 
 
-def test_a_ninth_label_has_a_pattern():
+def test_ninth_label_has_a_pattern():
     labels = [f"L{number}" for number in range(10)]
     many = sentence(" ".join("abcdefghij"), [(n, n + 1, label) for n, label in enumerate(labels)])
-    root = drawn(Document.from_sentences([many]), schema=Schema(tuple(labels)))
+    root = draw(Document.from_sentences([many]), schema=Schema(tuple(labels)))
     classes = [g.get("class") for g in root.iter(f"{NAME}g") if g.get("class")]
     assert "c0 dashed" in classes
     assert len([p for p in root.iter(f"{NAME}path") if p.get("class") == "u"]) == 4
 
 
-def test_nothing_of_the_input_becomes_markup_and_nothing_comes_from_outside():
+def test_input_is_escaped_and_nothing_is_external():
     svg = draw_svg(Document.from_sentences([HOSTILE], id='<script>"&]]>'), schema=SCHEMA)
     root = ElementTree.fromstring(svg)
     allowed = {"svg", "g", "title", "desc", "style", "rect", "path", "circle", "text", "tspan"}
@@ -109,25 +109,25 @@ def test_nothing_of_the_input_becomes_markup_and_nothing_comes_from_outside():
 
 
 @given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
-def test_any_text_and_label_is_well_formed(text, label, id):
+def test_svg_is_well_formed_for_any_text(text, label, id):
     document = Document.from_text(text, id=id)
     sentences = []
     for one in document.sentences:
         span = Span(0, len(one), label)
         sentences.append(one.annotated([span], [Triple(span, label, span)]))
-    root = drawn(Document(text, tuple(sentences), id), width=300)
+    root = draw(Document(text, tuple(sentences), id), width=300)
     shown = "".join("".join(texts(root, "w")).split())
-    assert shown == "".join(word for one in sentences for word in one.words).translate(UNWRITABLE)
+    assert shown == "".join(word for one in sentences for word in one.words).translate(INVALID_XML)
 
 
-def test_control_characters_do_not_break_it():
-    root = drawn(Document.from_text("a\x00b \x1b[2J \ufffe \x08"))
+def test_control_characters():
+    root = draw(Document.from_text("a\x00b \x1b[2J \ufffe \x08"))
     assert "\ufffd" in texts(root, "w")[0]
 
 
-def test_right_to_left_text_begins_on_the_right():
+def test_right_to_left_text_starts_on_the_right():
     words = Sentence.from_words(["המודל", "החדש", "פותח"], [Span(0, 1, "Task"), Span(2, 3, "Task")])
-    root = drawn(Document.from_sentences([words]), width=500)
+    root = draw(Document.from_sentences([words]), width=500)
     places = [float(span.get("x")) for span in root.iter(f"{NAME}tspan")]
     assert places == sorted(places, reverse=True)
     assert places[0] == 460
@@ -135,27 +135,27 @@ def test_right_to_left_text_begins_on_the_right():
     assert line.get("direction") == "rtl"
 
 
-def test_text_between_words_is_shown_quietly():
+def test_text_between_words():
     text = "Lund, (of all places) it is"
     one = Sentence(("Lund", "it", "is"), ((0, 4), (22, 24), (25, 27)))
-    root = drawn(Document(text, (one,)))
+    root = draw(Document(text, (one,)))
     assert texts(root, "w") == ["Lund, (of all places) it is"]
     assert [span.text for span in root.iter(f"{NAME}tspan") if span.get("class") == "q"] == [", (of all places)"]
 
 
-def test_a_document_of_nothing():
-    root = drawn(Document(""))
+def test_empty_document():
+    root = draw(Document(""))
     assert texts(root, "w") == []
     assert float(root.get("height")) > 0
-    drawn(DOCUMENT, width=160)
+    draw(DOCUMENT, width=160)
 
 
 def test_too_narrow():
-    with pytest.raises(ConfigError, match="the width of a picture is 100; give a number at least 160"):
+    with pytest.raises(ConfigError, match="width is 100.*160"):
         draw_svg(DOCUMENT, width=100)
 
 
-def test_it_needs_no_template_engine():
+def test_svg_needs_no_jinja2():
     code = (
         "import sys; sys.modules['jinja2'] = None\n"
         "from cascade_srn import Document\nfrom cascade_srn.drawing import draw_svg\n"

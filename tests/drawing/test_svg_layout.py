@@ -1,4 +1,4 @@
-"""Where things stand in an SVG picture: nothing over anything else, nothing outside, everything there."""
+"""The SVG layout: everything is drawn, nothing overlaps, and nothing is outside."""
 
 from itertools import pairwise
 
@@ -9,36 +9,36 @@ from tests.drawing.sentences import ALL, LONG_ENTITY, PARALLEL, PLAIN, sentence,
 from tests.drawing.test_in_browser import DENSE
 
 from cascade_srn.drawing.labels import cut_to_width, text_width
-from cascade_srn.drawing.layout import gaps, place_arcs
-from cascade_srn.drawing.svg_layout import AROUND, TYPE, label_width, lay_out_lines
+from cascade_srn.drawing.layout import offset_gaps, place_arcs
+from cascade_srn.drawing.svg_layout import FONT_SIZE, LABEL_MARGIN, label_width, lay_out_lines
 
 
 def lines(one, width=600, labels=None):
     arcs = place_arcs(one.triples)
-    written = [arc.triple.label for arc in arcs] if labels is None else labels
-    return lay_out_lines(one, between=gaps(one), labels=written, width=width)
+    labels = [arc.triple.label for arc in arcs] if labels is None else labels
+    return lay_out_lines(one, gaps=offset_gaps(one), labels=labels, width=width)
 
 
 def check(one, width):
     found = lines(one, width)
-    shown = [cell for line in found for cell in line.cells]
-    assert "".join(cell.text for cell in shown) == "".join(one.words)
+    shown = [box for line in found for box in line.boxes]
+    assert "".join(box.text for box in shown) == "".join(one.words)
     arcs, labelled = set(), set()
     for line in found:
         at = 0.0
-        for cell in line.cells:
-            assert cell.x >= at - 1e-6
-            assert cell.width >= text_width(cell.text, TYPE) - 1e-6
-            at = cell.x + cell.width
+        for box in line.boxes:
+            assert box.x >= at - 1e-6
+            assert box.width >= text_width(box.text, FONT_SIZE) - 1e-6
+            at = box.x + box.width
         boxes = []
         for part in line.arcs:
             arcs.add(part.arc)
             assert part.left <= part.right
-            if part.label is not None:
+            if part.label_x is not None:
                 labelled.add(part.arc)
                 half = label_width(part.arc.triple.label) / 2
-                boxes.append((part.level, part.label - half, part.label + half))
-                assert part.label - half >= -1e-6
+                boxes.append((part.level, part.label_x - half, part.label_x + half))
+                assert part.label_x - half >= -1e-6
         for number, (level, left, right) in enumerate(boxes):
             others = boxes[number + 1 :]
             assert all(level != other or right <= low or high <= left for other, low, high in others)
@@ -66,30 +66,30 @@ def test_any_sentence(one, width):
     check(one, width)
 
 
-def test_lines_are_no_wider_than_they_may_be():
+def test_lines_fit_the_width():
     for width in (200, 400, 800):
         for line in lines(DENSE, width):
-            assert line.cells[-1].x + line.cells[-1].width <= width
+            assert line.boxes[-1].x + line.boxes[-1].width <= width
 
 
-def test_room_is_made_for_labels():
+def test_words_are_widened_for_labels():
     (line,) = lines(PARALLEL)
     for part in line.arcs:
-        assert part.right - part.left >= label_width(part.arc.triple.label) + AROUND - 1e-6
+        assert part.right - part.left >= label_width(part.arc.triple.label) + LABEL_MARGIN - 1e-6
     (line,) = lines(sentence("a b", [(0, 1, "ConsiderablyLongLabel")]))
     (bar,) = line.bars
     assert bar.right - bar.left >= label_width("ConsiderablyLongLabel")
 
 
-def test_an_arc_ends_over_its_words():
+def test_arc_ends_are_over_their_words():
     (line,) = lines(PLAIN)
     (part,) = line.arcs
-    crf, tagging = line.cells[3], line.cells[5]
+    crf, tagging = line.boxes[3], line.boxes[5]
     assert crf.x < part.left < crf.x + crf.width
     assert tagging.x < part.right < tagging.x + tagging.width
 
 
-def test_an_arc_over_lines_is_whole():
+def test_arc_continues_over_lines():
     found = lines(LONG_ENTITY, 200)
     assert len(found) > 3
     parts = [[part for part in line.arcs if part.arc.triple.label == "USED-FOR"] for line in found]
@@ -100,8 +100,8 @@ def test_an_arc_over_lines_is_whole():
     assert all(part.right == 200 for part in shown[:-1])
 
 
-def test_a_label_keeps_clear_of_the_ends_of_other_arcs_where_it_can():
-    # PART-OF starts at the middle of USED-FOR, which is where the label of USED-FOR would stand by default.
+def test_label_avoids_the_ends_of_other_arcs():
+    # PART-OF starts at the middle of USED-FOR, the default place of its label.
     one = sentence(
         "aaaaaaaaaaaa bbbbbbbbbbbb cc dddddddddddd eeeeeeeeeeee ffff",
         [(n, n + 1, "Task") for n in range(6)],
@@ -113,26 +113,26 @@ def test_a_label_keeps_clear_of_the_ends_of_other_arcs_where_it_can():
     half = label_width("USED-FOR") / 2
     middle = (used_for.left + used_for.right) / 2
     assert middle - half < part_of.left < middle + half
-    assert abs(used_for.label - part_of.left) >= half
-    assert used_for.left <= used_for.label - half < used_for.label + half <= used_for.right
+    assert abs(used_for.label_x - part_of.left) >= half
+    assert used_for.left <= used_for.label_x - half < used_for.label_x + half <= used_for.right
 
 
-def test_a_label_stands_in_the_middle_where_no_place_is_clear():
+def test_label_is_in_the_middle_if_no_place_is_clear():
     one = sentence("aa bb cc", [(n, n + 1, "T") for n in range(3)], [(0, "USED-FOR", 2), (1, "X", 1)])
     (line,) = lines(one, 1000)
     (used_for,) = (part for part in line.arcs if part.arc.triple.label == "USED-FOR")
     edges = sorted(
         [used_for.left, used_for.right, *(x for p in line.arcs if p is not used_for for x in (p.left, p.right))]
     )
-    assert max(right - left for left, right in pairwise(edges)) < label_width("USED-FOR") + AROUND
-    assert used_for.label == pytest.approx((used_for.left + used_for.right) / 2)
+    assert max(right - left for left, right in pairwise(edges)) < label_width("USED-FOR") + LABEL_MARGIN
+    assert used_for.label_x == pytest.approx((used_for.left + used_for.right) / 2)
 
 
-def test_a_word_that_is_longer_than_a_line_is_cut():
+def test_word_longer_than_a_line_is_cut():
     one = sentence("x " * 3 + "y" * 500, [(3, 4, "Task")], [(0, "USED-FOR", 0)])
     found = lines(one, 300)
     assert len(found) > 5
-    assert all(line.cells[-1].x + line.cells[-1].width <= 300 for line in found)
+    assert all(line.boxes[-1].x + line.boxes[-1].width <= 300 for line in found)
     assert sum(len(line.bars) for line in found) > 5
 
 
@@ -143,9 +143,9 @@ def test_widths():
 
 
 @given(st.text(), st.floats(5, 200))
-def test_pieces_are_the_text_and_no_wider_than_they_may_be(text, most):
-    pieces = cut_to_width(text, 16, most)
+def test_cut_to_width(text, max_width):
+    pieces = cut_to_width(text, 16, max_width)
     assert "".join(pieces) == text
     for piece in pieces:
         n_wide = sum(text_width(char, 16) > 0 for char in piece)
-        assert n_wide <= 1 or text_width(piece, 16) <= most + 1e-6
+        assert n_wide <= 1 or text_width(piece, 16) <= max_width + 1e-6

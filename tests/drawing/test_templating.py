@@ -12,7 +12,7 @@ from cascade_srn.drawing.render import as_markup, environment, read_asset
 ROOT = Path(__file__).parents[2]
 
 
-def test_everything_beside_the_templates_is_in_the_wheel():
+def test_template_files_are_package_data():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = settings["tool"]["setuptools"]["package-data"]["cascade_srn"]
     package = ROOT / "src" / "cascade_srn"
@@ -22,12 +22,12 @@ def test_everything_beside_the_templates_is_in_the_wheel():
         assert any(fnmatch(file, pattern) for pattern in patterns), f"{file} is not among the package data"
 
 
-def test_what_is_not_markup_is_escaped():
+def test_text_is_escaped():
     template = environment().from_string("{{ one }} {{ other }}")
     assert template.render(one="<b>", other=as_markup("<i>")) == "&lt;b&gt; <i>"
 
 
-def test_a_name_that_is_not_given_is_an_error():
+def test_undefined_variable_is_an_error():
     with pytest.raises(UndefinedError, match="'missing' is undefined"):
         environment().from_string("{{ missing }}").render()
 

@@ -9,7 +9,7 @@ from tests.tiny_encoders import FAMILIES, tiny_encoder
 
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The folder of a family's tiny encoder, written once; not to be changed by a test."""
+    """Return a function that gives the folder of a family's tiny encoder. Tests must not change the folder."""
     written: dict[str, str] = {}
 
     def folder(family: str) -> str:
@@ -27,7 +27,7 @@ def family(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def own_folder(tmp_path: Path) -> Callable[[str], Path]:
-    """A family's tiny encoder in a folder that the test may spoil."""
+    """Return a function that writes a family's tiny encoder to a folder that the test may damage."""
 
     def folder(family: str) -> Path:
         return Path(tiny_encoder(family, tmp_path / family))

@@ -1,4 +1,4 @@
-"""What holds for every sequence encoder; each function fails with an assertion where it does not."""
+"""Invariances of all sequence encoders. Each function asserts one of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LENGTHS = (4, 7, 0, 1, 6)
 
 
 def example() -> tuple[Tensor, Tensor]:
-    """Inputs of five sequences, one of them empty, padded to two more items than the longest has."""
+    """Return five sequences, one of them empty, padded to two more items than the longest has."""
     generator = torch.Generator().manual_seed(3)
     inputs = torch.randn(len(LENGTHS), max(LENGTHS) + 2, INPUT_WIDTH, generator=generator, dtype=torch.float64)
     return inputs, torch.tensor(LENGTHS)
 
 
 def randomise(module: torch.nn.Module, seed: int = 0) -> None:
-    """Large weights and no zero biases, so that every term of an equation is felt."""
+    """Set large weights and non-zero biases, so that every term of an equation has an effect."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -44,7 +44,7 @@ def check_zero_at_padding(encoder: SequenceEncoder) -> None:
         assert features[i, :n].abs().amax(dim=-1).gt(0).all()
 
 
-def check_what_stands_at_padding_is_ignored(encoder: SequenceEncoder, garbage: float) -> None:
+def check_padding_is_ignored(encoder: SequenceEncoder, garbage: float) -> None:
     def run(fill: float) -> tuple[Tensor, Tensor, list[Tensor]]:
         inputs, lengths = example()
         for i, n in enumerate(LENGTHS):
@@ -57,14 +57,14 @@ def check_what_stands_at_padding_is_ignored(encoder: SequenceEncoder, garbage: f
         assert inputs.grad is not None
         return features.detach(), inputs.grad, [p.grad.clone() for p in encoder.parameters() if p.grad is not None]
 
-    clean, spoilt = run(0.0), run(garbage)
+    clean, dirty = run(0.0), run(garbage)
     assert len(clean[2]) == len(list(encoder.parameters()))
-    assert torch.equal(clean[0], spoilt[0])
-    assert torch.equal(clean[1], spoilt[1])
-    assert all(torch.equal(a, b) for a, b in zip(clean[2], spoilt[2], strict=True))
+    assert torch.equal(clean[0], dirty[0])
+    assert torch.equal(clean[1], dirty[1])
+    assert all(torch.equal(a, b) for a, b in zip(clean[2], dirty[2], strict=True))
     for i, n in enumerate(LENGTHS):
-        assert torch.count_nonzero(spoilt[1][i, n:]) == 0
-        assert torch.count_nonzero(spoilt[1][i, :n]) == n * INPUT_WIDTH
+        assert torch.count_nonzero(dirty[1][i, n:]) == 0
+        assert torch.count_nonzero(dirty[1][i, :n]) == n * INPUT_WIDTH
 
 
 def check_batch_order_is_kept(encoder: SequenceEncoder) -> None:
@@ -75,6 +75,7 @@ def check_batch_order_is_kept(encoder: SequenceEncoder) -> None:
 
 
 def check_nothing_to_encode(encoder: SequenceEncoder) -> None:
+    encoder.zero_grad()
     for batch, length in ((0, 3), (2, 0), (0, 0), (2, 3)):
         inputs = torch.randn(batch, length, INPUT_WIDTH, dtype=torch.float64, requires_grad=True)
         features = encoder(inputs, torch.zeros(batch, dtype=torch.long))
@@ -103,3 +104,14 @@ def check_task_of_selected_rows(encoder: SequenceEncoder) -> None:
         whole = encoder.task(features, task)
         assert whole.shape == (*inputs.shape[:2], encoder.task_width)
         assert torch.equal(encoder.task(features[rows], task), whole[rows])
+
+
+def check_all(encoder: SequenceEncoder) -> None:
+    check_alone_equals_batched(encoder)
+    check_zero_at_padding(encoder)
+    for garbage in (1e6, float("inf"), float("nan")):
+        check_padding_is_ignored(encoder, garbage)
+    check_batch_order_is_kept(encoder)
+    check_nothing_to_encode(encoder)
+    check_same_in_training_and_evaluation(encoder)
+    check_task_of_selected_rows(encoder)

@@ -1,4 +1,4 @@
-"""Prints, as JSON, how far the kernels are from the plain loop in float64; run by test_srn_kernels.py."""
+"""Print the errors of the Triton kernels against the plain loop in float64 as JSON. Run by test_triton_srn.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def errors(kind: str, n_tasks: int, batch: int, length: int, hidden: int, growth
     ]
     if kind == "bfloat16":
         given[0] = given[0].bfloat16()
-    # Whatever stands at padding is not read.
+    # Padding is not read.
     given[0] = torch.where(real, given[0], torch.nan)
     ours = [value.clone().requires_grad_() for value in given]
     exact = [value.double().nan_to_num(nan=0.0).requires_grad_() for value in given]
@@ -52,7 +52,7 @@ def _relative(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def _largest(values: torch.Tensor) -> float:
-    """The largest of the values that stand at padding, where there may be nothing; NaN counts."""
+    """Return the largest absolute value at padding. NaN counts as 1."""
     return float(values.float().abs().nan_to_num(nan=1.0).max()) if values.numel() else 0.0
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 from tests.tiny_encoders import WORDS
 
@@ -17,7 +16,7 @@ def create(folder: Path, seed: int = 0) -> str:
     )
 
 
-def test_loads_with_the_shape_asked_for(tmp_path: Path) -> None:
+def test_the_encoder_has_the_given_shape(tmp_path: Path) -> None:
     folder = create(tmp_path / "fresh")
     assert folder == str(tmp_path / "fresh")
     tokenizer, encoder = load_tokenizer(folder), load_encoder(folder)
@@ -33,7 +32,7 @@ def test_loads_with_the_shape_asked_for(tmp_path: Path) -> None:
     assert encoder(pieces.batch([pieces.row(WORDS[:5])])).shape == (1, 5, 16)
 
 
-def test_knows_the_words_it_was_made_from(tmp_path: Path) -> None:
+def test_the_vocabulary_covers_its_words(tmp_path: Path) -> None:
     tokenizer = load_tokenizer(create(tmp_path))
     row = WordPieces(tokenizer, limit=40).row(WORDS)
     assert tokenizer.unk_token_id not in row.pieces.tolist()
@@ -47,13 +46,13 @@ def test_only_the_usual_tokens_are_special(tmp_path: Path) -> None:
     assert tokenizer.pad_token_id == 0
 
 
-@pytest.mark.parametrize("file", ["tokenizer.json", "model.safetensors", "config.json"])
-def test_the_same_seed_gives_the_same_files(tmp_path: Path, file: str) -> None:
+def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     first = create(tmp_path / "first")
-    torch.rand(7)  # whatever the state of the generator is
+    torch.rand(7)  # advances the global generator
     for again in range(3):
         second = create(tmp_path / f"again{again}")
-        assert (Path(first) / file).read_bytes() == (Path(second) / file).read_bytes()
+        for file in ("tokenizer.json", "model.safetensors", "config.json"):
+            assert (Path(first) / file).read_bytes() == (Path(second) / file).read_bytes()
 
 
 def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
@@ -61,7 +60,7 @@ def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
     assert not torch.equal(a.model.get_input_embeddings().weight, b.model.get_input_embeddings().weight)
 
 
-def test_the_global_generator_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_global_generator_is_unchanged(tmp_path: Path) -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     create(tmp_path)

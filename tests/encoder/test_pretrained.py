@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 from tests.tiny_encoders import WORDS, tiny_encoder
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
 from cascade_srn.encoder import pretrained
@@ -26,8 +27,8 @@ from cascade_srn.encoder.pretrained import (
     quiet_transformers,
 )
 from cascade_srn.encoder.windows import FewShapes, LeastWork
-from cascade_srn.errors import CascadeError, ConfigError, ModelError
-from cascade_srn.model.model import bundled
+from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.storage import bundled
 
 SENTENCES = (
     ["We", "train", "a", "tagger", "for", "named", "entity", "recognition", ",", "with", "words", "and", "spans", "."],
@@ -39,57 +40,108 @@ MARKERS = {"[S:S]": "subject start", "[S:E]": "subject end", "[E:S]": "entity st
 POOLINGS = ("first", "mean", "max")
 
 
-@pytest.fixture
-def folder(family: str, encoder_folder: Callable[[str], str]) -> str:
-    return encoder_folder(family)
-
-
-def loaded(folder: str, **settings: Any) -> tuple[PretrainedEncoder, WordPieces]:
+def load(folder: str, **settings: Any) -> tuple[PretrainedEncoder, WordPieces]:
     tokenizer, encoder = load_tokenizer(folder), load_encoder(folder)
     settings.setdefault("limit", piece_limit(encoder.config, tokenizer))
     return encoder, WordPieces(tokenizer, **settings)
 
 
-def encoded(encoder: PretrainedEncoder, pieces: WordPieces, *rows: Row) -> Tensor:
+def encode(encoder: PretrainedEncoder, pieces: WordPieces, *rows: Row) -> Tensor:
     with torch.no_grad():
         vectors: Tensor = encoder(pieces.batch(rows))
     return vectors
 
 
 def window_output(encoder: PretrainedEncoder, pieces: WordPieces, inner: Any) -> Tensor:
-    """The model's own output for one window, without what stands before and after it."""
+    """Return the output of the model for one window, without special pieces."""
     window = torch.tensor([[*pieces.prefix, *inner, *pieces.suffix]])
     with torch.no_grad():
         output = encoder.model(input_ids=window, attention_mask=torch.ones_like(window)).last_hidden_state[0]
     return output[len(pieces.prefix) : len(pieces.prefix) + len(inner)]
 
 
+def check_pooled_vectors(encoder: PretrainedEncoder, pieces: WordPieces) -> None:
+    """Compare the vectors of a batch with the pooled output of the model for each sentence alone."""
+    rows = [pieces.row(words) for words in SENTENCES]
+    vectors = encode(encoder, pieces, *rows)
+    assert vectors.shape == (len(SENTENCES), max(map(len, SENTENCES)), encoder.width)
+    assert vectors.dtype == torch.float32
+    for i, row in enumerate(rows):
+        output = window_output(encoder, pieces, row.pieces)
+        for k, own in enumerate(output.split(row.sizes.tolist())):
+            expected = {"first": own[0], "mean": own.mean(dim=0), "max": own.amax(dim=0)}[encoder.pooling]
+            torch.testing.assert_close(vectors[i, k], expected, rtol=0, atol=1e-5)
+        assert torch.count_nonzero(vectors[i, len(row) :]) == 0
+    assert max(rows[0].sizes) > 1
+
+
+# Each family -------------------------------------------------------------------------------------------------
+
+
+def test_each_family_encodes_words(family: str, encoder_folder: Callable[[str], str]) -> None:
+    encoder, pieces = load(encoder_folder(family))
+    assert encoder.config.model_type == family
+    assert encoder.width == 32
+    check_pooled_vectors(encoder, pieces)
+    # A full window fits. RoBERTa and MPNet lose the positions up to the padding index.
+    limit = 62 if family in ("roberta", "mpnet") else 64
+    batch = pieces.batch([pieces.row(["a"] * pieces.room * 2)])
+    assert batch.piece_ids.shape[1] == limit
+    assert encoder(batch).isfinite().all()
+    # Gradients reach all parameters.
+    row = pieces.row(SENTENCES[0])
+    vectors = encoder.train()(pieces.batch([row, pieces.row(["a"])]))
+    (vectors * torch.linspace(-1, 1, vectors.numel()).view_as(vectors)).sum().backward()
+    for name, parameter in encoder.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+    table = encoder.model.get_input_embeddings().weight.grad
+    assert table[row.pieces].abs().amax(dim=1).gt(0).all()
+
+
+def test_markers_of_each_family(family: str, encoder_folder: Callable[[str], str]) -> None:
+    folder = encoder_folder(family)
+    encoder, tokenizer = load_encoder(folder), load_tokenizer(folder)
+    n_before = len(tokenizer)
+    before = encoder.model.get_input_embeddings().weight.detach().clone()
+    descriptions = {
+        marker: tokenizer(f" {words}", add_special_tokens=False)["input_ids"] for marker, words in MARKERS.items()
+    }
+    torch.manual_seed(0)
+    add_markers(encoder, tokenizer, MARKERS)
+    ids = tokenizer.convert_tokens_to_ids(list(MARKERS))
+    assert sorted(ids) == list(range(n_before, n_before + 4))
+    for marker, i in zip(MARKERS, ids, strict=True):
+        assert tokenizer(f"We {marker} train", add_special_tokens=False)["input_ids"].count(i) == 1
+        assert tokenizer.added_tokens_decoder[i].special
+    table = encoder.model.get_input_embeddings().weight.detach()
+    assert encoder.config.vocab_size == table.shape[0] >= len(tokenizer)
+    assert torch.equal(table[:n_before], before[:n_before])
+    # Embeddings start near their descriptions, and apart from each other.
+    spread = before.std()
+    for marker, i in zip(MARKERS, ids, strict=True):
+        away = (table[i] - before[descriptions[marker]].mean(dim=0)).square().mean().sqrt()
+        assert 0.2 * spread < away < 0.8 * spread
+    assert all((table[i] - table[j]).abs().max() > 0.1 * spread for k, i in enumerate(ids) for j in ids[:k])
+    # The extended encoder can be rebuilt from its configuration and weights.
+    saved = json.loads(json.dumps(encoder.config.to_dict()))
+    again = encoder_from_config(saved, pooling="max")
+    assert saved["model_type"] == family
+    again.load_state_dict(encoder.state_dict(), strict=True)
+    pieces = WordPieces(tokenizer, limit=piece_limit(again.config, tokenizer))
+    encoder.pooling = "max"
+    rows = [pieces.row(words) for words in SENTENCES]
+    assert torch.equal(encode(again.eval(), pieces, *rows), encode(encoder.eval(), pieces, *rows))
+
+
 # Words to vectors --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_words_vector_is_pooled_from_the_models_output_for_its_pieces(folder: str, pooling: str) -> None:
-    encoder, pieces = loaded(folder)
+def test_poolings(encoder_folder: Callable[[str], str], pooling: str) -> None:
+    encoder, pieces = load(encoder_folder("bert"))
     encoder.pooling = pooling
-    rows = [pieces.row(words) for words in SENTENCES]
-    vectors = encoded(encoder, pieces, *rows)
-    assert vectors.shape == (len(SENTENCES), max(map(len, SENTENCES)), encoder.width)
-    assert vectors.dtype == torch.float32
-    assert encoder.width == 32
-    for i, row in enumerate(rows):
-        output = window_output(encoder, pieces, row.pieces)
-        at = 0
-        for k, size in enumerate(row.sizes):
-            own = output[at : at + size]
-            expected = {"first": own[0], "mean": own.mean(dim=0), "max": own.amax(dim=0)}[pooling]
-            torch.testing.assert_close(vectors[i, k], expected, rtol=0, atol=1e-5)
-            at += size
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_gradients_of_pooling(encoder_folder: Callable[[str], str], pooling: str) -> None:
-    encoder, pieces = loaded(encoder_folder("bert"))
-    encoder.pooling = pooling
+    check_pooled_vectors(encoder, pieces)
     row = pieces.row(["We", "recognition", "a"])
     table = encoder.model.get_input_embeddings().weight
     weight = torch.randn(3, 32, generator=torch.Generator().manual_seed(0))
@@ -103,75 +155,34 @@ def test_gradients_of_pooling(encoder_folder: Callable[[str], str], pooling: str
     assert received.abs().max() > 0.01
 
 
-def test_poolings_differ(encoder_folder: Callable[[str], str]) -> None:
-    encoder, pieces = loaded(encoder_folder("bert"))
-    found = []
-    for pooling in POOLINGS:
-        encoder.pooling = pooling
-        found.append(encoded(encoder, pieces, pieces.row(["recognition"])))
-    assert all((a - b).abs().max() > 0.1 for i, a in enumerate(found) for b in found[:i])
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_zero_at_padding(encoder_folder: Callable[[str], str], pooling: str) -> None:
-    encoder, pieces = loaded(encoder_folder("bert"))
-    encoder.pooling = pooling
-    vectors = encoded(encoder, pieces, *(pieces.row(words) for words in SENTENCES))
-    for i, words in enumerate(SENTENCES):
-        assert torch.count_nonzero(vectors[i, len(words) :]) == 0
-        assert vectors[i, : len(words)].abs().amax(dim=-1).gt(0.1).all()
-
-
-def test_a_sentence_alone_equals_the_same_in_a_batch(folder: str) -> None:
-    encoder, pieces = loaded(folder)
-    rows = [pieces.row(words) for words in SENTENCES]
-    together = encoded(encoder, pieces, *rows)
-    order = [2, 3, 0, 1]
-    moved = encoded(encoder, pieces, *(rows[i] for i in order))
-    torch.testing.assert_close(moved, together[order], rtol=0, atol=1e-5)
-    for i, row in enumerate(rows):
-        torch.testing.assert_close(encoded(encoder, pieces, row)[0], together[i, : len(row)], rtol=0, atol=1e-5)
-
-
-def test_words_around_the_sentence_change_its_vectors_but_get_none(folder: str) -> None:
-    encoder, pieces = loaded(folder)
+def test_context_changes_the_vectors_of_a_sentence_but_has_none(encoder_folder: Callable[[str], str]) -> None:
+    encoder, pieces = load(encoder_folder("bert"))
     words, left, right = SENTENCES[3], ["We", "train"], ["a", "tagger"]
-    plain = encoded(encoder, pieces, pieces.row(words))
-    around = encoded(encoder, pieces, pieces.row(words, left, right))
-    whole = encoded(encoder, pieces, pieces.row([*left, *words, *right]))
+    plain = encode(encoder, pieces, pieces.row(words))
+    around = encode(encoder, pieces, pieces.row(words, left, right))
+    whole = encode(encoder, pieces, pieces.row([*left, *words, *right]))
     assert around.shape == plain.shape
     torch.testing.assert_close(around, whole[:, 2:-2], rtol=0, atol=1e-5)
     assert (around - plain).abs().amax(dim=-1).gt(1e-3).all()
 
 
 def test_nothing_to_encode(encoder_folder: Callable[[str], str]) -> None:
-    encoder, pieces = loaded(encoder_folder("bert"))
+    encoder, pieces = load(encoder_folder("bert"))
     assert encoder(pieces.batch([])).shape == (0, 0, 32)
     assert encoder(pieces.batch([pieces.row([]), pieces.row([])])).shape == (2, 0, 32)
 
 
-def test_gradients_reach_the_whole_encoder(folder: str) -> None:
-    encoder, pieces = loaded(folder)
-    row = pieces.row(SENTENCES[0])
-    vectors = encoder.train()(pieces.batch([row, pieces.row(["a"])]))
-    (vectors * torch.linspace(-1, 1, vectors.numel()).view_as(vectors)).sum().backward()
-    for name, parameter in encoder.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-    table = encoder.model.get_input_embeddings().weight.grad
-    assert table[row.pieces].abs().amax(dim=1).gt(0).all()
-
-
-def test_the_pooler_is_left_out(folder: str) -> None:
-    encoder = load_encoder(folder)
+def test_the_pooler_is_removed(encoder_folder: Callable[[str], str]) -> None:
+    encoder = load_encoder(encoder_folder("bert"))
     assert not [name for name, _ in encoder.named_parameters() if "pooler" in name]
     with torch.no_grad():
-        whole = AutoModel.from_pretrained(folder).eval()(torch.tensor([[1, 2, 9, 3]])).last_hidden_state
-        assert torch.equal(encoder.eval().model(torch.tensor([[1, 2, 9, 3]])).last_hidden_state, whole)
+        whole = AutoModel.from_pretrained(encoder_folder("bert")).eval()(torch.tensor([[1, 2, 9, 3]]))
+        own = encoder.eval().model(torch.tensor([[1, 2, 9, 3]]))
+    assert torch.equal(own.last_hidden_state, whole.last_hidden_state)
 
 
 def test_an_unknown_pooling_is_refused(encoder_folder: Callable[[str], str]) -> None:
-    with pytest.raises(ConfigError, match=r"pooling is 'men', not one of first, mean, max.*'mean'"):
+    with pytest.raises(ConfigError, match="'men'"):
         load_encoder(encoder_folder("bert"), pooling="men")
 
 
@@ -197,7 +208,7 @@ def long_sentence(n_words: int, seed: int = 0) -> list[str]:
 
 @pytest.fixture(scope="module")
 def local_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An encoder in which a piece sees two pieces to either side in each of two layers, so four in all."""
+    """An encoder with two layers of local attention, in which a piece depends on four pieces on either side."""
     return tiny_encoder(
         "modernbert",
         tmp_path_factory.mktemp("local"),
@@ -210,8 +221,8 @@ def local_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 REACH = 4
 
 
-def test_the_local_encoder_sees_four_pieces_to_either_side(local_folder: str) -> None:
-    encoder, pieces = loaded(local_folder)
+def test_the_local_encoder_reaches_four_pieces(local_folder: str) -> None:
+    encoder, pieces = load(local_folder)
     row = pieces.row(long_sentence(40))
     assert len(row.pieces) > 30
     changed = row.pieces.copy()
@@ -220,23 +231,22 @@ def test_the_local_encoder_sees_four_pieces_to_either_side(local_folder: str) ->
     assert difference.abs().amax(dim=-1).gt(1e-6).nonzero().flatten().tolist() == list(range(16, 25))
 
 
-@pytest.mark.parametrize(("limit", "overlap"), [(42, 20), (22, 10), (32, 29), (12, 9)])
+@pytest.mark.parametrize(("limit", "overlap"), [(42, 20), (12, 9)])
 def test_words_far_from_a_window_edge_do_not_depend_on_the_window(local_folder: str, limit: int, overlap: int) -> None:
-    """A piece stands at least ``overlap // 2`` from an edge: with that much reach, no vector changes at all."""
+    """A piece is at least ``overlap // 2`` away from an edge, which is the reach of the local encoder or more."""
     assert overlap // 2 >= REACH
-    encoder, one_window = loaded(local_folder)
-    _, windows = loaded(local_folder, limit=limit, overlap=overlap)
+    encoder, one_window = load(local_folder)
+    _, windows = load(local_folder, limit=limit, overlap=overlap)
     words = long_sentence(150)
     assert len(one_window.batch([one_window.row(words)]).piece_ids) == 1
     assert len(windows.batch([windows.row(words)]).piece_ids) > 4
-    expected = encoded(encoder, one_window, one_window.row(words))
-    torch.testing.assert_close(encoded(encoder, windows, windows.row(words)), expected, rtol=0, atol=2e-5)
+    expected = encode(encoder, one_window, one_window.row(words))
+    torch.testing.assert_close(encode(encoder, windows, windows.row(words)), expected, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_vectors_do_not_depend_on_the_passes(encoder_folder: Callable[[str], str], pooling: str) -> None:
-    encoder, pieces = loaded(encoder_folder("mpnet"), limit=42)
-    encoder.pooling = pooling
+def test_vectors_do_not_depend_on_the_passes(encoder_folder: Callable[[str], str]) -> None:
+    encoder, pieces = load(encoder_folder("mpnet"), limit=42)
+    encoder.pooling = "first"
     rows = [pieces.row(long_sentence(n)) for n in (3, 20, 5, 90, 4)]
     whole = pieces.batch(rows)
     for division in (LeastWork(8), FewShapes(2)):
@@ -247,8 +257,8 @@ def test_vectors_do_not_depend_on_the_passes(encoder_folder: Callable[[str], str
 
 
 def test_words_near_a_window_edge_are_the_only_ones_to_depend_on_the_window(local_folder: str) -> None:
-    encoder, one_window = loaded(local_folder)
-    _, windows = loaded(local_folder, limit=42, overlap=0)
+    encoder, one_window = load(local_folder)
+    _, windows = load(local_folder, limit=42, overlap=0)
     row = one_window.row(long_sentence(150))
     batch = windows.batch([row])
     n_pieces, room = len(row.pieces), 40
@@ -262,90 +272,45 @@ def test_words_near_a_window_edge_are_the_only_ones_to_depend_on_the_window(loca
     near = np.array(
         [np.minimum(before, after)[end - size : end].min() for end, size in zip(ends, row.sizes, strict=True)]
     )
-    difference = (encoded(encoder, windows, row) - encoded(encoder, one_window, row))[0].abs().amax(dim=-1).numpy()
+    difference = (encode(encoder, windows, row) - encode(encoder, one_window, row))[0].abs().amax(dim=-1).numpy()
     assert (difference[near >= REACH] < 2e-5).all()
     assert (difference[near < REACH] > 1e-4).any()
 
 
-@pytest.mark.parametrize("overlap", [0, 1, 9, 16])
-def test_a_words_vector_is_that_of_the_window_it_stands_deepest_in(
-    encoder_folder: Callable[[str], str], overlap: int
-) -> None:
-    encoder, pieces = loaded(encoder_folder("bert"), limit=22, overlap=overlap)
+def test_a_vector_comes_from_the_window_with_most_context(encoder_folder: Callable[[str], str]) -> None:
     room, words = 20, long_sentence(77)
-    row = pieces.row(words)
-    assert len(row.pieces) == 77
-    vectors = encoded(encoder, pieces, row)[0]
-    assert vectors.isfinite().all()
-    starts = [*range(0, 57, room - overlap), 57]
-    outputs = {start: window_output(encoder, pieces, row.pieces[start : start + room]) for start in starts}
-    for word in range(77):
-        depth = {}
-        for start in starts:
-            if start <= word < start + room:
-                before = word - start if start else 77
-                after = start + room - 1 - word if start + room < 77 else 77
-                depth[start] = min(before, after)
-        deepest = max(depth, key=lambda start: (depth[start], -start))
-        torch.testing.assert_close(vectors[word], outputs[deepest][word - deepest], rtol=0, atol=1e-5)
+    for overlap in (0, 9):
+        encoder, pieces = load(encoder_folder("bert"), limit=22, overlap=overlap)
+        row = pieces.row(words)
+        assert len(row.pieces) == 77
+        vectors = encode(encoder, pieces, row)[0]
+        starts = [*range(0, 57, room - overlap), 57]
+        outputs = {start: window_output(encoder, pieces, row.pieces[start : start + room]) for start in starts}
+        for word in range(77):
+            depth = {}
+            for start in starts:
+                if start <= word < start + room:
+                    before = word - start if start else 77
+                    after = start + room - 1 - word if start + room < 77 else 77
+                    depth[start] = min(before, after)
+            deepest = max(depth, key=lambda start: (depth[start], -start))
+            torch.testing.assert_close(vectors[word], outputs[deepest][word - deepest], rtol=0, atol=1e-5)
 
 
-def test_a_sentence_longer_than_the_encoder_takes_is_read_to_its_end(folder: str) -> None:
-    encoder, pieces = loaded(folder)
+def test_a_sentence_longer_than_the_limit_is_read_to_its_end(encoder_folder: Callable[[str], str]) -> None:
+    encoder, pieces = load(encoder_folder("roberta"))
     words = long_sentence(200)
-    vectors = encoded(encoder, pieces, pieces.row(SENTENCES[0]), pieces.row(words))
+    vectors = encode(encoder, pieces, pieces.row(SENTENCES[0]), pieces.row(words))
     assert vectors.shape == (2, 200, 32)
     assert vectors[1].isfinite().all()
     assert vectors[1].abs().amax(dim=-1).gt(0.01).all()
-    changed = encoded(encoder, pieces, pieces.row(SENTENCES[0]), pieces.row([*words[:-1], "relations"]))
+    changed = encode(encoder, pieces, pieces.row(SENTENCES[0]), pieces.row([*words[:-1], "relations"]))
     assert (changed[1, -1] - vectors[1, -1]).abs().max() > 0.01
     torch.testing.assert_close(changed[1, :100], vectors[1, :100], rtol=0, atol=1e-5)
-    torch.testing.assert_close(
-        vectors[0, :14], encoded(encoder, pieces, pieces.row(SENTENCES[0]))[0], rtol=0, atol=1e-5
-    )
-
-
-def test_a_full_window_is_within_what_the_encoder_takes(folder: str) -> None:
-    encoder, pieces = loaded(folder)
-    filler = pieces.row(["a"]).pieces
-    row = Row(
-        pieces=np.resize(filler, pieces.room),
-        sizes=np.ones(pieces.room, dtype=np.int64),
-        word_items=np.arange(pieces.room),
-        left=filler[:0],
-        right=filler[:0],
-    )
-    batch = pieces.batch([row])
-    assert batch.piece_ids.shape == (1, piece_limit(encoder.config, load_tokenizer(folder)))
-    assert encoder(batch).isfinite().all()
+    torch.testing.assert_close(vectors[0, :14], encode(encoder, pieces, pieces.row(SENTENCES[0]))[0], rtol=0, atol=1e-5)
 
 
 # Markers -----------------------------------------------------------------------------------------------------
-
-
-def test_markers_become_special_tokens_with_vectors_near_what_describes_them(folder: str) -> None:
-    encoder, tokenizer = load_encoder(folder), load_tokenizer(folder)
-    n_before = len(tokenizer)
-    before = encoder.model.get_input_embeddings().weight.detach().clone()
-    describing = {
-        marker: tokenizer(f" {words}", add_special_tokens=False)["input_ids"] for marker, words in MARKERS.items()
-    }
-    torch.manual_seed(0)
-    add_markers(encoder, tokenizer, MARKERS)
-    ids = tokenizer.convert_tokens_to_ids(list(MARKERS))
-    assert sorted(ids) == list(range(n_before, n_before + 4))
-    for marker, i in zip(MARKERS, ids, strict=True):
-        assert tokenizer(f"We {marker} train", add_special_tokens=False)["input_ids"].count(i) == 1
-        assert tokenizer.added_tokens_decoder[i].special
-    table = encoder.model.get_input_embeddings().weight.detach()
-    assert table.shape[0] >= len(tokenizer)
-    assert encoder.config.vocab_size == table.shape[0]
-    assert torch.equal(table[:n_before], before[:n_before])
-    spread = before.std()
-    for marker, i in zip(MARKERS, ids, strict=True):
-        away = (table[i] - before[describing[marker]].mean(dim=0)).square().mean().sqrt()
-        assert 0.2 * spread < away < 0.8 * spread
-    assert all((table[i] - table[j]).abs().max() > 0.1 * spread for k, i in enumerate(ids) for j in ids[:k])
 
 
 def test_markers_of_the_same_description_start_apart(encoder_folder: Callable[[str], str]) -> None:
@@ -357,8 +322,8 @@ def test_markers_of_the_same_description_start_apart(encoder_folder: Callable[[s
     assert c.isfinite().all()
 
 
-def test_adding_markers_again_adds_nothing(folder: str) -> None:
-    encoder, tokenizer = load_encoder(folder), load_tokenizer(folder)
+def test_adding_markers_again_adds_nothing(encoder_folder: Callable[[str], str]) -> None:
+    encoder, tokenizer = load_encoder(encoder_folder("bert")), load_tokenizer(encoder_folder("bert"))
     add_markers(encoder, tokenizer, MARKERS)
     n_tokens, table = len(tokenizer), encoder.model.get_input_embeddings().weight.detach().clone()
     add_markers(encoder, tokenizer, MARKERS)
@@ -378,7 +343,9 @@ def test_markers_use_spare_rows_of_the_table_first(tmp_path: Path) -> None:
     assert max(tokenizer.convert_tokens_to_ids(list(MARKERS))) == n_tokens + 3
 
 
-def test_markers_survive_saving(folder: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("family_of_tokenizer", ["albert", "roberta"])
+def test_markers_survive_saving(family_of_tokenizer: str, encoder_folder: Callable[[str], str], tmp_path: Path) -> None:
+    folder = encoder_folder(family_of_tokenizer)
     encoder, tokenizer = load_encoder(folder), load_tokenizer(folder)
     add_markers(encoder, tokenizer, MARKERS)
     encoder.model.save_pretrained(tmp_path)
@@ -391,14 +358,13 @@ def test_markers_survive_saving(folder: str, tmp_path: Path) -> None:
     assert torch.equal(table, encoder.model.get_input_embeddings().weight)
 
 
-def test_a_marker_has_a_vector_of_its_own(folder: str) -> None:
-    encoder, tokenizer = load_encoder(folder), load_tokenizer(folder)
+def test_a_marker_changes_the_vectors_around_it(encoder_folder: Callable[[str], str]) -> None:
+    encoder, tokenizer = load_encoder(encoder_folder("bert")), load_tokenizer(encoder_folder("bert"))
     add_markers(encoder, tokenizer, MARKERS)
     pieces = WordPieces(tokenizer, limit=piece_limit(encoder.config, tokenizer))
     plain = pieces.row(["We", "train"])
-    ids = tokenizer.convert_tokens_to_ids(["[S:S]", "[E:S]"])
     vectors = []
-    for i in ids:
+    for i in tokenizer.convert_tokens_to_ids(["[S:S]", "[E:S]"]):
         marked = Row(
             pieces=np.insert(plain.pieces, 0, i),
             sizes=np.insert(plain.sizes, 0, 1),
@@ -406,82 +372,48 @@ def test_a_marker_has_a_vector_of_its_own(folder: str) -> None:
             left=plain.left,
             right=plain.right,
         )
-        vectors.append(encoded(encoder, pieces, marked)[0])
+        vectors.append(encode(encoder, pieces, marked)[0])
     assert vectors[0].shape == (3, 32)
     assert (vectors[0] - vectors[1]).abs().amax(dim=-1).gt(1e-4).all()
 
 
-# Shapes without weights --------------------------------------------------------------------------------------
+# Configurations ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("with_markers", [False, True])
-def test_an_encoder_is_rebuilt_from_its_configuration(folder: str, with_markers: bool) -> None:
-    encoder, tokenizer = load_encoder(folder), load_tokenizer(folder)
-    if with_markers:
-        add_markers(encoder, tokenizer, MARKERS)
-    saved = json.loads(json.dumps(encoder.config.to_dict()))
-    again = encoder_from_config(saved, pooling="max")
-    assert again.pooling == "max"
-    assert saved["model_type"] == encoder.config.model_type  # the configuration handed in is left as it was
-    again.load_state_dict(encoder.state_dict(), strict=True)
-    pieces = WordPieces(tokenizer, limit=piece_limit(again.config, tokenizer))
-    encoder.pooling = "max"
-    rows = [pieces.row(words) for words in SENTENCES]
-    assert torch.equal(encoded(again.eval(), pieces, *rows), encoded(encoder.eval(), pieces, *rows))
-
-
-@pytest.mark.parametrize("config", [{"model_type": "no-such-model", "hidden_size": 32}, {"hidden_size": 32}, {}])
-def test_an_unknown_model_type_is_refused(config: dict[str, Any]) -> None:
-    named = repr(config.get("model_type"))
-    with pytest.raises(ModelError, match=f"names the model type {named}, which the installed transformers cannot"):
+@pytest.mark.parametrize("changes", [{"model_type": "no-such-model"}, {"model_type": None}, {"hidden_size": "wide"}])
+def test_a_configuration_that_cannot_be_built_is_refused(
+    encoder_folder: Callable[[str], str], changes: dict[str, Any]
+) -> None:
+    config = AutoConfig.from_pretrained(encoder_folder("bert")).to_dict() | changes
+    with pytest.raises(ModelError, match=re.escape(repr(config["model_type"]))):
         encoder_from_config(config)
 
 
-@pytest.mark.parametrize("spoilt", [{"hidden_size": "wide"}, {"hidden_act": "no-such-activation"}])
-def test_a_configuration_that_cannot_be_built_is_refused(
-    encoder_folder: Callable[[str], str], spoilt: dict[str, Any]
-) -> None:
-    config = AutoConfig.from_pretrained(encoder_folder("bert")).to_dict()
-    with pytest.raises(ModelError, match="names the model type 'bert', which the installed transformers cannot build"):
-        encoder_from_config(config | spoilt)
-
-
-# What can go wrong on loading --------------------------------------------------------------------------------
+# Errors on loading -------------------------------------------------------------------------------------------
 
 LOADERS = {"encoder": load_encoder, "tokenizer": load_tokenizer}
 
 
-@pytest.fixture(params=LOADERS)
-def what(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def test_a_missing_folder(what: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=rf"there is no {what} in '.*nowhere': a folder with config.json was expected"):
-        LOADERS[what](str(tmp_path / "nowhere"))
-
-
-@pytest.mark.parametrize("name", ["./nowhere", "~/nowhere/at/all", "../nowhere"])
-def test_a_missing_folder_by_a_relative_path(what: str, name: str) -> None:
-    with pytest.raises(ModelError, match=f"there is no {what} in '{name}'"):
-        LOADERS[what](name)
-
-
-def test_a_folder_without_a_configuration(what: str, own_folder: Callable[[str], Path]) -> None:
+def test_a_folder_without_a_configuration(own_folder: Callable[[str], Path]) -> None:
     folder = own_folder("bert")
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=rf"there is no {what} in .*give the folder of a pretrained encoder"):
-        LOADERS[what](str(folder))
+    for name in (str(folder), str(folder / "nowhere"), "./nowhere", "~/nowhere/at/all", "../nowhere"):
+        for what, load_it in LOADERS.items():
+            with pytest.raises(ModelError) as error:
+                load_it(name)
+            assert what in error.value.problem
+            assert repr(name) in error.value.problem
+            assert "config.json" in error.value.problem
 
 
-@pytest.mark.parametrize("name", ["no-such-owner/no-such-encoder", "no-such-encoder", "not//an id"])
-def test_a_hub_id_without_a_network(what: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_id_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match=rf"the {what} '{name}' could not be loaded \(.+\); check the name, or"):
-        LOADERS[what](name)
+    for name in ("no-such-owner/no-such-encoder", "not//an id"):
+        with pytest.raises(ModelError, match=name):
+            load_encoder(name)
 
 
-def test_a_hub_that_is_out_of_reach_is_not_asked_again_and_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_is_out_of_reach_is_not_asked_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def ask(name: str, **settings: Any) -> None:
@@ -489,104 +421,83 @@ def test_a_hub_that_is_out_of_reach_is_not_asked_again_and_again(what: str, monk
         raise OSError("nothing in the cache")
 
     monkeypatch.setattr(pretrained.AutoModel, "from_pretrained", ask)
-    monkeypatch.setattr(pretrained.AutoTokenizer, "from_pretrained", ask)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with socket.socket() as hub:
         hub.bind(("127.0.0.1", 0))
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{hub.getsockname()[1]}")
-        with pytest.raises(ModelError, match=rf"the {what} 'an-owner/a-name' could not be loaded \(nothing in"):
-            LOADERS[what]("an-owner/a-name")
+        with pytest.raises(ModelError, match="nothing in the cache"):
+            load_encoder("an-owner/a-name")
         hub.listen()
-        with pytest.raises(ModelError, match="could not be loaded"):
-            LOADERS[what]("an-owner/a-name")
+        with pytest.raises(ModelError):
+            load_encoder("an-owner/a-name")
     assert asked == [True, False]
 
 
-def test_a_bundled_model_is_no_encoder(what: str) -> None:
-    told = f"'{bundled.DEFAULT}' is a trained model of cascade-srn, not an encoder; give the folder of a pretrained"
-    with pytest.raises(ModelError, match=told):
-        LOADERS[what](bundled.DEFAULT)
-
-
-def test_the_folder_of_a_model_is_no_encoder() -> None:
+def test_a_model_is_no_encoder() -> None:
+    for load_it in LOADERS.values():
+        with pytest.raises(ModelError, match=bundled.DEFAULT):
+            load_it(bundled.DEFAULT)
+    # Its folder has a tokenizer, which loading the model uses.
     folder = str(bundled.find_model(bundled.DEFAULT))
-    with pytest.raises(ModelError, match=r"is a trained model of cascade-srn, not an encoder; give the folder of a"):
+    with pytest.raises(ModelError, match=re.escape(folder)):
         load_encoder(folder)
     load_tokenizer(folder)
 
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [
-        (OSError("We couldn't connect\nto the hub"), r"\(We couldn't connect\)"),
-        (ConnectionError("reset"), r"\(reset\)"),
-        (KeyError("model"), r"\('model'\)"),
-        (ValueError(), r"\(ValueError\)"),
-        (RuntimeError("sizes differ"), r"\(sizes differ\)"),
-    ],
+    [(OSError("We couldn't connect\nto the hub"), "(We couldn't connect)"), (ValueError(), "(ValueError)")],
 )
-def test_an_error_of_transformers_is_told_in_one_line(
-    what: str, error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+def test_an_error_of_transformers_is_reported_in_one_line(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **settings: Any) -> None:
         raise error
 
-    monkeypatch.setattr(pretrained.AutoModel, "from_pretrained", fail)
     monkeypatch.setattr(pretrained.AutoTokenizer, "from_pretrained", fail)
-    with pytest.raises(ModelError, match=reason) as caught:
-        LOADERS[what]("some-owner/some-encoder")
+    with pytest.raises(ModelError) as caught:
+        load_tokenizer("some-owner/some-encoder")
+    assert reason in caught.value.problem
     assert caught.value.__cause__ is error
     assert "\n" not in str(caught.value)
 
 
-def changed_config(folder: Path, **changes: Any) -> None:
+def change_config(folder: Path, **changes: Any) -> None:
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-SPOILERS: dict[str, Callable[[Path], object]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "configuration is not JSON": lambda f: (f / "config.json").write_text("{"),
-    "configuration is empty": lambda f: (f / "config.json").write_text("{}"),
-    "configuration of an unknown model": lambda f: changed_config(f, model_type="no-such-model"),
-    "configuration of the wrong type": lambda f: changed_config(f, hidden_size="wide"),
-    "configuration that contradicts itself": lambda f: changed_config(f, num_attention_heads=3),
-    "configuration of another size": lambda f: changed_config(f, hidden_size=64),
-    "weights are missing": lambda f: (f / "model.safetensors").unlink(),
-    "weights are empty": lambda f: (f / "model.safetensors").write_bytes(b""),
+    "configuration that contradicts itself": lambda f: change_config(f, num_attention_heads=3),
+    "configuration of another size": lambda f: change_config(f, hidden_size=64),
+    "configuration of more layers": lambda f: change_config(f, num_hidden_layers=3),
     "weights are cut": lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:999]),
-    "weights are a pointer": lambda f: (f / "model.safetensors").write_text("version https://git-lfs.github.com/spec"),
+    "tokenizer is cut": lambda f: (f / "tokenizer.json").write_text("{"),
 }
 
 
-@pytest.mark.parametrize("spoiler", SPOILERS)
-def test_a_spoilt_encoder_folder(spoiler: str, own_folder: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_encoder_folder(damage: str, own_folder: Callable[[str], Path]) -> None:
     folder = own_folder("bert")
-    SPOILERS[spoiler](folder)
-    with pytest.raises(CascadeError, match=r"the encoder .* could not be loaded \(.+\)"):
-        load_encoder(str(folder))
+    DAMAGES[damage](folder)
+    with pytest.raises(ModelError, match=re.escape(repr(str(folder)))):
+        LOADERS["tokenizer" if damage.startswith("tokenizer") else "encoder"](str(folder))
 
 
-@pytest.mark.parametrize("content", ["{", "{}", ""])
-@pytest.mark.parametrize("family_of_file", ["bert", "modernbert"])
-def test_a_spoilt_tokenizer(family_of_file: str, content: str, own_folder: Callable[[str], Path]) -> None:
-    folder = own_folder(family_of_file)
-    (folder / "tokenizer.json").write_text(content)
-    with pytest.raises(CascadeError, match=r"the tokenizer .* could not be loaded \(.+\)"):
-        load_tokenizer(str(folder))
-
-
-def test_a_folder_without_tokenizer_files(family: str, own_folder: Callable[[str], Path]) -> None:
-    """Most classes of transformers would give a tokenizer to which every word is unknown."""
-    folder = own_folder(family)
+@pytest.mark.parametrize("family_of_tokenizer", ["bert", "deberta-v2"])
+def test_a_folder_without_tokenizer_files(family_of_tokenizer: str, own_folder: Callable[[str], Path]) -> None:
+    """Most classes of transformers would return a tokenizer to which every word is unknown."""
+    folder = own_folder(family_of_tokenizer)
     for file in folder.glob("tokenizer*"):
         file.unlink()
-    with pytest.raises(ModelError, match=r"tokenizer.* (has no vocabulary but special tokens|could not be loaded)"):
+    with pytest.raises(ModelError, match=re.escape(repr(str(folder)))):
         load_tokenizer(str(folder))
 
 
-# Noise -------------------------------------------------------------------------------------------------------
+# Output ------------------------------------------------------------------------------------------------------
 
 
 def fail_in_quiet() -> None:
@@ -595,36 +506,23 @@ def fail_in_quiet() -> None:
     raise RuntimeError("inside")
 
 
-@pytest.mark.parametrize("bars", [True, False])
-def test_quiet_transformers_puts_everything_back(bars: bool) -> None:
+def test_quiet_transformers_restores_the_settings() -> None:
     before, bars_before = logging.get_verbosity(), logging.is_progress_bar_enabled()
     try:
         logging.set_verbosity_info()
-        (logging.enable_progress_bar if bars else logging.disable_progress_bar)()
-        with pytest.raises(RuntimeError, match="inside"), quiet_transformers():
-            fail_in_quiet()
-        assert logging.get_verbosity() == logging.INFO
-        assert logging.is_progress_bar_enabled() == bars
+        for bars in (True, False):
+            (logging.enable_progress_bar if bars else logging.disable_progress_bar)()
+            with pytest.raises(RuntimeError, match="inside"), quiet_transformers():
+                fail_in_quiet()
+            assert logging.get_verbosity() == logging.INFO
+            assert logging.is_progress_bar_enabled() == bars
     finally:
         logging.set_verbosity(before)
         (logging.enable_progress_bar if bars_before else logging.disable_progress_bar)()
 
 
-def test_loading_says_nothing(folder: str, capfd: pytest.CaptureFixture[str]) -> None:
-    load_encoder(folder)
-    load_tokenizer(folder)
+def test_loading_prints_nothing(encoder_folder: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:
+    load_encoder(encoder_folder("roberta"))
+    load_tokenizer(encoder_folder("roberta"))
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""
-
-
-def test_the_tiny_encoders_load_as_their_family_does(family: str, folder: str) -> None:
-    assert AutoConfig.from_pretrained(folder).model_type == family
-    assert AutoTokenizer.from_pretrained(folder).is_fast
-
-
-def test_weights_that_the_configuration_asks_for_and_the_folder_lacks_are_not_made_up(tmp_path: Path) -> None:
-    folder = Path(tiny_encoder("bert", tmp_path / "bert"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
-    with pytest.raises(ModelError, match=r"lacks \d+ of the weights that its config.json asks for, such as 'encoder"):
-        load_encoder(str(folder))

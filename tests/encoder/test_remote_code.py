@@ -1,4 +1,4 @@
-"""Code that comes with a model or an encoder is never run, and standard input is never asked."""
+"""Code that comes with a model or an encoder is never run, and standard input is never read."""
 
 import builtins
 import json
@@ -47,7 +47,6 @@ CONFIG_MAP = {
     "AutoModelForMaskedLM": "evil.EvilMasked",
 }
 TOKENIZER_MAP = {"AutoTokenizer": ["evil.EvilTokenizer", "evil.EvilTokenizer"]}
-SENTENCE = "asks for Python code of its own to be run ('auto_map'), which is never done."
 
 
 def edit(path, change):
@@ -63,7 +62,7 @@ def marker(tmp_path):
 
 @pytest.fixture
 def evil_model(tmp_path, marker):
-    """A model whose folder holds code that its configuration names."""
+    """A model folder with code that its configuration names."""
     folder = tmp_path / "evil-model"
     small_model("swift").save(folder)
     (folder / "evil.py").write_text(PAYLOAD.format(marker=marker), encoding="utf-8")
@@ -82,8 +81,8 @@ def evil_encoder(tmp_path, marker):
     return folder
 
 
-def refused(arguments, tmp_path, marker):
-    """Run a command with the word that transformers waits for on standard input; nothing of it may be read."""
+def check_refused(arguments, tmp_path, marker):
+    """Run a command with the answer to transformers' question on standard input, and check that it is not read."""
     answers = tmp_path / "answers"
     answers.write_text("y\n" * 1000, encoding="utf-8")
     with answers.open("rb") as stdin:
@@ -100,41 +99,42 @@ def refused(arguments, tmp_path, marker):
     assert "Do you wish to run" not in done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("Error: ")
-    assert SENTENCE in line
+    assert "auto_map" in line
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_extract(evil_model, tmp_path, marker):
-    refused(["extract", "-", "--model", evil_model, "--device", "cpu"], tmp_path, marker)
+    check_refused(["extract", "-", "--model", evil_model, "--device", "cpu"], tmp_path, marker)
 
 
 @pytest.mark.slow
 def test_train(evil_encoder, tmp_path, marker):
     recipe = write_recipe(tmp_path, model={"encoder": {"name": str(evil_encoder)}}, fresh=None)
-    refused(["train", recipe, "--device", "cpu"], tmp_path, marker)
+    check_refused(["train", recipe, "--device", "cpu"], tmp_path, marker)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
 def test_adapt(evil_encoder, tmp_path, marker):
     arguments = ["adapt", write_text(tmp_path), "--encoder", evil_encoder, "--output", tmp_path / "out"]
-    refused([*arguments, "--device", "cpu"], tmp_path, marker)
+    check_refused([*arguments, "--device", "cpu"], tmp_path, marker)
 
 
 @pytest.mark.slow
 def test_distil(evil_model, tmp_path, marker):
     recipe = write_recipe(tmp_path)
     arguments = ["distil", evil_model, "--text", write_text(tmp_path), "--recipe", recipe, "--output", tmp_path / "out"]
-    refused([*arguments, "--device", "cpu"], tmp_path, marker)
+    check_refused([*arguments, "--device", "cpu"], tmp_path, marker)
 
 
 @pytest.fixture
 def no_prompt(monkeypatch):
-    monkeypatch.setattr(builtins, "input", lambda *told: pytest.fail("standard input was read"))
+    monkeypatch.setattr(builtins, "input", lambda *prompt: pytest.fail("standard input was read"))
 
 
 @pytest.mark.usefixtures("no_prompt")
-class TestWhereItIsNamed:
+class TestNamedCode:
     @pytest.fixture
     def folder(self, tmp_path):
         small_model("swift").save(tmp_path / "model")
@@ -144,34 +144,30 @@ class TestWhereItIsNamed:
         ("name", "change"),
         [
             ("config.json", lambda values: values.update(auto_map={})),
-            ("config.json", lambda values: values["encoder"].update(auto_map=CONFIG_MAP)),
-            ("config.json", lambda values: values["encoder"].update(text_config={"auto_map": CONFIG_MAP})),
             ("config.json", lambda values: values["encoder"].update(parts=[{"auto_map": None}])),
             ("tokenizer_config.json", lambda values: values.update(auto_map=TOKENIZER_MAP)),
         ],
     )
     def test_in_a_model(self, folder, name, change):
         edit(folder / name, change)
-        with pytest.raises(ModelError) as caught:
+        with pytest.raises(ModelError, match="auto_map") as caught:
             Model.load(folder)
-        assert SENTENCE in str(caught.value)
-        assert name in str(caught.value)
+        assert name in caught.value.problem
 
-    @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "experts_implementation"])
+    @pytest.mark.parametrize("key", ["_attn_implementation", "experts_implementation"])
     def test_kernels_of_the_hub(self, folder, key, tmp_path):
         edit(folder / "config.json", lambda values: values["encoder"].update({key: "kernels-community/evil"}))
-        with pytest.raises(ModelError, match=rf"code of the hub to be run \({key}='kernels-community/evil'\)"):
+        with pytest.raises(ModelError, match=f"{key}='kernels-community/evil'"):
             Model.load(folder)
         encoder = tiny_encoder("bert", tmp_path / "bert")
         edit(tmp_path / "bert" / "config.json", lambda values: values.update({key: "kernels-community/evil"}))
-        with pytest.raises(ModelError, match="code of the hub to be run"):
+        with pytest.raises(ModelError, match=f"{key}='kernels-community/evil'"):
             load_encoder(encoder)
 
     @pytest.mark.parametrize("load", [load_encoder, load_tokenizer, lambda name: load_network(name, seed=0)])
     def test_in_an_encoder_that_needs_it(self, evil_encoder, marker, load):
-        with pytest.raises(ModelError) as caught:
+        with pytest.raises(ModelError, match="auto_map"):
             load(str(evil_encoder))
-        assert SENTENCE in str(caught.value)
         assert not marker.exists()
 
     def test_an_encoder_that_transformers_knows_is_loaded_without_it(self, tmp_path, marker, evil_encoder):
@@ -198,11 +194,10 @@ class TestWhereItIsNamed:
         assert not marker.exists()
 
 
-@pytest.mark.parametrize("change", [{"num_labels": 10**9}, {"num_hidden_layers": 10**9}, {"text": {"n_layer": 10**40}}])
-def test_counts_that_would_take_forever(change):
-    with pytest.raises(ModelError, match="but the weights allow at most"):
-        check_sizes(change, "the configuration", n_tensors=20)
-
-
-def test_counts_of_shared_layers():
+def test_huge_counts_are_refused():
+    changes = {"num_labels": 10**9}, {"num_hidden_layers": 10**9}, {"text": {"n_layer": 10**40}}
+    for change, most in zip(changes, (10_000, 512, 512), strict=True):
+        with pytest.raises(ModelError, match=rf"\b{most}\b"):
+            check_sizes(change, "the configuration", n_tensors=20)
+    # Encoders that share layers may have more of them than tensors.
     check_sizes({"num_hidden_layers": 24, "num_labels": 3, "layer_norm_eps": 1e-12}, "the configuration", n_tensors=20)

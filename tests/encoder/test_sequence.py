@@ -27,14 +27,14 @@ def test_equals_an_lstm_run_sentence_by_sentence(bilstm: BiLSTM) -> None:
             torch.testing.assert_close(features[i : i + 1, :n], expected, rtol=0, atol=1e-12)
 
 
-def test_every_task_sees_the_same(bilstm: BiLSTM) -> None:
+def test_all_tasks_have_the_same_representation(bilstm: BiLSTM) -> None:
     features = bilstm(*example())
     assert bilstm.task_width == 2 * HIDDEN
     for task in range(3):
         assert torch.equal(bilstm.task(features, task), features)
 
 
-def test_looks_both_ways(bilstm: BiLSTM) -> None:
+def test_reads_in_both_directions(bilstm: BiLSTM) -> None:
     inputs = torch.randn(1, 5, INPUT_WIDTH, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     other = inputs.clone()
     other[:, 2] += 1.0
@@ -43,33 +43,8 @@ def test_looks_both_ways(bilstm: BiLSTM) -> None:
     assert difference[:, HIDDEN:].amax(dim=1).gt(0).tolist() == [True, True, True, False, False]
 
 
-def test_a_sentence_alone_equals_the_same_in_a_batch(bilstm: BiLSTM) -> None:
-    invariances.check_alone_equals_batched(bilstm)
-
-
-def test_zero_at_padding(bilstm: BiLSTM) -> None:
-    invariances.check_zero_at_padding(bilstm)
-
-
-@pytest.mark.parametrize("garbage", [1e6, float("inf"), float("nan")])
-def test_what_stands_at_padding_is_ignored(bilstm: BiLSTM, garbage: float) -> None:
-    invariances.check_what_stands_at_padding_is_ignored(bilstm, garbage)
-
-
-def test_batch_order_is_kept(bilstm: BiLSTM) -> None:
-    invariances.check_batch_order_is_kept(bilstm)
-
-
-def test_nothing_to_encode(bilstm: BiLSTM) -> None:
-    invariances.check_nothing_to_encode(bilstm)
-
-
-def test_same_in_training_and_evaluation(bilstm: BiLSTM) -> None:
-    invariances.check_same_in_training_and_evaluation(bilstm)
-
-
-def test_task_of_selected_rows(bilstm: BiLSTM) -> None:
-    invariances.check_task_of_selected_rows(bilstm)
+def test_invariances(bilstm: BiLSTM) -> None:
+    invariances.check_all(bilstm)
 
 
 def test_gradients_of_inputs() -> None:

@@ -1,12 +1,11 @@
-"""Passes of the encoder: the cheapest division of windows by their length."""
+"""Encoder passes: division of windows by their length."""
 
 from __future__ import annotations
 
 from itertools import combinations, pairwise
 
 import numpy as np
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascade_srn.encoder.windows import FewShapes, LeastWork, window_begins
@@ -17,38 +16,38 @@ def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
     return sum((end - begin) * sizes[begin] + overhead for begin, end in pairwise(edges))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=9), st.integers(0, 60))
 def test_no_division_is_cheaper(sizes: list[int], overhead: int) -> None:
     sizes.sort(reverse=True)
     passes = LeastWork(overhead).divide(np.array(sizes), 99)
     cuts = tuple(np.cumsum([n for n, _ in passes])[:-1].tolist())
     places = range(1, len(sizes))
-    every = [chosen for n in range(len(sizes)) for chosen in combinations(places, n)]
-    assert cost(sizes, cuts, overhead) == min(cost(sizes, chosen, overhead) for chosen in every)
+    options = [chosen for n in range(len(sizes)) for chosen in combinations(places, n)]
+    assert cost(sizes, cuts, overhead) == min(cost(sizes, chosen, overhead) for chosen in options)
     assert sum(n for n, _ in passes) == len(sizes)
     assert [width for _, width in passes] == [sizes[begin] for begin in (0, *cuts)]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "overhead", "expected"),
-    [
+def test_known_divisions() -> None:
+    cases: list[tuple[list[int], int, list[tuple[int, int]]]] = [
         ([], 10, []),
         ([7, 7, 7], 0, [(3, 7)]),
         ([90, 10, 10], 100, [(1, 90), (2, 10)]),
         ([90, 10, 10], 200, [(3, 90)]),
-    ],
-)
-def test_known_ones(sizes: list[int], overhead: int, expected: list[tuple[int, int]]) -> None:
-    assert LeastWork(overhead).divide(np.array(sizes, dtype=np.int64), 99) == expected
+    ]
+    for sizes, overhead, expected in cases:
+        assert LeastWork(overhead).divide(np.array(sizes, dtype=np.int64), 99) == expected
 
 
-def test_where_windows_begin() -> None:
+def test_window_begins() -> None:
     assert window_begins([]).tolist() == []
     assert window_begins([(2, 10), (3, 4)]).tolist() == [0, 10, 20, 24, 28]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 9))
-def test_few_shapes_hold_all_windows(sizes: list[int], n_windows: int) -> None:
+def test_few_shapes_contain_all_windows(sizes: list[int], n_windows: int) -> None:
     sizes.sort(reverse=True)
     passes = FewShapes(n_windows, multiple=8).divide(np.array(sizes), 60)
     assert len(passes) == -(-len(sizes) // n_windows)
@@ -56,5 +55,5 @@ def test_few_shapes_hold_all_windows(sizes: list[int], n_windows: int) -> None:
     for at, (_, width) in enumerate(passes):
         inside = sizes[at * n_windows : (at + 1) * n_windows]
         assert max(inside) <= width <= 60
-        # No wider than the next multiple, and never wider than the encoder takes.
+        # Not wider than the next multiple or the limit.
         assert width == 60 or (width % 8 == 0 and width - max(inside) < 8)

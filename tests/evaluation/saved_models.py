@@ -1,4 +1,4 @@
-"""Small saved models and a corpus for them, made once for all tests of the session."""
+"""Small saved models and a corpus, created once per session."""
 
 import json
 import tempfile
@@ -10,7 +10,7 @@ from tests.small_models import SENTENCES, small_model, spread_probabilities
 from cascade_srn import Document, write_documents
 from cascade_srn.config import Thresholds
 
-# High enough that not everything is predicted, low enough that much is.
+# Thresholds with which the random models predict some spans, but not all.
 THRESHOLDS = Thresholds(entity=0.5, subject=0.3, object=0.3)
 DOCUMENTS = [Document.from_sentences(SENTENCES[:2], id="first")] + [
     Document.from_sentences([sentence], id=f"d{number}") for number, sentence in enumerate(SENTENCES[2:-1])
@@ -24,7 +24,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @cache
 def saved_model(seed: int = 0, **settings) -> str:
-    """The folder of a model with random heads that find something, another thing for each seed."""
+    """Return the folder of a model with random heads, whose predictions depend on the seed."""
     folder = Path(_folder().name) / f"seed-{seed}-{len(settings)}" / "best"
     spread_probabilities(small_model(seed=seed, thresholds=THRESHOLDS, **settings), seed=seed).save(folder)
     return str(folder)
@@ -32,14 +32,14 @@ def saved_model(seed: int = 0, **settings) -> str:
 
 @cache
 def corpus() -> str:
-    """The file of the annotated documents."""
+    """Return the path of the annotated documents."""
     path = Path(_folder().name) / "corpus.jsonl"
     write_documents(DOCUMENTS, path)
     return str(path)
 
 
 def cut_short(path: Path) -> None:
-    """Let the first entity of a file of documents end within a word."""
+    """Make the first entity of a file of documents end inside a word."""
     first, *others = path.read_text(encoding="utf-8").splitlines()
     record = json.loads(first)
     entity = record["entities"][0]

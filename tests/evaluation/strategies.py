@@ -1,4 +1,4 @@
-"""Any two annotations of the same words, for properties that hold of all of them."""
+"""Hypothesis strategies for pairs of annotations of the same words."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ def sentences(draw, one_label_a_span=False, scored=False):
 
 @st.composite
 def near(draw, gold):
-    """A prediction that is mostly gold's: entities and relations dropped, renamed, turned round or made up."""
+    """A prediction close to gold, with entities and relations removed, renamed, reversed or added."""
     other = draw(sentences())
     entities = list(dict.fromkeys([*(e for e in gold.entities if draw(st.booleans())), *other.entities]))
     kept = [t for t in gold.triples if t.head in entities and t.tail in entities]
@@ -47,7 +47,7 @@ def near(draw, gold):
 
 @st.composite
 def close_pairs(draw):
-    """A gold sentence and a prediction that has much in common with it."""
+    """A gold sentence and a prediction close to it."""
     gold = draw(sentences())
     return gold, draw(near(gold))
 
@@ -64,5 +64,5 @@ def aligned(pairs):
 
 
 def documents(pairs):
-    """Gold documents and predicted ones, of a sentence each."""
+    """Gold and predicted documents with one sentence each."""
     return tuple([Document.from_sentences([p[side]], id=f"d{i}") for i, p in enumerate(pairs)] for side in (0, 1))

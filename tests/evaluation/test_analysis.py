@@ -1,4 +1,4 @@
-"""The whole analysis: plain JSON, true to its parts, and a sentence behind each number."""
+"""The analysis agrees with its parts and converts to plain JSON."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ def analysed(pairs=((GOLD, PREDICTED),), **options):
     return analyse(gold, predicted, schema=SCHEMA, **options)
 
 
-def test_the_sentence_behind_the_numbers():
+def test_errors_of_a_sentence():
     (found,) = analysed().sentences
     assert found.entity_kinds == ["spurious"]
     assert found.relation_kinds == ["RTE", "ESE", "RNF"]
@@ -58,14 +58,14 @@ def test_the_sentence_behind_the_numbers():
     assert (second["head"], second["tail"], second["score"], second["kind"]) == (0, 2, 0.5, "ESE")
 
 
-def test_sentences_know_their_place():
+def test_positions_of_sentences():
     two = Document.from_sentences([GOLD, PREDICTED], id="two")
     one = Document.from_sentences([GOLD])
     found = analyse([two, one], [two, one], schema=SCHEMA).sentences
     assert [(s.document_id, s.document, s.sentence) for s in found] == [("two", 0, 0), ("two", 0, 1), ("", 1, 0)]
 
 
-def test_a_repeated_relation_stands_once():
+def test_a_repeated_relation_appears_once():
     (found,) = analysed([(GOLD, PREDICTED.annotated(PREDICTED.entities, PREDICTED.triples * 2))]).sentences
     assert found.relation_kinds == ["RTE", "ESE", "RNF"]
 
@@ -93,7 +93,7 @@ def test_training_documents_add_a_breakdown():
     assert record["breakdowns"][-1]["tasks"]["ner"][0]["n_gold"] == 2
 
 
-def test_with_gold_entities_nothing_is_said_about_entities_alone():
+def test_with_gold_entities_there_are_no_figures_about_entities_alone():
     given = GOLD.annotated(GOLD.entities, [Triple(A, "Other", B, 0.7)])
     record = analysed([(GOLD, given)], entities="gold").to_dict()
     assert record["protocol"] == {"symmetric": "directed", "entities": "gold", "condition": "with gold entities"}
@@ -106,25 +106,23 @@ def test_with_gold_entities_nothing_is_said_about_entities_alone():
     assert record["relation_errors"]["n_errors"] == 2
 
 
-def test_entities_from_nowhere():
-    with pytest.raises(ConfigError, match=r"entities is 'golden', not one of predicted, gold. Did you mean 'gold'\?"):
-        analysed(entities="golden")
-
-
-def test_an_unknown_policy():
-    with pytest.raises(ConfigError, match=r"'doubld' is no policy .* Did you mean 'doubled'\?"):
-        analysed(symmetric="doubld")
+@pytest.mark.parametrize(
+    ("option", "value", "near"), [("entities", "golden", "gold"), ("symmetric", "doubld", "doubled")]
+)
+def test_unknown_choices(option, value, near):
+    with pytest.raises(ConfigError, match=f"{option}.*'{value}'.*'{near}'"):
+        analysed(**{option: value})
 
 
 def test_an_unknown_label():
     odd = GOLD.annotated([Span(0, 1, "Z")], ())
-    with pytest.raises(SchemaError, match=r"predicted sentence 0 of document 0 \('d0'\) has an entity of type 'Z'"):
+    with pytest.raises(SchemaError, match=r"predicted sentence 0 of document 0 \('d0'\).*'Z'"):
         analysed([(GOLD, odd)])
 
 
 def test_other_documents():
     gold, _ = documents([(GOLD, GOLD)])
-    with pytest.raises(AnnotationError, match="1 gold documents but 0 predicted ones"):
+    with pytest.raises(AnnotationError, match="1 gold documents.* 0 predicted"):
         analyse(gold, [], schema=SCHEMA)
 
 
@@ -141,7 +139,7 @@ def test_the_parts_agree_with_the_scores_and_with_the_sentences(pairs, symmetric
     listed = Counter(kind for sentence in found.sentences for kind in sentence.relation_kinds)
     if symmetric == "directed":
         assert listed == Counter({k["kind"]: k["n"] for k in record["relation_errors"]["kinds"] if k["n"]})
-    else:  # a symmetric relation can stand for two items, or two relations for one
+    else:  # one relation can count as two items, and two relations as one
         assert set(listed) == {k["kind"] for k in record["relation_errors"]["kinds"] if k["n"]}
 
 

@@ -1,4 +1,4 @@
-"""Scores by group: which group things fall into, and that groups add up to the whole."""
+"""Scores by group: groups of items, and groups that add up to the scores."""
 
 import json
 
@@ -8,23 +8,30 @@ from hypothesis import strategies as st
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, sentences, some
 
 from cascade_srn.evaluation import Counts, score
-from cascade_srn.evaluation.breakdown import Bins, SeenTexts, break_down, count_groups, distance_group, nesting
+from cascade_srn.evaluation.breakdown import (
+    Ranges,
+    SeenTexts,
+    break_down,
+    classify_nesting,
+    count_groups,
+    find_distance_group,
+)
 from cascade_srn.evaluation.items import RelationItem
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 
-class TestBins:
-    BINS = Bins((1, 3, 4, 10))
+class TestRanges:
+    RANGES = Ranges((1, 3, 4, 10))
 
     def test_names(self):
-        assert self.BINS.names == ("1–2", "3", "4–9", "10+")
+        assert self.RANGES.names == ("1–2", "3", "4–9", "10+")
 
     @pytest.mark.parametrize(
         ("number", "name"),
         [(0, "1–2"), (1, "1–2"), (2, "1–2"), (3, "3"), (4, "4–9"), (9, "4–9"), (10, "10+"), (99, "10+")],
     )
-    def test_name_of(self, number, name):
-        assert self.BINS.name_of(number) == name
+    def test_find_name(self, number, name):
+        assert self.RANGES.find_name(number) == name
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,7 @@ class TestBins:
 )
 def test_distances(one, other, group):
     first, second = Span(*one, "A"), Span(*other, "B")
-    assert distance_group(first, second) == distance_group(second, first) == group
+    assert find_distance_group(first, second) == find_distance_group(second, first) == group
 
 
 class TestNesting:
@@ -63,9 +70,9 @@ class TestNesting:
         ],
     )
     def test_by_hand(self, span, others, expected):
-        assert nesting(span, Sentence.from_words(list("abcdefgh"), [span, *others])) == expected
+        assert classify_nesting(span, Sentence.from_words(list("abcdefgh"), [span, *others])) == expected
 
-    def test_a_relation_is_what_the_more_entangled_argument_is(self):
+    def test_a_relation_has_the_first_nesting_of_its_arguments(self):
         triples = [Triple(self.APART, "Directed", self.INNER), Triple(self.APART, "Other", self.APART)]
         gold = Sentence.from_words(list("abcdefgh"), [self.OUTER, self.INNER, self.APART], triples)
         found = broken_down([(gold, gold)])["nesting"].tasks
@@ -89,14 +96,14 @@ class TestSeenTexts:
         ],
     )
     def test_entities(self, span, expected):
-        assert SeenTexts([self.TRAIN]).entity(span, self.SENTENCE) == expected
+        assert SeenTexts([self.TRAIN]).find_entity_group(span, self.SENTENCE) == expected
 
     @pytest.mark.parametrize(
         ("head", "tail", "expected"), [(0, 1, "both seen"), (0, 2, "one seen"), (3, 1, "one seen"), (2, 3, "none seen")]
     )
     def test_relations(self, head, tail, expected):
         item = RelationItem("Directed", self.SENTENCE.entities[head], self.SENTENCE.entities[tail])
-        assert SeenTexts([self.TRAIN]).relation(item, self.SENTENCE) == expected
+        assert SeenTexts([self.TRAIN]).find_relation_group(item, self.SENTENCE) == expected
 
     def test_only_with_training_data(self):
         assert "entity_text" not in broken_down([])
@@ -139,9 +146,9 @@ def test_the_groups_add_up_to_the_scores(pairs, symmetric, training):
             assert sum(groups.values(), Counts()) == getattr(whole, task).counts
 
 
-def test_a_group_that_is_not_declared_is_a_defect():
+def test_undeclared_groups_are_rejected():
     gold = Sentence.from_words(list("ab"), [Span(0, 1, "A")])
-    with pytest.raises(ValueError, match=r"groups that are not declared: \['x'\]"):
+    with pytest.raises(ValueError, match=r"\['x'\]"):
         count_groups(
             aligned([(gold, gold)]), groups=["y"], items=lambda s: set(s.entities), group_of=lambda item, sentence: "x"
         )
@@ -150,7 +157,7 @@ def test_a_group_that_is_not_declared_is_a_defect():
 @some
 @given(any_pairs, st.data())
 def test_counting_equals_three_loops(pairs, data):
-    """Any way to group: gold by gold, correct by gold, wrong by the prediction."""
+    """For any grouping: gold and correct items are grouped by gold, wrong items by the prediction."""
     names = ["x", "y"]
     chosen = {}
 

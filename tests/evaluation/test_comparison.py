@@ -1,4 +1,4 @@
-"""The bootstrap: against scoring each resample anew, and what must hold of any comparison."""
+"""The bootstrap equals scoring each resample, and has the properties of a comparison."""
 
 import json
 import random
@@ -25,7 +25,7 @@ def _gold(n_documents=12):
 
 
 def _predictions(gold, seed, *, keep):
-    """Gold with things left out at random, each kept with this probability, and a wrong entity now and then."""
+    """Gold with items removed at random, and some wrong entities."""
     rng = random.Random(seed)
     found = []
     for document in gold:
@@ -50,7 +50,7 @@ def _f1(gold, predicted, task, symmetric):
 
 
 def _literal_differences(gold, first, second, symmetric, bootstrap):
-    """Each resample put together document by document and scored by ``score_documents``, from the same draws."""
+    """Score each resample by ``score_documents``, with the same draws."""
     generator = np.random.default_rng(bootstrap.seed)
 
     def draws(n_things):
@@ -77,7 +77,7 @@ def _literal_differences(gold, first, second, symmetric, bootstrap):
 
 @pytest.mark.parametrize("draw_models", [True, False])
 @pytest.mark.parametrize("symmetric", ["directed", "doubled"])
-def test_equals_scoring_each_resample_anew(symmetric, draw_models):
+def test_equals_scoring_each_resample(symmetric, draw_models):
     bootstrap = Bootstrap(n_resamples=100, seed=3, draw_models=draw_models)
     found = compare(GOLD, GOOD[:2], POOR, schema=SCHEMA, symmetric=symmetric, bootstrap=bootstrap)
     expected = _literal_differences(GOLD, GOOD[:2], POOR, symmetric, bootstrap)
@@ -112,7 +112,7 @@ def test_the_smallest_p_value_is_not_zero():
     assert found.p_value == pytest.approx(2 / 101)
 
 
-def test_exchanging_the_sides_turns_the_sign():
+def test_exchanging_the_sides_changes_the_sign():
     there = compare(GOLD, GOOD[:1], POOR[:1], schema=SCHEMA, bootstrap=FEW)
     back = compare(GOLD, POOR[:1], GOOD[:1], schema=SCHEMA, bootstrap=FEW)
     for task in TASKS:
@@ -135,7 +135,7 @@ def test_resamples_made_in_several_parts(monkeypatch):
     assert compare(GOLD, GOOD[:1], POOR[:1], schema=SCHEMA, bootstrap=bootstrap) == whole
 
 
-def test_figures_that_are_drawn_together_are_those_that_are_drawn_alone():
+def test_several_figures_at_once_equal_single_figures():
     generator = np.random.default_rng(5)
     first, second = (generator.integers(0, 9, size=(n, 20, 4, 2)).astype(float) for n in (3, 2))
     bootstrap = Bootstrap(300, seed=2)
@@ -152,7 +152,7 @@ def test_figures_that_are_drawn_together_are_those_that_are_drawn_alone():
 
 
 def test_drawing_models_widens_the_interval():
-    """Seeds that differ much: an interval for the recipe is wider than one for these seeds."""
+    """If seeds differ a lot, the interval of the recipe is wider than that of these seeds."""
     first = [GOOD[0], POOR[0]]
     wide, narrow = (
         compare(GOLD, first, GOOD[1:2], schema=SCHEMA, bootstrap=Bootstrap(1000, draw_models=draw))["ner"]
@@ -163,8 +163,7 @@ def test_drawing_models_widens_the_interval():
     assert not narrow.to_dict()["drawn_models"]
 
 
-def test_sentences_of_a_document_that_are_alike_make_documents_the_wider_unit():
-    """Where all sentences of a document are right or wrong together, sentences feign more evidence than there is."""
+def test_documents_give_wider_intervals_if_their_sentences_are_alike():
     gold = [Document.from_sentences([Sentence.from_words(WORDS, [A])] * 8, id=str(i)) for i in range(6)]
     half = [
         d if i % 2 else Document.from_sentences([s.annotated((), ()) for s in d.sentences], id=d.id)
@@ -178,7 +177,7 @@ def test_sentences_of_a_document_that_are_alike_make_documents_the_wider_unit():
     assert widths["document"] > 2 * widths["sentence"]
 
 
-def test_to_dict_says_how_it_was_made():
+def test_to_dict_has_the_settings():
     record = compare(GOLD, GOOD, POOR[:1], schema=SCHEMA, symmetric="canonical", bootstrap=FEW)["re_strict"].to_dict()
     assert json.loads(json.dumps(record)) == record
     assert record["protocol"] == "re_strict, canonical, micro F1"
@@ -201,7 +200,7 @@ def test_units_add_up_to_the_scores(pairs, symmetric):
             assert counts[:, at].sum(axis=0).tolist() == [expected.n_gold, expected.n_predicted, expected.n_correct]
 
 
-def test_documents_without_sentences_are_units_too():
+def test_documents_without_sentences_are_units():
     gold = [GOLD[0], Document("")]
     assert count_units(gold, gold, schema=SCHEMA)[1].tolist() == [[0] * 3] * 3
 
@@ -209,25 +208,25 @@ def test_documents_without_sentences_are_units_too():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Bootstrap(n_resamples=10), ConfigError, "n_resamples is 10; give a number at least 100"),
-        (lambda: Bootstrap(unit="documents"), ConfigError, r"unit is 'documents', .* Did you mean 'document'\?"),
-        (lambda: Bootstrap(seed=-1), ConfigError, "seed is -1; give a number at least 0"),
-        (lambda: compare(GOLD, [], GOOD, schema=SCHEMA), ConfigError, "the first side of a comparison has no model"),
-        (lambda: compare(GOLD, GOOD, [], schema=SCHEMA), ConfigError, "the second side of a comparison has no model"),
+        (lambda: Bootstrap(n_resamples=10), ConfigError, "n_resamples is 10"),
+        (lambda: Bootstrap(unit="documents"), ConfigError, "unit is 'documents'"),
+        (lambda: Bootstrap(seed=-1), ConfigError, "seed is -1"),
+        (lambda: compare(GOLD, [], GOOD, schema=SCHEMA), ConfigError, "first"),
+        (lambda: compare(GOLD, GOOD, [], schema=SCHEMA), ConfigError, "second"),
         (
             lambda: compare(GOLD[:1], [GOLD[:1]], [GOLD[:1]], schema=SCHEMA),
             ConfigError,
-            "a bootstrap over 1 documents says nothing; give data with at least two",
+            "2 documents.* 1",
         ),
-        (lambda: count_units(GOLD, GOLD[:2], schema=SCHEMA), AnnotationError, "12 gold documents but 2 predicted"),
-        (lambda: count_units(GOLD, GOLD, schema=SCHEMA, symmetric="x"), ConfigError, "'x' is no policy"),
+        (lambda: count_units(GOLD, GOLD[:2], schema=SCHEMA), AnnotationError, "12 gold documents.* 2 predicted"),
+        (lambda: count_units(GOLD, GOLD, schema=SCHEMA, symmetric="x"), ConfigError, "symmetric.*'x'"),
         (
             lambda: count_units(GOLD, GOLD, schema=Schema(("A",), ("Directed", "Same"))),
             SchemaError,
-            "gold sentence 0 of document 0 .* has an entity of type 'B'",
+            "gold sentence 0 of document 0 .*'B'",
         ),
     ],
 )  # fmt: skip
-def test_refusals(make, error, message):
+def test_errors(make, error, message):
     with pytest.raises(error, match=message):
         make()

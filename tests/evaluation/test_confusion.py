@@ -1,4 +1,4 @@
-"""Which types are taken for which: by hand, and that the table's margins are the scores' counts."""
+"""Confusion tables: by hand, and sums of rows and columns equal to the counts of the scores."""
 
 import json
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, some
 
 from cascade_srn.evaluation import Counts, score
-from cascade_srn.evaluation.errors import confuse_entities, confuse_relations
+from cascade_srn.evaluation.errors import count_entity_confusions, count_relation_confusions
 from cascade_srn.types import Sentence, Span, Triple
 
 WORDS = list("abcdefgh")
@@ -15,7 +15,7 @@ WORDS = list("abcdefgh")
 
 def entity_cells(gold, predicted):
     pair = (Sentence.from_words(WORDS, gold), Sentence.from_words(WORDS, predicted))
-    return dict(confuse_entities(aligned([pair]), schema=SCHEMA).cells)
+    return dict(count_entity_confusions(aligned([pair]), schema=SCHEMA).cells)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ ONE, TWO = Span(0, 1, "A"), Span(2, 3, "A")
 
 def relation_cells(gold, predicted, symmetric="directed", entities=(ONE, TWO)):
     pair = tuple(Sentence.from_words(WORDS, entities, [Triple(*t) for t in side]) for side in (gold, predicted))
-    return dict(confuse_relations(aligned([pair]), schema=SCHEMA, symmetric=symmetric).cells)
+    return dict(count_relation_confusions(aligned([pair]), schema=SCHEMA, symmetric=symmetric).cells)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_relations_by_hand(gold, predicted, cells):
         ("doubled", {("Directed", "Same"): 1, (None, "Same"): 1}),
     ],
 )
-def test_a_symmetric_type_has_the_direction_that_the_policy_gives_it(symmetric, cells):
+def test_direction_of_symmetric_types_by_policy(symmetric, cells):
     assert relation_cells([(TWO, "Directed", ONE)], [(ONE, "Same", TWO)], symmetric) == cells
 
 
@@ -78,22 +78,8 @@ def test_the_entity_types_of_the_arguments_do_not_matter():
 
 
 def test_to_dict():
-    record = confuse_entities(
-        aligned(
-            [
-                (
-                    Sentence.from_words(
-                        WORDS,
-                        [
-                            Span(0, 1, "A"),
-                        ],
-                    ),
-                    Sentence.from_words(WORDS, [Span(0, 1, "B"), TWO]),
-                )
-            ]
-        ),
-        schema=SCHEMA,
-    ).to_dict()
+    pair = (Sentence.from_words(WORDS, [Span(0, 1, "A")]), Sentence.from_words(WORDS, [Span(0, 1, "B"), TWO]))
+    record = count_entity_confusions(aligned([pair]), schema=SCHEMA).to_dict()
     assert json.loads(json.dumps(record)) == record
     assert record == {
         "protocol": "ner",
@@ -105,11 +91,11 @@ def test_to_dict():
 
 @some
 @given(any_pairs, policies)
-def test_rows_add_up_to_gold_columns_to_predictions_and_the_diagonal_to_what_is_correct(pairs, symmetric):
+def test_rows_columns_and_diagonal_add_up_to_the_counts(pairs, symmetric):
     whole = score([a for a, _ in pairs], [b for _, b in pairs], schema=SCHEMA, symmetric=symmetric)
     tables = [
-        (confuse_entities(aligned(pairs), schema=SCHEMA), whole.ner),
-        (confuse_relations(aligned(pairs), schema=SCHEMA, symmetric=symmetric), whole.re_boundaries),
+        (count_entity_confusions(aligned(pairs), schema=SCHEMA), whole.ner),
+        (count_relation_confusions(aligned(pairs), schema=SCHEMA, symmetric=symmetric), whole.re_boundaries),
     ]
     for table, task in tables:
         rows = table.to_dict()["rows"]
@@ -123,5 +109,5 @@ def test_rows_add_up_to_gold_columns_to_predictions_and_the_diagonal_to_what_is_
 @given(any_pairs)
 def test_perfect_predictions_are_on_the_diagonal(pairs):
     perfect = aligned([(gold, gold) for gold, _ in pairs])
-    for table in (confuse_entities(perfect, schema=SCHEMA), confuse_relations(perfect, schema=SCHEMA)):
+    for table in (count_entity_confusions(perfect, schema=SCHEMA), count_relation_confusions(perfect, schema=SCHEMA)):
         assert all(gold == predicted for gold, predicted in table.cells)

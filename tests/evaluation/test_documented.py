@@ -1,4 +1,4 @@
-"""docs/evaluation.md: its Python runs, and it names what there is."""
+"""The examples of docs/evaluation.md and docs/scores.md run, and error kinds, groups and options are documented."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,8 @@ from cascade_srn.cli import app
 from cascade_srn.evaluation.breakdown import ENTITY_TEXTS, NESTINGS
 from cascade_srn.evaluation.errors import ENTITY_KINDS, RELATION_KINDS
 
-TEXT = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "evaluation.md").read_text(encoding="utf-8")
 
 
 def test_the_worked_example():
@@ -16,12 +17,20 @@ def test_the_worked_example():
     exec(compile("\n".join(blocks), "docs/evaluation.md", "exec"), {})
 
 
+def test_the_example_of_the_scores(capsys):
+    code, output = re.search(
+        r"^```python\n(.*?)^```\n\n```\n(.*?)^```", (DOCS / "scores.md").read_text("utf-8"), re.M | re.S
+    ).groups()
+    exec(compile(code, "docs/scores.md", "exec"), {})
+    assert capsys.readouterr().out == output
+
+
 def test_every_kind_and_group_is_explained():
     for name in (*(kind.kind for kind in (*RELATION_KINDS, *ENTITY_KINDS)), *NESTINGS, *ENTITY_TEXTS):
         assert f"`{name}`" in TEXT
 
 
-def test_every_option_is_explained_and_there_is_no_other():
+def test_the_table_has_exactly_the_options():
     (command,) = [c.callback for c in app.registered_commands if c.callback.__name__ == "evaluate"]
     options = {f"--{name.replace('_', '-')}" for name in command.__annotations__} - {"--paths", "--return"}
     table = "\n".join(line for line in TEXT.splitlines() if line.startswith("| `--"))

@@ -1,11 +1,11 @@
-"""The kinds of entity errors, case by case, and that they share out all errors there are."""
+"""Kinds of entity errors: by hand, and exactly one kind for each error."""
 
 import pytest
 from hypothesis import given
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, some
 
 from cascade_srn.evaluation import score
-from cascade_srn.evaluation.errors import ENTITY_KINDS, count_entity_errors, entity_errors
+from cascade_srn.evaluation.errors import ENTITY_KINDS, count_entity_errors, find_entity_errors
 from cascade_srn.types import Sentence, Span
 
 GOLD = Sentence.from_words(list("abcdefgh"), [Span(2, 5, "A")])
@@ -26,7 +26,7 @@ GOLD = Sentence.from_words(list("abcdefgh"), [Span(2, 5, "A")])
     ],
 )
 def test_by_hand(predicted, wrong, missed):
-    found = entity_errors(GOLD, GOLD.annotated(predicted, ()))
+    found = find_entity_errors(GOLD, GOLD.annotated(predicted, ()))
     assert list(found["predicted"].values()) == wrong
     assert list(found["gold"].values()) == missed
 
@@ -36,7 +36,7 @@ def test_by_hand(predicted, wrong, missed):
 def test_each_error_has_exactly_one_kind(pairs):
     sides = {kind.kind: kind.side for kind in ENTITY_KINDS}
     for gold, predicted in pairs:
-        found = entity_errors(gold, predicted)
+        found = find_entity_errors(gold, predicted)
         assert set(found["predicted"]) == set(predicted.entities) - set(gold.entities)
         assert set(found["gold"]) == set(gold.entities) - set(predicted.entities)
         for side, kinds in found.items():
@@ -52,10 +52,10 @@ def test_each_error_has_exactly_one_kind(pairs):
 
 @some
 @given(any_pairs)
-def test_turning_the_sides_round_turns_the_kinds_round(pairs):
+def test_exchanging_the_sides_exchanges_the_kinds(pairs):
     turned = dict(
         zip(("wrong-type", "wrong-boundaries", "spurious"), ("type-missed", "boundaries-missed", "missed"), strict=True)
     )
     for gold, predicted in pairs:
-        there, back = entity_errors(gold, predicted), entity_errors(predicted, gold)
+        there, back = find_entity_errors(gold, predicted), find_entity_errors(predicted, gold)
         assert {span: turned[kind] for span, kind in there["predicted"].items()} == back["gold"]

@@ -1,4 +1,4 @@
-"""The six kinds of relation errors, case by case, and that they share out all errors there are."""
+"""The six kinds of relation errors: by hand, and exactly one kind for each error."""
 
 import json
 from collections import Counter
@@ -75,7 +75,6 @@ class TestWrongPredictions:
         assert only(found[0]).kind == "RME"
 
     def test_a_relation_type_error_beside_the_right_relation(self):
-        """The right relation was predicted too, so that nothing is missed."""
         wrong, missed = kinds(ALL, [*GOLD.triples, Triple(CRF, "Other", NER)])
         assert only(wrong) == RelationError("RTE", ("Directed",))
         assert missed == {}
@@ -154,7 +153,7 @@ def test_counts():
 
 
 def _literal_kind(item, gold, predicted, schema, symmetric):
-    """The definitions of the documentation, written out one after the other; all that apply."""
+    """Return all kinds whose definition applies, as the documentation has them."""
     gold_items = relation_items(gold, schema, symmetric)
     if item in gold_items:
         found = [argument in predicted.entities for argument in (item.head, item.tail)]
@@ -194,8 +193,8 @@ def test_each_error_has_exactly_one_kind(pairs, symmetric):
     assert {kind.kind: errors.n(kind.kind) for kind in RELATION_KINDS} == {
         k.kind: counts[k.kind] for k in RELATION_KINDS
     }
-    assert errors.side("predicted") == whole.n_predicted - whole.n_correct
-    assert errors.side("gold") == whole.n_gold - whole.n_correct
+    assert errors.count_side("predicted") == whole.n_predicted - whole.n_correct
+    assert errors.count_side("gold") == whole.n_gold - whole.n_correct
 
 
 @some

@@ -1,4 +1,4 @@
-"""Reliability curves: by hand, and against the definition written out."""
+"""Reliability curves: by hand, and compared with their definition."""
 
 import json
 
@@ -8,13 +8,17 @@ from hypothesis import strategies as st
 from tests.evaluation.strategies import SCHEMA, aligned, pairs, policies, some
 
 from cascade_srn.evaluation import score
-from cascade_srn.evaluation.reliability import calibrate, calibrate_entities, calibrate_relations
+from cascade_srn.evaluation.reliability import (
+    measure_entity_reliability,
+    measure_relation_reliability,
+    measure_reliability,
+)
 from cascade_srn.types import Sentence, Span, Triple
 
 
 def test_by_hand():
     # [0, 0.5): 0.4 wrong. [0.5, 1]: 0.6 right, 0.8 wrong, 1.0 right: mean score 0.8, precision 2/3.
-    found = calibrate([(0.4, False), (0.6, True), (0.8, False), (1.0, True)], n_bins=2)
+    found = measure_reliability([(0.4, False), (0.6, True), (0.8, False), (1.0, True)], n_bins=2)
     low, high = found.bins
     assert (low.n, low.mean_score, low.precision) == (1, 0.4, 0.0)
     assert (high.n, high.mean_score, high.precision) == (3, pytest.approx(0.8), pytest.approx(2 / 3))
@@ -25,23 +29,23 @@ def test_by_hand():
 
 
 def test_a_score_on_a_border_is_in_the_bin_above_and_1_in_the_last():
-    found = calibrate([(0.0, True), (0.5, True), (1.0, True)], n_bins=2)
+    found = measure_reliability([(0.0, True), (0.5, True), (1.0, True)], n_bins=2)
     assert [part.n for part in found.bins] == [1, 2]
 
 
 def test_an_empty_bin_has_no_figures():
-    empty = calibrate([(1.0, True)], n_bins=2).bins[0]
+    empty = measure_reliability([(1.0, True)], n_bins=2).bins[0]
     assert (empty.n, empty.mean_score, empty.precision) == (0, None, None)
 
 
 def test_predictions_without_a_score_are_counted_apart():
-    found = calibrate([(None, True), (0.9, True), (None, False)])
+    found = measure_reliability([(None, True), (0.9, True), (None, False)])
     assert (found.n, found.n_unscored) == (1, 2)
     assert found.expected_calibration_error == pytest.approx(0.1)
 
 
 def test_no_score_at_all():
-    record = calibrate([(None, True)]).to_dict()
+    record = measure_reliability([(None, True)]).to_dict()
     assert (record["expected_calibration_error"], record["mean_score"], record["precision"]) == (None, None, None)
 
 
@@ -56,7 +60,7 @@ def test_the_error_equals_its_definition(predictions, n_bins):
             precision = sum(correct for _, correct in inside) / len(inside)
             expected += len(inside) / len(predictions) * abs(confidence - precision)
             seen += len(inside)
-    found = calibrate(predictions, n_bins=n_bins)
+    found = measure_reliability(predictions, n_bins=n_bins)
     assert found.expected_calibration_error == pytest.approx(expected)
     assert found.n == seen == len(predictions)
 
@@ -68,7 +72,7 @@ GOLD = Sentence.from_words(
 
 def test_entities_are_correct_with_words_and_type():
     predicted = GOLD.annotated([Span(0, 1, "A", 0.9), Span(1, 2, "B", 0.65)], ())
-    bins = calibrate_entities(aligned([(GOLD, predicted)])).bins
+    bins = measure_entity_reliability(aligned([(GOLD, predicted)])).bins
     assert [(b.n, b.n_correct) for b in bins if b.n] == [(1, 0), (1, 1)]
 
 
@@ -76,7 +80,7 @@ def test_entities_are_correct_with_words_and_type():
 def test_relations_are_correct_as_the_policy_says_and_count_once(symmetric, correct):
     flipped = Triple(Span(1, 2, "A"), "Same", Span(0, 1, "A"), 0.75)
     predicted = GOLD.annotated(GOLD.entities, [flipped, flipped])
-    found = calibrate_relations(aligned([(GOLD, predicted)]), schema=SCHEMA, symmetric=symmetric)
+    found = measure_relation_reliability(aligned([(GOLD, predicted)]), schema=SCHEMA, symmetric=symmetric)
     assert [(b.n, b.n_correct, b.mean_score) for b in found.bins if b.n] == [(1, correct, 0.75)]
 
 
@@ -84,13 +88,13 @@ def test_relations_are_correct_as_the_policy_says_and_count_once(symmetric, corr
 @given(pairs(scored=True), policies)
 def test_all_predictions_are_in_the_curve(pairs, symmetric):
     whole = score([a for a, _ in pairs], [b for _, b in pairs], schema=SCHEMA)
-    entities = calibrate_entities(aligned(pairs))
+    entities = measure_entity_reliability(aligned(pairs))
     assert (entities.n, sum(b.n_correct for b in entities.bins)) == (
         whole.ner.counts.n_predicted,
         whole.ner.counts.n_correct,
     )
-    relations = calibrate_relations(aligned(pairs), schema=SCHEMA)
+    relations = measure_relation_reliability(aligned(pairs), schema=SCHEMA)
     counts = whole.re_strict.counts
     assert (relations.n, sum(b.n_correct for b in relations.bins)) == (counts.n_predicted, counts.n_correct)
-    other = calibrate_relations(aligned(pairs), schema=SCHEMA, symmetric=symmetric)
+    other = measure_relation_reliability(aligned(pairs), schema=SCHEMA, symmetric=symmetric)
     assert other.n == relations.n

@@ -1,4 +1,4 @@
-"""What must hold of the scores of any two annotations of the same words."""
+"""Properties of the scores of any two annotations of the same words."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How many relations the SciERC test set has under each policy: where published tables differ."""
+"""Number of relations in the SciERC test set under each policy."""
 
 import json
 from pathlib import Path

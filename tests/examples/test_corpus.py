@@ -1,4 +1,4 @@
-"""The example corpus keeps what its README promises."""
+"""The example corpus has the properties that its README states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCHEMA = Schema.from_dict(json.loads((NEWS / "schema.json").read_text(encoding="
 
 
 def sentences(split: str) -> Iterator[tuple[str, list[tuple[int, Record]], list[Record]]]:
-    """Each sentence as its text, its entities with their numbers, and its relations."""
+    """Yield the text of each sentence, its entities with their numbers, and its relations."""
     for document in CORPUS[split]:
         for words in document["words"]:
             start, end = words[0][0], words[-1][1]

@@ -1,4 +1,4 @@
-"""A tiny model in a folder, which finds something in everything."""
+"""A tiny saved model that finds entities in every text."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""What docs/extract.md shows is run as it stands."""
+"""The examples of docs/extract.md run, and the options it names exist."""
 
 import json
 import re
@@ -11,7 +11,8 @@ from typer.main import get_command
 
 from cascade_srn import Document, Schema
 from cascade_srn.cli.extract import extract
-from cascade_srn.model.model import Model, bundled
+from cascade_srn.model.model import Model
+from cascade_srn.storage import bundled
 from cascade_srn.types import Sentence, Span
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extract.md").read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def test_the_examples_run(tmp_path, monkeypatch):
     assert len(names["document"].entities) == 2
 
 
-def test_the_dictionary_is_one():
+def test_the_json_example_is_a_document():
     shown = re.search(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)[1]
     document = Document.from_dict(json.loads(shown))
     assert document == Document(
@@ -42,7 +43,7 @@ def test_the_dictionary_is_one():
     )
 
 
-def test_every_option_that_is_shown_exists():
+def test_all_options_exist():
     app = typer.Typer()
     app.command()(extract)
     known = {name for parameter in get_command(app).params for name in parameter.opts}

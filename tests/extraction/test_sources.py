@@ -1,4 +1,4 @@
-"""Texts from everywhere, and what is wrong with some."""
+"""Texts from files, records and standard input."""
 
 import gzip
 import io
@@ -17,28 +17,29 @@ def read(*arguments, **chosen):
 
 
 def test_given_texts():
-    assert read(texts=["one"]) == [Text("text", "one", "--text 1")]
+    assert read(texts=["one"]) == [Text("text", "one", "text 1")]
     assert [text.id for text in read(texts=["one", "two"])] == ["text-1", "text-2"]
 
 
-def test_a_file_is_a_document_to_the_last_character(tmp_path):
+def test_a_file_is_one_document(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffé first\r\n\r\n\x0csecond \u2028 \n".encode())
     assert read(path) == [Text("a", "é first\r\n\r\n\x0csecond \u2028 \n", str(path), path.stat().st_size)]
 
 
-def test_a_blank_file_is_a_document_too(tmp_path):
+def test_a_blank_file_is_a_document(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b" \n")
     assert [text.text for text in read(path)] == [" \n"]
 
 
-def test_a_line_is_a_document_where_that_is_asked_for(tmp_path):
+def test_one_document_per_line(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"one \r\n\n \ntwo\xff\nthree")
     first, second, third = read(path, per="line")
     assert (first.id, first.text, first.place) == ("a-1", "one ", f"{path}, line 1")
-    assert second.reason.startswith(f"{path}, line 4: the text is not UTF-8 (byte 0xff at position 3)")
+    assert second.reason.startswith(f"{path}, line 4: ")
+    assert "0xff" in second.reason
     assert (third.id, third.text) == ("a-5", "three")
 
 
@@ -84,43 +85,48 @@ def test_sentences_and_words_of_records_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"text": "cut', "line 2: the text .* is not valid JSON"),
-        ("[1]", r"line 2: the record is \[1\], but a JSON object was expected"),
-        ({"txt": "x"}, "line 2: the record has no field 'text'. Did you mean 'txt'[?] Name the field .* by --field"),
-        ({"text": None}, "line 2: the field 'text' is null, but a text, a list of sentences or a list of lists of"),
-        ({"text": 5}, "line 2: text is 5, but a text, a list of sentences or a list of lists of words was expected"),
-        ({"text": ["a", 5]}, r"text\[1\] is 5, but a string was expected"),
-        ({"text": [["a", ""]]}, r"text\[0\]\[1\] is '', but a word of one character or more was expected"),
-        ({"text": "\ud800"}, "line 2: text is .*, which holds half a surrogate pair"),
-        ({"text": "a", "id": ["x"]}, r"line 2: id is \['x'\], but a string was expected"),
+        ('{"text": "cut', "line 2: .*JSON"),
+        ("[1]", r"line 2: .*\[1\]"),
+        ({"txt": "x"}, "line 2: .*'text'.*'txt'"),
+        ({"text": None}, "line 2: .*'text' is null"),
+        ({"text": 5}, "line 2: .*'text' is 5"),
+        ({"text": ["a", 5]}, r"text\[1\] is 5"),
+        ({"text": [["a", ""]]}, r"text\[0\]\[1\] is ''"),
+        ({"text": "\ud800"}, "line 2: text is .*surrogate"),
+        ({"text": "a", "id": ["x"]}, r"line 2: id is \['x'\]"),
     ],
 )
-def test_a_bad_record_does_not_hide_the_others(tmp_path, line, message):
+def test_records_around_a_bad_record_are_read(tmp_path, line, message):
     first, bad, last = records(tmp_path, {"text": "one"}, line, {"text": "two"})
     assert (first.text, last.text) == ("one", "two")
     assert isinstance(bad, Unreadable)
     assert re.search(message, bad.reason)
 
 
-def test_files_that_cannot_be_read_on(tmp_path):
+def test_a_missing_field_names_the_option(tmp_path):
+    (bad,) = records(tmp_path, {"abstract": "x"})
+    assert bad.error.option == "field"
+
+
+def test_truncated_files(tmp_path):
     packed = gzip.compress("\n".join(f"line {i * i}" for i in range(5000)).encode())
     (tmp_path / "a.txt.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "b.txt").write_bytes(b"good")
     *_, bad, good = read(tmp_path, per="line")
-    assert "the file cannot be read on after line" in bad.reason
+    assert re.search("a.txt.gz.*line", bad.reason)
     assert good.text == "good"
     bad, good = read(tmp_path)
-    assert "the file cannot be read (" in bad.reason
+    assert "a.txt.gz" in bad.reason
     assert good.text == "good"
 
 
-def test_a_file_that_is_gone_by_then(tmp_path):
+def test_a_file_that_is_deleted_before_reading(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a")
     (tmp_path / "b.txt").write_bytes(b"b")
     sources = Sources([str(tmp_path)])
     (tmp_path / "a.txt").unlink()
     bad, good = sources
-    assert "does not exist" in bad.reason
+    assert "a.txt" in bad.reason
     assert good.text == "b"
 
 
@@ -134,8 +140,6 @@ def test_standard_input():
     assert piped(b" \n") == []
 
 
-def test_what_a_document_is():
-    with pytest.raises(
-        ConfigError, match="--per is 'lines', not one of auto, file, line, record. Did you mean 'line'?"
-    ):
+def test_an_unknown_unit():
+    with pytest.raises(ConfigError, match="per is 'lines', .*auto, file, line, record.*'line'"):
         Sources([], per="lines")

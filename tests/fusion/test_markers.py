@@ -15,7 +15,7 @@ MARKERS = Markers(IDS)
 
 
 def row_of(sizes):
-    """Word i has the pieces 100 * (i + 1), 100 * (i + 1) + 1, …"""
+    """Make a row in which word i has the pieces 100 * (i + 1), 100 * (i + 1) + 1, …"""
     pieces = [100 * (i + 1) + piece for i, size in enumerate(sizes) for piece in range(size)]
     return Row(
         pieces=np.array(pieces, dtype=np.int64),
@@ -27,44 +27,44 @@ def row_of(sizes):
 
 
 def items_of(row):
-    """The items of a row as tuples of pieces."""
+    """Return the items of a row as tuples of pieces."""
     ends = np.cumsum(row.sizes)
     return [tuple(row.pieces[end - size : end].tolist()) for size, end in zip(row.sizes, ends, strict=True)]
 
 
-def shown(row):
-    """A row of words w0, w1, … as text."""
+def to_text(row):
+    """Return a row of words w0, w1, … as text."""
     return " ".join(NAMES.get(item[0], f"w{item[0] // 100 - 1}") for item in items_of(row))
 
 
 @pytest.mark.parametrize(
     ("entities", "subject", "expected"),
     [
-        # Nested: opened longest first, closed shortest first, whatever the order they are given in.
+        # Nested: longer spans are outside, in any given order.
         ([Span(0, 3, "A"), Span(1, 2, "B")], None, "[A_S] w0 [B_S] w1 [B_E] w2 [A_E] w3"),
         ([Span(0, 1, "B"), Span(0, 3, "A")], None, "[A_S] [B_S] w0 [B_E] w1 w2 [A_E] w3"),
         ([Span(2, 4, "B"), Span(0, 4, "A")], None, "[A_S] w0 w1 [B_S] w2 w3 [B_E] [A_E]"),
-        # Adjacent: what closes comes before what opens.
+        # Adjacent: closing markers come before opening ones.
         ([Span(2, 4, "B"), Span(0, 2, "A")], None, "[A_S] w0 w1 [A_E] [B_S] w2 w3 [B_E]"),
-        # The same words: nested in the order given.
+        # The same words: nested in the given order.
         ([Span(1, 3, "A"), Span(1, 3, "B")], None, "w0 [A_S] [B_S] w1 w2 [B_E] [A_E] w3"),
         ([Span(1, 3, "B"), Span(1, 3, "A")], None, "w0 [B_S] [A_S] w1 w2 [A_E] [B_E] w3"),
-        # The subject stands innermost, right at its words …
+        # The subject is innermost on its words …
         ([Span(1, 2, "A"), Span(3, 4, "B")], (1, 2), "w0 [A_S] [S:S] w1 [S:E] [A_E] w2 [B_S] w3 [B_E]"),
         ([Span(1, 3, "A"), Span(1, 3, "B")], (1, 3), "w0 [A_S] [B_S] [S:S] w1 w2 [S:E] [B_E] [A_E] w3"),
         # … but around what is nested in it.
         ([Span(0, 3, "A"), Span(0, 1, "B")], (0, 3), "[A_S] [S:S] [B_S] w0 [B_E] w1 w2 [S:E] [A_E] w3"),
-        # Crossing spans cannot nest; each marker still stands at its word.
+        # Crossing spans cannot nest, but each marker is next to its word.
         ([Span(0, 3, "A"), Span(1, 4, "B")], None, "[A_S] w0 [B_S] w1 w2 [A_E] w3 [B_E]"),
         # Without entities, as in the paper's ablation.
         ([], (3, 4), "w0 w1 w2 [S:S] w3 [S:E]"),
         ([], None, "w0 w1 w2 w3"),
     ],
 )
-def test_markers_stand_where_they_should(entities, subject, expected):
+def test_positions_of_markers(entities, subject, expected):
     for sizes in ([1, 1, 1, 1], [2, 1, 3, 2]):
         row = MARKERS.insert(row_of(sizes), entities, subject)
-        assert shown(row) == expected
+        assert to_text(row) == expected
         assert [expected.split()[at] for at in row.word_items] == ["w0", "w1", "w2", "w3"]
 
 
@@ -75,7 +75,7 @@ def test_pieces_of_a_word_stay_together():
     assert len(row) == 4
 
 
-def test_the_words_around_the_sentence_are_left_alone():
+def test_the_context_is_unchanged():
     row = MARKERS.insert(row_of([1, 1]), [Span(0, 1, "A")])
     assert (row.left.tolist(), row.right.tolist()) == ([7, 8], [9])
 
@@ -116,7 +116,7 @@ def test_without_its_markers_a_row_is_the_original_one(given_row):
 def test_markers_of_nested_spans_are_balanced_like_parentheses(given_row):
     sizes, spans, subject = given_row
     opened, closed, n_words = [], [], 0
-    for name in shown(MARKERS.insert(row_of(sizes), spans, subject)).split():
+    for name in to_text(MARKERS.insert(row_of(sizes), spans, subject)).split():
         if name.endswith(("_S]", ":S]")):
             opened.append((name[1:-3], n_words))
         elif name.endswith(("_E]", ":E]")):
@@ -168,7 +168,7 @@ def test_markers_are_single_pieces_of_the_models_own_tokenizer():
     assert model.tokenizer.unk_token_id not in names
 
 
-def test_which_markers_each_turn_sees_is_the_fusions_choice():
+def test_number_of_markers_in_each_turn():
     def n_markers(fusion):
         collator = small_model(fusion).collator
         plain = collator.pieces.row(SHARED_SUBJECT.words)

@@ -14,14 +14,14 @@ def queries_of(asked):
 def fusion():
     torch.manual_seed(0)
     fusion = SubjectSpan(INPUT, WIDTH, max_distance=LIMIT)
-    with torch.no_grad():  # so that a norm without weights would show
+    with torch.no_grad():  # a norm without weights would fail the comparison
         fusion.norm.weight.copy_(torch.randn(WIDTH))
         fusion.norm.bias.copy_(torch.randn(WIDTH))
     return fusion
 
 
 def literal(fusion, words, start, last, word):
-    """One word of one sentence, for one subject."""
+    """Compute the output for one word of one sentence and one subject."""
     mean = sum(words[i] for i in range(start, last + 1)) / (last - start + 1)
     for_sum, for_product = (
         fusion.word.weight @ words[word] + fusion.word.bias,
@@ -56,7 +56,7 @@ def test_distances_are_signed_counted_from_the_nearer_edge_and_clipped(fusion):
         (3, 4): [-2, -2, -1, 0, 0, 1, 2, 2, 2],
         (0, 0): [0, 1, 2, 2, 2, 2, 2, 2, 2],
     }.items():
-        assert fusion._near(word - start, word - last)[:, 0].tolist() == expected
+        assert fusion._embed_distance(word - start, word - last)[:, 0].tolist() == expected
 
 
 def test_padding_does_not_reach_the_words(fusion):
@@ -66,7 +66,7 @@ def test_padding_does_not_reach_the_words(fusion):
     torch.testing.assert_close(fusion(padded, queries)[:, :6], fusion(words, queries))
 
 
-def test_order_and_company_of_the_subjects_do_not_matter(fusion):
+def test_subjects_do_not_influence_each_other(fusion):
     words = torch.randn(2, 6, INPUT)
     asked = [(0, 1, 2), (1, 3, 3), (0, 4, 5)]
     together = fusion(words, queries_of(asked))
@@ -79,7 +79,7 @@ def test_no_subject_gives_no_rows(fusion):
 
 
 def test_the_product_lets_words_and_subject_interact(fusion, monkeypatch):
-    """Without it, what the subject adds to the sum before the norm would be the same for every word."""
+    """Without the product, the contribution of the subject would be the same for every word."""
     monkeypatch.setattr(torch.nn.functional, "gelu", lambda joined: joined)
     fusion.norm = torch.nn.Identity()
     with torch.no_grad():

@@ -15,8 +15,8 @@ def tags():
     return EntityTags(N_TYPES, WIDTH)
 
 
-def tagged(tags, spans, shape):
-    """``spans`` as (sentence, start, last, label)."""
+def compute_tags(tags, spans, shape):
+    """Compute the tags of ``spans``, (sentence, start, last, label)."""
     columns = torch.tensor(spans, dtype=torch.long).view(-1, 4).unbind(1)
     return tags(*columns, shape)
 
@@ -28,29 +28,29 @@ def test_flat_entities_are_the_papers_look_up(tags):
         for word in range(start, last + 1):
             rows[sentence][word] = label
     expected = torch.stack([torch.stack([tags.table[row] for row in sentence]) for sentence in rows])
-    assert torch.equal(tagged(tags, spans, (2, 5)), expected)
+    assert torch.equal(compute_tags(tags, spans, (2, 5)), expected)
 
 
 def test_a_word_in_several_entities_gets_the_sum_of_their_types(tags):
     table = tags.table
-    found = tagged(tags, [(0, 0, 3, 0), (0, 1, 2, 1), (0, 2, 4, 2), (0, 2, 2, 1)], (1, 6))[0]
+    found = compute_tags(tags, [(0, 0, 3, 0), (0, 1, 2, 1), (0, 2, 4, 2), (0, 2, 2, 1)], (1, 6))[0]
     expected = [table[0], table[0] + table[1], table[0] + table[1] + table[2], table[0] + table[2], table[2]]
     # The word in two entities of type 1 has that type once.
     torch.testing.assert_close(found, torch.stack([*expected, table[NONE]]))
 
 
 def test_two_types_on_the_same_words_are_summed(tags):
-    found = tagged(tags, [(0, 1, 1, 0), (0, 1, 1, 2)], (1, 3))[0]
+    found = compute_tags(tags, [(0, 1, 1, 0), (0, 1, 1, 2)], (1, 3))[0]
     torch.testing.assert_close(found[1], tags.table[0] + tags.table[2])
 
 
 def test_without_entities_every_word_is_in_no_entity(tags):
-    found = tagged(tags, [], (2, 3))
+    found = compute_tags(tags, [], (2, 3))
     assert torch.equal(found, tags.table[NONE].expand(2, 3, WIDTH))
 
 
-def test_an_entity_may_end_with_the_sentence_and_leaves_the_next_one_alone(tags):
-    found = tagged(tags, [(0, 2, 2, 1)], (2, 3))
+def test_an_entity_at_the_end_of_a_sentence_does_not_reach_the_next_one(tags):
+    found = compute_tags(tags, [(0, 2, 2, 1)], (2, 3))
     torch.testing.assert_close(found[0, 2], tags.table[1])
     assert torch.equal(found[1], tags.table[NONE].expand(3, WIDTH))
 
@@ -72,7 +72,7 @@ def test_the_subject_tag_is_joined_to_the_words():
 
 @pytest.fixture(scope="module")
 def late():
-    """The paper's late fusion on two sentences: cascade, batch, features and tags."""
+    """Return cascade, batch, features and tags of the paper's late fusion on two sentences."""
     model = small_model("late")
     batch = model.collator.training_batch(examples((NESTED, SHARED_SUBJECT)))
     with torch.no_grad():

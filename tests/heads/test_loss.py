@@ -25,12 +25,12 @@ N_LABELS = 2
 
 
 def labels_of(spans):
-    """``spans`` as (row, start, last, label)."""
+    """Make labels of ``spans``, (row, start, last, label)."""
     return SpanLabels(*torch.tensor(spans, dtype=torch.long).view(-1, 4).unbind(1))
 
 
 def loss_of(logits, spans, lengths, weights, n_sentences):
-    """The loss under test; ``spans`` as (row, start, last, label)."""
+    """Compute the loss under test. ``spans`` are (row, start, last, label)."""
     lengths, n_words = torch.tensor(lengths, dtype=torch.long), logits.start.shape[1]
     targets = span_targets(labels_of(spans), lengths, n_words, N_LABELS)
     real = padding_mask(lengths, n_words)[:, :, None].float()
@@ -38,7 +38,7 @@ def loss_of(logits, spans, lengths, weights, n_sentences):
 
 
 def slow_loss(logits, spans, lengths, weights, n_sentences):
-    """Equations 14 and 15 with loops; ``spans`` as (row, start, last, label)."""
+    """Compute equations 14 and 15 with loops. ``spans`` are (row, start, last, label)."""
     words = [(row, i, j) for row, length in enumerate(lengths) for i in range(length) for j in range(i, length)]
     pairs = {pair: at for at, pair in enumerate(words)}
 
@@ -106,7 +106,7 @@ def test_probabilities_as_targets_equal_a_dense_table_of_them(seed):
     torch.testing.assert_close(found, expected)
 
 
-def test_no_gold_span_means_that_everything_is_no():
+def test_without_gold_spans_all_targets_are_zero():
     logits = random_logits(LENGTHS, 4)
     found = loss_of(logits, [], LENGTHS, LossWeights(), 4)
     torch.testing.assert_close(found, slow_loss(logits, [], LENGTHS, LossWeights(), 4))

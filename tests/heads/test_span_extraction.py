@@ -25,7 +25,7 @@ def triples(pairs):
 
 
 @given(st.lists(st.integers(0, 6), max_size=4))
-def test_pairs_are_all_starts_with_all_ends_from_there(lengths):
+def test_pairs_are_all_starts_with_all_later_ends(lengths):
     expected = [
         (row, start, last)
         for row, length in enumerate(lengths)
@@ -36,6 +36,8 @@ def test_pairs_are_all_starts_with_all_ends_from_there(lengths):
     assert triples(pairs) == expected
     assert len(pairs) == len(expected)
     assert triples(pairs[1:3]) == expected[1:3]
+    short = pairs_within(torch.tensor(lengths, dtype=torch.long), 2)
+    assert triples(short) == [pair for pair in expected if pair[2] - pair[1] < 2]
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -51,7 +53,7 @@ def test_logits_equal_the_dense_reference(head, training):
     assert logits.match.shape == (15 + 1 + 6, N_LABELS)
 
 
-def test_chosen_pairs_score_as_they_do_among_all(head):
+def test_the_score_of_a_pair_does_not_depend_on_other_pairs(head):
     words = torch.randn(2, 4, WIDTH)
     pairs = Pairs(torch.tensor([1, 0, 1]), torch.tensor([2, 0, 2]), torch.tensor([3, 3, 2]))
     dense = torch.stack([dense_match(head, row) for row in words])
@@ -74,7 +76,7 @@ def test_the_linear_matcher_is_equation_13():
 
 
 def additive_gap(head):
-    """s(i, j) + s(k, l) − s(i, l) − s(k, j), which is 0 for a score of the start plus one of the end."""
+    """Return s(i, j) + s(k, l) − s(i, l) − s(k, j), which is 0 for the sum of a start score and an end score."""
     words = torch.randn(1, 6, WIDTH)
     pairs = Pairs(torch.zeros(4, dtype=torch.long), torch.tensor([0, 1, 0, 1]), torch.tensor([3, 5, 5, 3]))
     ij, kl, il, kj = head.match(words, pairs)
@@ -89,20 +91,20 @@ def test_only_the_linear_matcher_is_additive(head):
         assert gap > 1e-2
 
 
-@pytest.mark.parametrize("at_once", [1, 4, 15, 22])
-def test_prediction_in_parts_equals_prediction_at_once(head, monkeypatch, at_once):
+@pytest.mark.parametrize("chunk", [1, 4, 22])
+def test_prediction_in_chunks_equals_prediction_at_once(head, monkeypatch, chunk):
     words = torch.randn(3, 5, WIDTH)
     pairs = pairs_within(torch.tensor([5, 1, 3]))
     whole = head.match(words, pairs)
-    monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr(span_extraction, "_CPU_CHUNK_PAIRS", chunk)
     torch.testing.assert_close(head.match(words, pairs), whole)
 
 
-def test_prediction_never_looks_at_more_pairs_at_once_than_the_bound(monkeypatch):
+def test_prediction_scores_a_limited_number_of_pairs_at_a_time(monkeypatch):
     matcher = MATCHERS["mlp"]().eval()
     sizes = []
     monkeypatch.setattr(matcher.norm, "forward", lambda joined: sizes.append(len(joined)) or joined)
-    monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE_ON_CPU", 10)
+    monkeypatch.setattr(span_extraction, "_CPU_CHUNK_PAIRS", 10)
     pairs = pairs_within(torch.tensor([6]))
     matcher(torch.randn(1, 6, WIDTH), pairs)
     assert sizes == [10, 10, 1]
@@ -112,24 +114,24 @@ def test_prediction_never_looks_at_more_pairs_at_once_than_the_bound(monkeypatch
 
 
 def test_training_keeps_no_more_pairs_than_the_bound(monkeypatch):
-    """Beyond, they are taken in parts, each computed again on the way back: scores and gradients are the same."""
+    """More pairs are scored in checkpointed parts, with the same scores and gradients."""
     torch.manual_seed(0)
     matcher = MATCHERS["mlp"]().train()
     words, pairs = torch.randn(1, 6, WIDTH, requires_grad=True), pairs_within(torch.tensor([6]))
     norm, sizes = matcher.norm.forward, []
     monkeypatch.setattr(matcher.norm, "forward", lambda joined: sizes.append(len(joined)) or norm(joined))
 
-    def learned():
+    def run():
         sizes.clear()
         scores = matcher(words, pairs)
         gradients = torch.autograd.grad(scores.square().sum(), (words, *matcher.parameters()))
         return scores, *gradients
 
-    whole = learned()
+    whole = run()
     assert sizes == [21]
-    monkeypatch.setattr(span_extraction, "_PAIRS_AT_ONCE", 10)
-    monkeypatch.setattr(span_extraction, "_PAIRS_KEPT", 20)
-    torch.testing.assert_close(learned(), whole)
+    monkeypatch.setattr(span_extraction, "_CHUNK_PAIRS", 10)
+    monkeypatch.setattr(span_extraction, "_MAX_KEPT_PAIRS", 20)
+    torch.testing.assert_close(run(), whole)
     assert sorted(sizes) == [1, 1, 10, 10, 10, 10]
 
 
@@ -167,7 +169,7 @@ def test_untrained_probabilities_start_at_the_priors(head):
         )
 
 
-def test_dropout_is_for_training_alone():
+def test_dropout_applies_in_training_only():
     torch.manual_seed(0)
     head = SpanExtractor(WIDTH, N_LABELS, matcher=MATCHERS["mlp"](), dropout=0.5)
     words, pairs = torch.randn(1, 5, WIDTH), pairs_within(torch.tensor([5]))
@@ -177,7 +179,7 @@ def test_dropout_is_for_training_alone():
 
 
 def test_gradients_of_many_pairs_hold_in_half_precision():
-    """A processor that adds up the gradients of a norm in half precision loses nearly all of them."""
+    """A CPU that accumulates the gradients of a norm in half precision loses most of them."""
     torch.manual_seed(0)
     matcher = MlpMatcher(8, 3, hidden_width=16)
     start, last = torch.randn(2, 6000, 16)

@@ -17,7 +17,7 @@ from cascade_srn.types import Span
 def test_candidates_are_all_starts_with_all_ends_of_their_label(lengths, padding, n_labels, threshold, seed):
     generator = torch.Generator().manual_seed(seed)
     n_words = max(lengths) + padding
-    # Few distinct values, so that some lie exactly on the threshold: those pass.
+    # Few distinct values, so that some are equal to the threshold and pass.
     start, end = (torch.randint(0, 5, (len(lengths), n_words, n_labels), generator=generator) / 4 for _ in range(2))
     expected = [
         (row, first, last, label)
@@ -32,7 +32,7 @@ def test_candidates_are_all_starts_with_all_ends_of_their_label(lengths, padding
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.data())
-def test_each_query_meets_each_span_of_its_row(counts, data):
+def test_each_query_is_paired_with_each_span_of_its_row(counts, data):
     span_row = [row for row, count in enumerate(counts) for _ in range(count)]
     query_row = data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=6))
     expected = [
@@ -48,7 +48,7 @@ def test_each_query_meets_each_span_of_its_row(counts, data):
         assert found == expected
 
 
-def test_pairs_that_are_not_asked_for_are_not_made():
+def test_parts_are_made_on_request():
     many = torch.zeros(100_000, dtype=torch.long)
     query, span = next(spans_of_queries_in_parts(many, many, 1, 4))
     assert (query.tolist(), span.tolist()) == ([0] * 4, [0, 1, 2, 3])
@@ -62,15 +62,15 @@ ELSEWHERE = Span(1, 2, "A", 1.0), Span(2, 3, "A", 1.0), Span(0, 3, "A", 1.0)
     ("entities", "not_this", "expected"),
     [
         ([*ELSEWHERE, A], None, A),
-        ([A, B, C], None, B),  # the surest one
-        ([A, B, C], B, C),  # the surest of the others
+        ([A, B, C], None, B),  # the best score
+        ([A, B, C], B, C),  # the best score of the others
         ([A, B, C], A, B),
-        ([B], B, B),  # itself when there is no other
+        ([B], B, B),  # itself if there is no other
         ([A, B, C, *ELSEWHERE], Span(7, 8, "B"), B),
         ([Span(1, 3, "A"), Span(1, 3, "B")], None, Span(1, 3, "A")),  # given without scores: the first by label
         ([Span(1, 3, "B"), Span(1, 3, "A")], None, Span(1, 3, "A")),
-        ([B, Span(1, 3, "A")], None, Span(1, 3, "A")),  # what is given is certain
+        ([B, Span(1, 3, "A")], None, Span(1, 3, "A")),  # a given entity counts as 1
     ],
 )
-def test_a_span_stands_for_the_entity_that_turn_1_is_surest_of(entities, not_this, expected):
+def test_a_span_stands_for_the_entity_with_the_best_score(entities, not_this, expected):
     assert entity_at(iter(entities), 1, 3, not_this=not_this) is next(e for e in entities if e == expected)

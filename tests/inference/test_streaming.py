@@ -3,8 +3,8 @@ from cascade_srn.types import Document
 
 
 def test_parts_grow_up_to_a_bound():
-    """The first one is small, so that its results come soon, and memory holds the last one however many follow."""
-    # Each counts as its nine words and one more.
+    """The first part is small, so that results come soon. The size of the last parts is bounded."""
+    # Each document counts as ten words: nine words and one for itself.
     documents = (Document.from_words([["word"] * 9]) for _ in range(200))
     assert [len(part) for part in parts(documents, 10)] == [1, 2, 4, 8, *[16] * 11, 9]
 

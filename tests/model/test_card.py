@@ -1,5 +1,3 @@
-"""The README.md of a saved model: what it is, whatever its method."""
-
 import pytest
 
 from cascade_srn.config import BaselineSettings, EncoderSettings, FusionSettings, ModelSettings
@@ -20,10 +18,10 @@ def test_a_cascade_has_a_fusion():
     assert "| fusion | no preset: entities by none, subject by tag |" in _card(fusion=FusionSettings("none", "tag"))
 
 
-def test_a_model_of_entities_alone_says_nothing_of_relations():
+def test_an_entity_model_does_not_mention_relations():
     card = _card(joint=False)
     assert "Extracts entities from text." in card
-    assert "| method | the first turn of the cascade alone: entities, no relations |" in card
+    assert "| model family | first turn of the cascade only: entities, no relations |" in card
     assert "| sequence encoder | srn, hidden width 128 |" in card
     assert "| entity types | Task, Thing |" in card
     assert "tags: [named-entity-recognition]\n" in card
@@ -37,10 +35,10 @@ def test_a_model_of_entities_alone_says_nothing_of_relations():
     [
         ("pfn", "| sequence encoder | partition filter network, hidden width 128 |"),
         ("table-srn", "| sequence encoder | srn of two tasks, hidden width 128 |"),
-        ("pipeline", "| method | a baseline: classifies spans of up to 5 words, then pairs of entities, "),
+        ("pipeline", "| model family | baseline: classifies spans of up to 5 words, then pairs of entities, "),
     ],
 )
-def test_a_baseline_is_called_one_and_has_none(method, line):
+def test_a_baseline_has_no_fusion(method, line):
     card = _card(method=method, baseline=BaselineSettings(max_span_words=5))
     assert line in card
     assert "baseline" in card
@@ -48,7 +46,7 @@ def test_a_baseline_is_called_one_and_has_none(method, line):
 
 
 @pytest.mark.parametrize("method", ["cascade", "pfn"])
-def test_labels_are_listed_and_no_path_is(method):
+def test_labels_are_listed_without_paths(method):
     card = _card(method=method)
     assert "| entity types | Task, Thing |" in card
     assert "| relation types | compare (symmetric), used-for |" in card

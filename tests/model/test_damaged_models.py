@@ -1,4 +1,4 @@
-"""A model folder that is damaged in any way is refused in one sentence, or does what it did before."""
+"""A damaged model folder is refused with a short message."""
 
 import copy
 import json
@@ -56,7 +56,12 @@ def folder(saved, tmp_path):
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+# The other damages are tested in the slow tier.
+QUICK = ("half", "garbage", "late byte")
+DAMAGED = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in DAMAGES]
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file(folder, name, damage, capsys):
     path = folder / name
@@ -64,7 +69,7 @@ def test_a_damaged_file(folder, name, damage, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["extract", "--text", "A tagger.", "--model", str(folder), "--device", "cpu"])
     shown = capsys.readouterr()
-    # Only config.json has no checksum: a changed threshold is a threshold.
+    # Only config.json has no checksum, so a changed number in it may be valid.
     assert stopped.value.code == 2 or (name == "config.json" and "byte" in damage)
     if stopped.value.code == 2:
         (line,) = shown.err.splitlines()
@@ -75,7 +80,7 @@ def test_a_damaged_file(folder, name, damage, capsys):
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file(folder, name):
     (folder / name).unlink()
-    with pytest.raises(ModelError, match="missing|cannot be read"):
+    with pytest.raises(ModelError, match=name):
         Model.load(folder)
 
 
@@ -89,7 +94,7 @@ def _leaves(value, path=()):
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [None, [], {}, -1, 0, 10**30, 1e308, float("nan"), "x", True], ids=repr)
 def test_a_configuration_with_another_value_anywhere(folder, value):
-    """Wherever it stands, the model is loaded or refused, and takes no memory that its weights do not need."""
+    """The model is loaded or refused, and takes no more memory than its weights need."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     n_refused = 0
@@ -144,7 +149,7 @@ def test_the_first_tensor_that_differs_is_named(folder):
 
 class TestWeights:
     def _changed(self, folder, change):
-        """Weights that another release may have written: there is no checksum of them."""
+        """Change a weight, and remove the checksums as in folders of older releases."""
         weights = load_file(folder / "model.safetensors")
         name = next(key for key, value in weights.items() if value.numel() > 1)
         weights[name] = change(weights[name])
@@ -157,13 +162,13 @@ class TestWeights:
     @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
     def test_not_finite(self, folder, number):
         name = self._changed(folder, lambda weight: weight.index_fill(0, torch.tensor([0]), number))
-        with pytest.raises(ModelError, match=rf"the weight {name} in .* holds numbers that are not finite"):
+        with pytest.raises(ModelError, match=name):
             Model.load(folder)
 
     @pytest.mark.parametrize("dtype", [torch.int32, torch.int8, torch.bool])
     def test_no_floats(self, folder, dtype):
         name = self._changed(folder, lambda weight: weight.to(dtype))
-        with pytest.raises(ModelError, match=rf"the weight {name} in .* is stored as .*, but floating-point numbers"):
+        with pytest.raises(ModelError, match=name):
             Model.load(folder)
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -179,7 +184,7 @@ class TestWeights:
         data = bytearray((folder / "model.safetensors").read_bytes())
         data[-5] ^= 1
         (folder / "model.safetensors").write_bytes(bytes(data))
-        with pytest.raises(ModelError, match=r"model.safetensors' does not match the SHA-256 that config.json records"):
+        with pytest.raises(ModelError, match=r"model\.safetensors'.*SHA-256"):
             Model.load(folder)
 
 
@@ -202,15 +207,15 @@ class TestEncoders:
 
     def test_not_finite(self, encoder):
         self._changed(encoder, lambda weight: weight * float("nan"))
-        with pytest.raises(ModelError, match=r"word_embeddings.weight' of the encoder .* not finite"):
+        with pytest.raises(ModelError, match=r"word_embeddings\.weight"):
             load_encoder(str(encoder))
 
     def test_no_floats(self, encoder):
         self._changed(encoder, lambda weight: (weight * 100).to(torch.int8))
-        with pytest.raises(ModelError, match=r"word_embeddings.weight' of the encoder .* is stored as I8"):
+        with pytest.raises(ModelError, match=r"word_embeddings\.weight.*\bI8\b"):
             load_encoder(str(encoder))
 
-    @pytest.mark.parametrize("damage", DAMAGES)
+    @pytest.mark.parametrize("damage", DAMAGED)
     @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
     def test_a_damaged_file(self, encoder, name, damage):
         path = encoder / name

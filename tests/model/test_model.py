@@ -33,7 +33,7 @@ def _predicted(model):
 
 
 def _exactly(sentences):
-    """Spans with their scores, which equality leaves out."""
+    """Return spans with their scores, which comparisons ignore."""
     return [
         ([(e, e.score) for e in s.entities], [(t, t.score, t.head.score, t.tail.score) for t in s.triples])
         for s in sentences
@@ -53,15 +53,14 @@ def test_a_saved_model_predicts_bit_for_bit_the_same(encoder, preset, tmp_path):
     assert loaded.settings.fusion == model.settings.fusion
 
 
-@pytest.mark.parametrize("sequence_encoder", ["bisrn", "bilstm"])
-@pytest.mark.parametrize("matcher", ["linear", "mlp"])
+@pytest.mark.parametrize(("sequence_encoder", "matcher"), [("bisrn", "linear"), ("bilstm", "mlp")])
 def test_other_shapes_survive_saving(encoder, sequence_encoder, matcher, tmp_path):
     model = _model(encoder, sequence_encoder=sequence_encoder, matcher=matcher)
     model.save(tmp_path / "model")
     assert _exactly(_predicted(Model.load(tmp_path / "model"))) == _exactly(_predicted(model))
 
 
-def test_a_model_folder_holds_what_it_promises_and_no_path(encoder, tmp_path):
+def test_a_model_folder_has_its_files_and_no_path(encoder, tmp_path):
     _model(encoder, fusion="early").save(tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "README.md"} <= names
@@ -71,7 +70,7 @@ def test_a_model_folder_holds_what_it_promises_and_no_path(encoder, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_creating_is_decided_by_the_seed_and_leaves_random_numbers_alone(encoder):
+def test_create_depends_on_the_seed_only_and_keeps_the_random_state(encoder):
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
@@ -90,7 +89,7 @@ def test_saving_over_a_model_replaces_it(encoder, tmp_path):
 def test_saving_over_something_else_is_refused(encoder, tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("years of work")
-    with pytest.raises(ModelError, match="holds something else; give an empty or a new folder"):
+    with pytest.raises(ModelError, match="notes"):
         _model(encoder).save(tmp_path / "notes")
     assert (tmp_path / "notes" / "thesis.txt").read_text() == "years of work"
 
@@ -107,7 +106,7 @@ class TestRefusals:
         (folder / "config.json").write_text(json.dumps(config))
 
     def test_no_folder(self, tmp_path):
-        with pytest.raises(ModelError, match=r"no model in .*config\.json is missing"):
+        with pytest.raises(ModelError, match=r"nowhere.*config\.json"):
             Model.load(tmp_path / "nowhere")
 
     def test_other_schema(self, folder):
@@ -119,17 +118,17 @@ class TestRefusals:
 
     def test_labels_in_another_order(self, folder):
         other = replace(SCHEMA, entity_types=SCHEMA.entity_types[::-1])
-        with pytest.raises(ModelError, match="entity types stand in another order"):
+        with pytest.raises(ModelError, match="another order"):
             Model.load(folder, schema=other)
 
     def test_other_preset(self, folder):
-        with pytest.raises(ModelError, match=r"fusion swift \(entities tags, subject span\), not 'early'"):
+        with pytest.raises(ModelError, match=r"'swift' .*tags.*span.*'early'"):
             Model.load(folder, preset="early")
 
     def test_weights_of_another_preset(self, encoder, folder, tmp_path):
         _model(encoder, fusion="late").save(tmp_path / "late")
         (tmp_path / "late" / "model.safetensors").replace(folder / "model.safetensors")
-        with pytest.raises(ModelError, match=r"subject_fusion\..* is missing.* the two files are of different models"):
+        with pytest.raises(ModelError, match=r"subject_fusion\..* is missing"):
             Model.load(folder)
 
     def test_weights_of_another_width(self, encoder, folder, tmp_path):
@@ -147,58 +146,58 @@ class TestRefusals:
     def test_truncated_weights(self, folder):
         data = (folder / "model.safetensors").read_bytes()
         (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
-        with pytest.raises(ModelError, match="cannot be read .*copy the model again"):
+        with pytest.raises(ModelError, match="model.safetensors"):
             Model.load(folder)
 
     def test_missing_weights(self, folder):
         (folder / "model.safetensors").unlink()
-        with pytest.raises(ModelError, match="cannot be read"):
+        with pytest.raises(ModelError, match="model.safetensors"):
             Model.load(folder)
 
     def test_broken_configuration(self, folder):
         (folder / "config.json").write_text("{")
-        with pytest.raises(ModelError, match="not the configuration of a cascade-srn model"):
+        with pytest.raises(ModelError, match="config.json"):
             Model.load(folder)
 
     def test_configuration_of_another_library(self, folder):
         (folder / "config.json").write_text('{"model_type": "bert"}')
-        with pytest.raises(ModelError, match="not the configuration of a cascade-srn model"):
+        with pytest.raises(ModelError, match="config.json"):
             Model.load(folder)
 
     def test_format_version(self, folder):
         self._edit(folder, lambda config: config.update(format_version=99))
-        with pytest.raises(ModelError, match="format version 99, and this release reads 1"):
+        with pytest.raises(ModelError, match=r"\b99\b.*\b1\b"):
             Model.load(folder)
 
     def test_unknown_setting(self, folder):
         self._edit(folder, lambda config: config["model"].update(hiden_width=3))
-        with pytest.raises(ModelError, match="no setting 'hiden_width'. Did you mean 'hidden_width'?"):
+        with pytest.raises(ModelError, match="'hiden_width'.* 'hidden_width'"):
             Model.load(folder)
 
     def test_missing_section(self, folder):
         self._edit(folder, lambda config: config.pop("schema"))
-        with pytest.raises(ModelError, match="lacks the section 'schema'"):
+        with pytest.raises(ModelError, match="'schema'"):
             Model.load(folder)
 
     def test_unknown_encoder_family(self, folder):
         self._edit(folder, lambda config: config["encoder"].update(model_type="nonesuch"))
-        with pytest.raises(ModelError, match="model type 'nonesuch'"):
+        with pytest.raises(ModelError, match="'nonesuch'"):
             Model.load(folder)
 
 
-def test_a_run_in_place_of_its_model_is_told_apart(tmp_path):
+def test_a_run_folder_is_refused_with_its_best_model(tmp_path):
     small_model("swift").save(tmp_path / "run" / "best")
-    with pytest.raises(ModelError, match=r"there is no model in .*run'.*; give '.*best', the best model of that run"):
+    with pytest.raises(ModelError, match=r"run'.*best'"):
         Model.load(tmp_path / "run")
 
 
-def test_a_file_in_place_of_a_folder(tmp_path):
+def test_a_file_instead_of_a_folder(tmp_path):
     small_model("swift").save(tmp_path)
-    with pytest.raises(ModelError, match=r"config.json' is a file, but a model is a folder; give the folder"):
+    with pytest.raises(ModelError, match=r"config.json' is a file"):
         Model.load(tmp_path / "config.json")
 
 
-def test_a_fresh_encoder_is_made_by_recipes():
+def test_a_fresh_encoder_needs_a_recipe():
     settings = ModelSettings.from_dict({"encoder": {"name": "fresh"}})
-    with pytest.raises(ModelError, match=r"the encoder 'fresh' is made of the training text of a recipe; in Python"):
+    with pytest.raises(ModelError, match=r"'fresh'.*create_encoder"):
         Model.create(settings, SCHEMA)

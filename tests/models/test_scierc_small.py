@@ -1,4 +1,4 @@
-"""The model that ships with the package: what its card says is so."""
+"""The bundled model does what its model card says."""
 
 import re
 from pathlib import Path
@@ -23,17 +23,17 @@ def extractor():
     return Extractor.from_pretrained()
 
 
-def test_it_is_the_only_one_and_small():
+def test_it_is_the_only_one_and_smaller_than_50_mb():
     assert bundled_models() == [DEFAULT] == ["scierc-small"]
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= 50_000_000
     assert all(weights.dtype == torch.float16 for weights in load_file(FOLDER / "model.safetensors").values())
 
 
-def test_it_is_computed_with_in_float32(extractor):
+def test_it_computes_in_float32(extractor):
     assert {weights.dtype for weights in extractor.model.cascade.parameters()} == {torch.float32}
 
 
-def test_the_card_names_its_labels(extractor):
+def test_labels_on_the_card(extractor):
     rows = dict(re.findall(r"^\| (entity types|relation types) \| (.*) \|$", CARD, flags=re.MULTILINE))
     assert rows["entity types"].split(", ") == list(extractor.schema.entity_types)
     relations = [label.removesuffix(" (symmetric)") for label in rows["relation types"].split(", ")]
@@ -41,7 +41,7 @@ def test_the_card_names_its_labels(extractor):
     assert set(re.findall(r"(\S+) \(symmetric\)", rows["relation types"])) == set(extractor.schema.symmetric)
 
 
-def test_the_abstracts_of_the_demonstration(extractor):
+def test_example_abstracts(extractor):
     texts = [path.read_text(encoding="utf-8") for path in sorted(ABSTRACTS.glob("*.txt"))]
     documents = list(extractor.stream(texts, on_error="raise"))
     assert len(documents) == 3
@@ -52,10 +52,11 @@ def test_the_abstracts_of_the_demonstration(extractor):
         assert all(document.text[entity.start : entity.end] == entity.text for entity in document.entities)
 
 
-@pytest.mark.skipif(not TEST.is_file(), reason=f"SciERC is not here: {TEST.name} was looked for in {TEST.parent.name}")
+@pytest.mark.slow
+@pytest.mark.skipif(not TEST.is_file(), reason="SciERC is missing")
 def test_the_scores_on_the_card(extractor):
     gold = list(read_documents(TEST))
-    # The annotations that the documents come with are replaced by the model's.
+    # The annotations of the documents are replaced by those of the model.
     found = list(extractor.stream(gold, on_error="raise"))
     for column, symmetric in enumerate(("directed", "canonical", "doubled")):
         scores = score_documents(gold, found, schema=extractor.schema, symmetric=symmetric)
@@ -68,5 +69,5 @@ def test_the_scores_on_the_card(extractor):
         ):
             (line,) = re.findall(rf"^\| {row} \| (.*) \|$", CARD, flags=re.MULTILINE)
             reached = 100 * (task.macro_f1 if macro else task.counts.f1)
-            # Another processor rounds other sums: a span or two may come or go.
+            # Rounding on another processor may change a few spans.
             assert reached == pytest.approx(float(line.split(" | ")[column]), abs=0.2), (row, symmetric)

@@ -1,10 +1,12 @@
+"""Counts and figures of predictions."""
+
 import pytest
 from tests.evaluation.saved_models import DOCUMENTS, saved_model
 from tests.small_models import SCHEMA
 
 from cascade_srn import Document, Extractor
 from cascade_srn.evaluation import analyse
-from cascade_srn.reproduction.measures import MEASURES, count
+from cascade_srn.reproduction.measures import MEASURES, count_predictions
 
 
 @pytest.fixture(scope="module")
@@ -13,14 +15,14 @@ def predicted():
 
 
 @pytest.fixture(scope="module")
-def counted(predicted):
-    return count(DOCUMENTS, predicted, SCHEMA)
+def counts(predicted):
+    return count_predictions(DOCUMENTS, predicted, SCHEMA)
 
 
-def test_figures_are_those_of_the_evaluation(predicted, counted):
+def test_figures_equal_the_evaluation(predicted, counts):
     analysis = analyse(DOCUMENTS, predicted, schema=SCHEMA)
     groups, errors = analysis.in_triples, analysis.relation_errors
-    wanted = {
+    expected = {
         "ner": analysis.scores.ner.counts.f1,
         "re": analysis.scores.re_strict.counts.f1,
         "boundaries": analysis.scores.re_boundaries.counts.f1,
@@ -34,15 +36,15 @@ def test_figures_are_those_of_the_evaluation(predicted, counted):
             for kind in errors.kinds
         },
     }
-    assert {column: counted.value(column) for column in MEASURES} == pytest.approx(wanted)
-    # Else this would say little.
-    assert 0 < wanted["ner"] < 1
-    assert wanted["out_recall"] > 0
+    assert {column: counts.value(column) for column in MEASURES} == pytest.approx(expected)
+    # The comparison needs figures that are neither 0 nor 1.
+    assert 0 < expected["ner"] < 1
+    assert expected["out_recall"] > 0
     assert sum(errors.n(kind.kind) > 0 for kind in errors.kinds) > 2
 
 
-def test_counts_by_document_are_those_of_its_sentences(counted):
-    by_sentence, by_document = (counted.by_unit("ner", unit) for unit in ("sentence", "document"))
+def test_counts_by_document(counts):
+    by_sentence, by_document = (counts.by_unit("ner", unit) for unit in ("sentence", "document"))
     # The first document has two sentences, the others have one.
     assert by_sentence.shape == (6, 3)
     assert by_document.shape == (5, 3)
@@ -50,8 +52,8 @@ def test_counts_by_document_are_those_of_its_sentences(counted):
     assert (by_document[1:] == by_sentence[2:]).all()
 
 
-def test_a_document_without_sentences_is_drawn_as_well(predicted):
+def test_document_without_sentences_is_a_unit(predicted):
     gold, found = ([*documents, Document.from_sentences([])] for documents in (DOCUMENTS, predicted))
-    by_document = count(gold, found, SCHEMA).by_unit("ner", "document")
+    by_document = count_predictions(gold, found, SCHEMA).by_unit("ner", "document")
     assert by_document.shape == (6, 3)
     assert not by_document[-1].any()

@@ -1,4 +1,4 @@
-"""The paper's figures: as its source has them, where that stands beside the checkout; consistent everywhere."""
+"""Published figures: equal to the LaTeX source if it is available, and consistent."""
 
 import os
 import re
@@ -18,7 +18,7 @@ PRINTED = {
     "tab:strategies": paper.STRATEGIES,
     "tab:encoder": paper.ENCODER,
 }
-with_source = pytest.mark.skipif(not SOURCE.is_file(), reason="the paper is not here; set CASCADE_SRN_PAPER to it")
+with_source = pytest.mark.skipif(not SOURCE.is_file(), reason="set CASCADE_SRN_PAPER to the LaTeX source of the paper")
 
 
 def _block(label):
@@ -29,13 +29,13 @@ def _block(label):
 
 
 def _cell(text):
-    """What a cell says, without how it is set."""
+    """Return the text of a cell without LaTeX commands."""
     text = re.sub(r"\\multirow\{\d\}\[\d\]\{\*\}\{(.*)\}", r"\1", text, flags=re.DOTALL)
     return re.sub(r"\\cite\{[^}]*\}|~", "", re.sub(r"\\textbf\{([\d.]+)\}", r"\1", text)).strip()
 
 
 def _rows(label, names):
-    """The numbers of each named row, in the order they are printed; a row without a name goes on with the last one."""
+    """Return the numbers of each named row. A row without a name continues the previous one."""
     block = re.sub(r"\\(hline|midrule|toprule|bottomrule)\s*(\[[^]]*\])?|\\makecell\[c\]\{[^}]*\}", "", _block(label))
     found, name = {}, None
     for line in block.split(r"\\"):
@@ -49,32 +49,32 @@ def _rows(label, names):
 
 @with_source
 @pytest.mark.parametrize("label", PRINTED)
-def test_figures_are_as_printed(label):
+def test_figures_equal_the_source(label):
     figures = PRINTED[label]
     assert _rows(label, figures) == {name: list(row.values()) for name, row in figures.items()}
 
 
 @with_source
-def test_what_is_claimed_of_errors_is_what_the_text_says():
+def test_claims_about_errors():
     text = SOURCE.read_text(encoding="utf-8")
     assert "\\label{fig:error}" in text
     assert "Cascade-SRN (early fusion) has fewer RNF and RME errors" in text
     assert "leading to more ESE errors" in text
-    said = {(claim.column, claim.kind, claim.second) for claim in TABLES["errors"].claims}
+    claimed = {(claim.column, claim.kind, claim.second) for claim in TABLES["errors"].claims}
     fewer = {(error, "fewer", base) for error in ("RNF", "RME") for base in ("pfn", "late")}
     by_number = fewer | {("ESE", "more", "pfn"), ("ESE", "more", "late")}
-    assert said == by_number | {(f"{error}_share", kind, base) for error, kind, base in by_number}
+    assert claimed == by_number | {(f"{error}_share", kind, base) for error, kind, base in by_number}
 
 
-def test_f1_is_that_of_precision_and_recall():
+def test_f1_matches_precision_and_recall():
     for row in paper.ENTITY.values():
         for group in ("in", "out", "ace05_in", "ace05_out"):
             precision, recall, f1 = (row[f"{group}_{figure}"] for figure in ("precision", "recall", "f1"))
-            # Each is rounded, so that the last digit can be off.
+            # All three are rounded.
             assert 2 * precision * recall / (precision + recall) == pytest.approx(f1, abs=0.11)
 
 
-def test_the_default_model_has_the_same_figures_everywhere():
+def test_default_model_has_equal_figures_in_all_tables():
     early = paper.MAIN_RESULT["Cascade-SRN (Early fusion)"]
     for row in ("SRN", "Entity+Subject", "golden entity", "Joint"):
         assert paper.ABLATION[row] == {"ner": early["ner"], "re": early["re"]}

@@ -1,4 +1,4 @@
-"""Two variants of two seeds over twelve sentences, from training to the table, and what happens when asked again."""
+"""A reproduction of one table with two variants and two seeds, and repeated runs."""
 
 import io
 import json
@@ -33,11 +33,11 @@ def _options(folder, **given):
 
 
 def _reproduce(folder, **given):
-    """The results, and what was told on the way."""
-    told = io.StringIO()
-    console = Console(file=told, width=200)
+    """Return the results and the lines of output."""
+    output = io.StringIO()
+    console = Console(file=output, width=200)
     return reproduce(Plan.of(_options(folder, **given)), console=console, command="cascade-srn reproduce encoder"), (
-        told.getvalue().splitlines()
+        output.getvalue().splitlines()
     )
 
 
@@ -51,7 +51,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def folder(made, tmp_path):
-    """A copy that a test may change; the recipes keep the paths of the data."""
+    """A copy that tests can change. The recipes keep the paths of the data."""
     shutil.copytree(made[0] / "out", tmp_path / "out")
     shutil.copy(made[0] / "recipe.yaml", tmp_path)
     return tmp_path
@@ -61,21 +61,21 @@ def _summary(folder, variant, seed):
     return json.loads((folder / "out" / "runs" / variant / f"seed-{seed}" / SUMMARY).read_text(encoding="utf-8"))
 
 
-def test_figures_are_those_that_training_ended_with(made):
-    folder, (result,), told = made
+def test_figures_equal_the_summaries_of_the_runs(made):
+    folder, (result,), lines = made
     for variant in ("pfn", "table-srn"):
         for column, task in (("ner", "ner"), ("re", "re_strict"), ("boundaries", "re_boundaries")):
-            wanted = [_summary(folder, variant, seed)["test"][task]["micro"]["f1"] for seed in (0, 1)]
-            assert result.figures[variant][column].values == pytest.approx(tuple(wanted))
+            expected = [_summary(folder, variant, seed)["test"][task]["micro"]["f1"] for seed in (0, 1)]
+            assert result.figures[variant][column].values == pytest.approx(tuple(expected))
     assert any(result.figures[variant]["ner"].mean > 0 for variant in result.figures)
-    assert [line.partition(":")[0] for line in told[:4]] == [
+    assert [line.partition(":")[0] for line in lines[:4]] == [
         f"{variant}-seed-{seed} ({number} of 4)"
         for number, (variant, seed) in enumerate([(v, s) for v in ("pfn", "table-srn") for s in (0, 1)], start=1)
     ]
-    assert told[4:] == ["4 runs trained", "4 runs predicted and counted"]
+    assert lines[4:] == ["4 runs trained", "4 runs predicted and counted"]
 
 
-def test_what_is_written(made):
+def test_written_files(made):
     folder, (result,), _ = made
     out = folder / "out"
     record = json.loads((out / "encoder.json").read_text(encoding="utf-8"))
@@ -90,44 +90,43 @@ def test_what_is_written(made):
     assert " model.method=pfn " in _summary(folder, "pfn", 0)["command"]
 
 
-def test_the_page_has_the_tables_that_are_there_in_the_papers_order(folder):
+def test_page_has_all_tables_in_order(folder):
     out = folder / "out"
     for name in ("main", "ablation", "notes"):
         (out / f"{name}.md").write_text(f"## {name}\n", encoding="utf-8")
     _reproduce(folder)
     own = (out / "encoder.md").read_text(encoding="utf-8")
-    page = f"# The paper's tables again\n\n## main\n\n## ablation\n\n{own}"
-    assert (out / "results.md").read_text(encoding="utf-8") == page
+    assert (out / "results.md").read_text(encoding="utf-8").endswith(f"\n\n## main\n\n## ablation\n\n{own}")
 
 
-def test_what_is_finished_is_not_done_again(made, folder):
+def test_finished_runs_are_not_repeated(made, folder):
     _, (before,), _ = made
-    # Weights are not needed any more.
+    # The weights are no longer needed.
     for best in (folder / "out").rglob("best"):
         shutil.rmtree(best)
-    (result,), told = _reproduce(folder)
-    assert told == ["4 runs predicted and counted"]
+    (result,), lines = _reproduce(folder)
+    assert lines == ["4 runs predicted and counted"]
     assert result.figures == before.figures
     assert result.verdicts == before.verdicts
-    # Fewer seeds are the first ones.
-    (fewer,), told = _reproduce(folder, n_seeds=1)
+    # With fewer seeds, the first ones are used.
+    (fewer,), lines = _reproduce(folder, n_seeds=1)
     assert fewer.figures["pfn"]["ner"].values == before.figures["pfn"]["ner"].values[:1]
     assert json.loads((folder / "out" / "runs" / "pfn" / "seeds.json").read_text(encoding="utf-8"))["seeds"] == [0, 1]
 
 
-def test_what_is_missing_is_made(made, folder):
+def test_missing_run_is_trained(made, folder):
     _, (before,), _ = made
     shutil.rmtree(folder / "out" / "runs" / "table-srn" / "seed-1")
     kept = folder / "out" / "runs" / "table-srn" / "seed-0" / "best" / "model.safetensors"
     stamp = kept.stat().st_mtime_ns
-    (result,), told = _reproduce(folder)
-    assert told[0].startswith("table-srn-seed-1 (1 of 1): trained in")
-    assert told[1:] == ["1 run trained", "4 runs predicted and counted"]
+    (result,), lines = _reproduce(folder)
+    assert lines[0].startswith("table-srn-seed-1 (1 of 1): trained in")
+    assert lines[1:] == ["1 run trained", "4 runs predicted and counted"]
     assert result.figures == before.figures
     assert kept.stat().st_mtime_ns == stamp
 
 
-def test_predictions_are_read_where_they_are(made, folder):
+def test_stored_predictions_are_read(made, folder):
     _, (before,), _ = made
     (kept,) = (folder / "out" / "runs" / "pfn" / "seed-0").glob("test-*.jsonl")
     from cascade_srn.data import read_documents
@@ -138,16 +137,16 @@ def test_predictions_are_read_where_they_are(made, folder):
     assert result.figures["pfn"]["ner"].values == (0.0, before.figures["pfn"]["ner"].values[1])
 
 
-def test_without_its_model_two_predictions_are_one_too_many(folder):
+def test_two_prediction_files_without_a_model(folder):
     run = folder / "out" / "runs" / "pfn" / "seed-0"
     (kept,) = run.glob("test-*.jsonl")
     shutil.copy(kept, kept.with_name(f"{kept.stem[:-12]}{'0' * 12}.jsonl"))
     shutil.rmtree(run / "best")
-    with pytest.raises(ModelError, match="is finished, but its model is not in it any more"):
+    with pytest.raises(ModelError, match="seed-0"):
         _reproduce(folder)
 
 
-def test_predictions_of_other_thresholds_or_another_precision_are_made_anew(made, folder):
+def test_other_settings_need_new_predictions(made, folder):
     _, (before,), _ = made
     config = folder / "out" / "runs" / "pfn" / "seed-0" / "best" / "config.json"
     values = json.loads(config.read_text(encoding="utf-8"))
@@ -160,71 +159,63 @@ def test_predictions_of_other_thresholds_or_another_precision_are_made_anew(made
     assert len(list(config.parents[1].glob("test-*.jsonl"))) == 3
 
 
-def test_a_model_that_was_taken_away_too_early(folder):
+def test_deleted_model_without_predictions(folder):
     run = folder / "out" / "runs" / "pfn" / "seed-1"
     shutil.rmtree(run / "best")
     for kept in run.glob("test-*.jsonl"):
         kept.unlink()
-    with pytest.raises(
-        ModelError, match=r"is finished, but its model is not in it any more; put best/ back, or remove"
-    ):
+    with pytest.raises(ModelError, match="seed-1"):
         _reproduce(folder)
 
 
-def test_other_data_is_refused(folder, made):
-    # Other sentences under the same name: as if the training data had been mended.
+def test_other_data(folder, made):
+    # As if the training file had changed.
     for summary in (folder / "out").rglob(SUMMARY):
         values = json.loads(summary.read_text(encoding="utf-8"))
         values["data"]["train"]["sha256"] = "0" * 64
         summary.write_text(json.dumps(values), encoding="utf-8")
-    with pytest.raises(
-        DataError, match=r"data.train, .* is not what the run in .*seed-0' was made with; give the data"
-    ):
+    with pytest.raises(DataError, match=r"data.train .*seed-0"):
         _reproduce(folder)
 
 
-def test_a_test_set_without_sentences(tmp_path, monkeypatch):
+def test_test_set_without_sentences(tmp_path, monkeypatch):
     write_recipe(tmp_path, data={"test": str(tmp_path / "test.jsonl")})
     (tmp_path / "test.jsonl").write_text('{"text": "", "words": []}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"data.test, .* holds no sentence; give annotated sentences to test on"):
+    with pytest.raises(DataError, match=r"data.test .*test.jsonl"):
         _reproduce(tmp_path)
 
 
-def test_without_matplotlib_there_is_a_sentence(folder, monkeypatch):
+def test_message_without_matplotlib(folder, monkeypatch):
     monkeypatch.setattr("cascade_srn.reproduction.run.can_draw", lambda: False)
     (folder / "out" / "encoder.png").unlink(missing_ok=True)
-    _, told = _reproduce(folder)
-    assert told[-1] == (
-        "The tables are not drawn, because matplotlib is not installed; install it by pip install 'cascade-srn[report]'"
-    )
+    _, lines = _reproduce(folder)
+    assert "matplotlib" in lines[-1]
     assert not (folder / "out" / "encoder.png").exists()
 
 
-def test_runs_that_fail_side_by_side_do_not_stop_the_others(folder):
+def test_failed_run_does_not_stop_the_others(folder):
     for seed in (0, 1):
         shutil.rmtree(folder / "out" / "runs" / "table-srn" / f"seed-{seed}")
-    # One cannot be made: a file is where its weights belong. The other can.
+    # The first run fails, because a folder is in the place of its log.
     blocked = folder / "out" / "runs" / "table-srn" / "seed-0"
     blocked.mkdir()
     recipe = next(run for run in Plan.of(_options(folder)) if run.name == "table-srn-seed-0").recipe
     (blocked / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
     (blocked / "log.jsonl").mkdir()
-    with pytest.raises(
-        TrainingError, match=r"1 of 2 runs failed, table-srn-seed-0 with exit code \d+ .*the same comma"
-    ):
+    with pytest.raises(TrainingError, match=r"1 of 2 runs .*table-srn-seed-0 "):
         _reproduce(folder, jobs=2)
     assert (folder / "out" / "runs" / "table-srn" / "seed-1" / SUMMARY).is_file()
     assert (folder / "out" / "logs" / "table-srn-seed-0.log").is_file()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_variant_that_another_process_trains(folder, jobs):
+def test_variant_that_another_process_trains(folder, jobs):
     seed = folder / "out" / "runs" / "table-srn" / "seed-1"
     shutil.rmtree(seed)
     for held in (seed.parent, seed):
         with (
             held_elsewhere(held),
-            pytest.raises(ConfigError, match=rf"another process .* is writing into '.*{held.name}'"),
+            pytest.raises(ConfigError, match=held.name),
         ):
             _reproduce(folder, jobs=jobs)
         assert not seed.exists()

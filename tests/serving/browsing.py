@@ -1,4 +1,4 @@
-"""The page in a real browser, before a real server whose model has learned a few texts by heart."""
+"""Helpers that open the page in a browser, served with a model that was trained on a few texts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TEXT = (
 )
 EMOJI = "👩‍🚀🚀 Ada Berg leads 😀 Norlux in Oslo."
 ATTACK = "<img src=x onerror=boom()> leads <script>boom()</script> in Oslo & \"'Turku'\"."
-# What the model is taught to find in them.
-TAUGHT = (
+# Texts with the entities and relations that the model learns.
+TRAINING_TEXTS = (
     (EMOJI, {"Ada Berg": "Person", "Norlux": "Organization", "Oslo": "Place"}, [("Ada Berg", "leads", "Norlux")]),
     (
         ATTACK,
@@ -39,13 +39,13 @@ PASTE = """(field, text) => {
 
 
 @cache
-def taught_extractor() -> Extractor:
-    """A tiny model after two seconds of training; it is sure of some things and less so of others."""
-    documents = [*DOCUMENTS, *(_document(*one) for one in TAUGHT)]
+def trained_extractor() -> Extractor:
+    """Return a tiny model after two seconds of training. Its scores differ between results."""
+    documents = [*DOCUMENTS, *(_document(*one) for one in TRAINING_TEXTS)]
     words = [word for document in documents for sentence in document.sentences for word in sentence.words]
     folder = tempfile.mkdtemp(prefix="cascade-page-")
     encoder = create_encoder([*WORDS, *words], folder, width=32, n_layers=1, n_heads=2, vocabulary=300, dropout=0.0)
-    # Temperatures spread the scores, so that there is something to filter.
+    # Temperatures spread the scores, so that the slider filters some of them.
     settings = {
         "encoder": {"name": encoder},
         "hidden_width": 24,
@@ -78,55 +78,55 @@ def _document(text: str, entities: dict[str, str], relations: list[tuple[str, st
 
 
 @contextmanager
-def visiting(browser, url, *, width="desktop", theme="light", expected=(), **options):
-    """The page of a service. What it complains of, or asks of any other place than the service, is an error.
+def open_page(browser, url, *, width="desktop", theme="light", expected=(), **options):
+    """Open the page of a service. Fail on console messages and on requests to other servers.
 
-    ``expected`` are parts of complaints that the test provokes.
+    ``expected`` are parts of the console messages that the test provokes.
     """
     context = browser.new_context(viewport={"width": WIDTHS[width], "height": 900}, color_scheme=theme, **options)
     page = context.new_page()
     page.set_default_timeout(15_000)
-    complaints = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: None if _of(request.url, url) else complaints.append(request.url))
-    page.asked = []
-    page.on("request", lambda request: page.asked.append(request))
+    problems = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: None if _is_local(request.url, url) else problems.append(request.url))
+    page.requests = []
+    page.on("request", lambda request: page.requests.append(request))
     page.goto(url)
     yield page
-    assert [one for one in complaints if not any(part in one for part in expected)] == []
+    assert [one for one in problems if not any(part in one for part in expected)] == []
     context.close()
 
 
-def _of(address: str, url: str) -> bool:
+def _is_local(address: str, url: str) -> bool:
     return address.startswith((f"{url}/", f"blob:{url}/"))
 
 
-def write(page, text):
-    """Paste a text into the field in place of what is there, and wait until its result is drawn."""
+def enter_text(page, text):
+    """Replace the text, and wait for the drawing of its result."""
     page.locator("#text").evaluate(PASTE, text)
-    settle(page)
+    wait_for_result(page)
 
 
-def settle(page):
-    """Wait until what is shown belongs to what was asked."""
+def wait_for_result(page):
+    """Wait until the result belongs to the text."""
     page.locator("#result.filled:not(.stale)[aria-busy=false]").wait_for()
 
 
-def slide(page, value):
-    """Move the slider and wait for the drawing."""
+def set_min_score(page, value):
+    """Move the slider, and wait for the drawing."""
     with page.expect_response("**/draw"):
-        page.locator("#least").fill(str(value))
-    settle(page)
+        page.locator("#min-score").fill(str(value))
+    wait_for_result(page)
 
 
-def bodies(page, path):
-    """What was sent to a path."""
-    return [request.post_data_json for request in page.asked if request.url.endswith(path)]
+def sent_bodies(page, path):
+    """Return the bodies of the requests to a path."""
+    return [request.post_data_json for request in page.requests if request.url.endswith(path)]
 
 
-def drawn(page):
-    """The entities and the labels of the arcs in the drawing, sorted."""
+def read_drawing(page):
+    """Return the entities and relations of the drawing, sorted."""
     titles = "(all) => all.map((one) => one.title.replace(/, score .*/, ''))"
     arcs = "(all) => Array.from(new Set(all.map((one) => one.title.replace(/, score .*/, ''))))"
     drawing = page.locator("#view-drawing")
@@ -136,10 +136,10 @@ def drawn(page):
     )
 
 
-def as_drawn(document, least=0.0):
-    """What the drawing of a document is to hold when all that scores less is hidden."""
-    kept = [entity for entity in document.entities if entity.score >= least]
-    relations = [r for r in document.relations if r.score >= least and {r.head, r.tail} <= set(kept)]
+def expected_drawing(document, min_score=0.0):
+    """Return what :func:`read_drawing` is to return for a document."""
+    kept = [entity for entity in document.entities if entity.score >= min_score]
+    relations = [r for r in document.relations if r.score >= min_score and {r.head, r.tail} <= set(kept)]
 
     def words(entity):
         inside = [(low, high) for s in document.sentences for low, high in s.offsets]
@@ -151,8 +151,8 @@ def as_drawn(document, least=0.0):
     )
 
 
-def triples(page):
-    """The rows of the list of triples."""
+def read_triples(page):
+    """Return the rows of the table of triples."""
     rows = page.locator("#view-triples tbody tr").evaluate_all(
         """(rows) => rows.map((row) => [
             row.cells[0].querySelector("bdi").textContent,

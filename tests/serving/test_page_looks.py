@@ -1,4 +1,4 @@
-"""The page in both themes and at both widths; by keyboard; for readers of the screen; and what it is made of."""
+"""The page in both themes and two widths, its keyboard and screen reader support, and its files."""
 
 import re
 from importlib.resources import files
@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 from tests.drawing.browser import scrolls_sideways, start_browser
 from tests.evaluation.report.test_in_browser import CONTRASTS
-from tests.serving.browsing import TEXT, settle, taught_extractor, visiting, write
+from tests.serving.browsing import TEXT, enter_text, open_page, trained_extractor, wait_for_result
 from tests.serving.live import live
 
 pytestmark = pytest.mark.browser
@@ -21,39 +21,39 @@ def browser():
 
 @pytest.fixture(scope="module")
 def url(browser):
-    with live(taught_extractor()) as running:
+    with live(trained_extractor()) as running:
         yield running.url
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", ["desktop", "phone"])
-def test_nothing_runs_out_of_the_page_and_text_stands_out(browser, url, width, theme):
-    with visiting(browser, url, width=width, theme=theme, reduced_motion="reduce") as page:
+def test_page_fits_the_window_and_text_has_contrast(browser, url, width, theme):
+    with open_page(browser, url, width=width, theme=theme, reduced_motion="reduce") as page:
         backgrounds = {"light": "rgb(244, 245, 247)", "dark": "rgb(13, 16, 20)"}
         assert page.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor") == backgrounds[theme]
         assert not scrolls_sideways(page)
         assert page.evaluate(CONTRASTS) == []
-        write(page, f"{TEXT} {'unbroken' * 40}")
+        enter_text(page, f"{TEXT} {'unbroken' * 40}")
         for view in ("drawing", "triples", "entities", "graph"):
             page.click(f"#tab-{view}")
             assert not scrolls_sideways(page)
             assert page.evaluate(CONTRASTS) == []
         page.click("#tab-drawing")
-        chosen = page.locator("#view-drawing .bar.opens[title^='University']")
-        chosen.evaluate("(bar) => window.scrollBy(0, bar.getBoundingClientRect().bottom - innerHeight)")
-        chosen.click()
+        entity = page.locator("#view-drawing .bar.opens[title^='University']")
+        entity.evaluate("(bar) => window.scrollBy(0, bar.getBoundingClientRect().bottom - innerHeight)")
+        entity.click()
         assert not scrolls_sideways(page)
-        # The card is in view, and what it speaks of too.
-        card, bar = page.locator("#card").bounding_box(), chosen.bounding_box()
+        # The card and the entity are both visible.
+        card, bar = page.locator("#card").bounding_box(), entity.bounding_box()
         assert card["y"] + card["height"] <= 901
         assert 0 <= bar["y"] < bar["y"] + bar["height"] <= card["y"]
 
 
-def test_everything_is_reached_by_keyboard(browser, url):
-    with visiting(browser, url) as page:
-        write(page, TEXT)
+def test_keyboard_reaches_all_controls(browser, url):
+    with open_page(browser, url) as page:
+        enter_text(page, TEXT)
         reached = []
-        for _ in range(18):
+        for _ in range(20):
             page.keyboard.press("Tab")
             reached.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
             outline = page.evaluate(
@@ -66,7 +66,8 @@ def test_everything_is_reached_by_keyboard(browser, url):
             assert outline, reached[-1]
             if reached[-1] == "view-drawing":
                 break
-        controls = ["open", "clear", "text", "least", "wider", "tab-drawing", "get-jsonl", "get-brat", "get-svg"]
+        controls = ["open", "clear", "text", "min-score", "lower-thresholds", "tab-drawing"]
+        controls += ["get-jsonl", "get-ann", "get-txt", "get-svg"]
         assert [one for one in reached if one in controls] == controls
         assert reached[0] == "skip"
         page.locator("#tab-drawing").focus()
@@ -94,45 +95,41 @@ def test_everything_is_reached_by_keyboard(browser, url):
 
 
 def test_names_and_roles(browser, url):
-    with visiting(browser, url) as page:
-        write(page, TEXT)
+    with open_page(browser, url) as page:
+        enter_text(page, TEXT)
         assert page.get_by_role("textbox", name="Text").count() == 1
-        assert page.get_by_role("slider", name="Lowest score shown").get_attribute("aria-valuetext") == (
-            "the model’s own choice"
-        )
-        assert page.get_by_role("checkbox", name="Show less certain finds too").count() == 1
+        assert page.get_by_role("slider", name="Minimum score").get_attribute("aria-valuetext")
+        assert page.get_by_role("checkbox", name="Include less certain results").count() == 1
         assert page.get_by_role("tab", selected=True).inner_text() == "Drawing"
         assert page.get_by_role("tabpanel", name="Drawing").count() == 1
         assert page.get_by_role("button", name="Download as JSON lines").count() == 1
-        # The drawing is hidden from readers of the screen, so nothing in it may take the focus; its text is heard.
+        # Screen readers skip the drawing and read its hidden text, so nothing in it may take the focus.
         assert page.locator("#view-drawing [aria-hidden] :is(a, button, [tabindex])").count() == 0
-        assert page.locator("#view-drawing .heard").first.inner_text().startswith("Ada Berg leads Norlux")
+        assert page.locator("#view-drawing .visually-hidden").first.inner_text().startswith("Ada Berg leads Norlux")
         page.click("#tab-triples")
         assert page.get_by_role("table", name="6 triples").count() == 1
 
 
-def test_motion_is_left_out_where_it_is_not_wanted(browser, url):
-    with visiting(browser, url, reduced_motion="reduce") as page:
+def test_reduced_motion(browser, url):
+    with open_page(browser, url, reduced_motion="reduce") as page:
         page.locator(".example").first.click()
-        settle(page)
+        wait_for_result(page)
         assert page.evaluate("document.getAnimations().length") == 0
 
 
-def test_without_javascript_the_page_says_so(browser, url):
-    with visiting(browser, url, java_script_enabled=False) as page:
-        said = page.locator("noscript p")
-        assert said.inner_text() == "This page needs JavaScript to send your text to its server."
-        assert said.bounding_box()["y"] < 200
+def test_message_without_javascript(browser, url):
+    with open_page(browser, url, java_script_enabled=False) as page:
+        assert page.locator("noscript p").bounding_box()["y"] < 200
 
 
-def test_it_is_made_of_its_own_files_alone():
+def test_page_uses_only_its_own_files():
     texts = {entry.name: entry.read_text("utf-8") for entry in PAGE.iterdir() if not entry.name.startswith(".")}
     assert {"index.html", "page.css", "page.js", "favicon.svg"} <= set(texts)
     for name, text in texts.items():
         addresses = [one for one in re.findall(r"https?://[^\s\"')]+", text) if one != "http://www.w3.org/2000/svg"]
         assert addresses == [], name
         if name.endswith(".js"):
-            # No text becomes HTML, nothing is kept, nothing is evaluated.
+            # No text is parsed as HTML, stored or evaluated.
             assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Storage|cookie", text), (
                 name
             )

@@ -1,12 +1,10 @@
-"""The page's small modules, each held against Python on what the whole page seldom meets."""
+"""JavaScript modules of the page, compared with Python."""
 
 import random
-import zipfile
-from io import BytesIO
 
 import pytest
 from tests.drawing.browser import start_browser
-from tests.serving.browsing import taught_extractor
+from tests.serving.browsing import trained_extractor
 from tests.serving.live import live
 
 pytestmark = pytest.mark.browser
@@ -19,8 +17,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def modules(browser):
-    """Runs JavaScript in a page of the service, from which the modules can be imported."""
-    with live(taught_extractor()) as running:
+    """Return a function that runs JavaScript, which can import the modules of the page."""
+    with live(trained_extractor()) as running:
         page = browser.new_page()
         page.goto(f"{running.url}/docs")
         yield lambda code, given=None: page.evaluate(f"async (given) => {{ {code} }}", given)
@@ -38,31 +36,31 @@ def test_offsets_count_code_points(modules):
         cuts = sorted(random.Random(seed).choices(range(len(text) + 1), k=2))
         cases.append([text, *cuts])
     found = modules(
-        """const { CodePoints, lengthOf, surroundings } = await import("/offsets.js");
+        """const { CodePoints, countCodePoints, findContext } = await import("/offsets.js");
         return given.map(([text, start, end]) => {
             const points = new CodePoints(text);
-            return [points.slice(start, end), lengthOf(text), surroundings(points, start, end).there];
+            return [points.slice(start, end), countCodePoints(text), findContext(points, start, end).mention];
         });""",
         cases,
     )
     assert found == [[text[start:end], len(text), text[start:end]] for text, start, end in cases]
 
 
-def test_surroundings_are_cut_at_words(modules):
+def test_context_is_cut_at_words(modules):
     text = f"{'before ' * 20}here{' after' * 20}"
     start = text.index("here")
     found = modules(
-        """const { CodePoints, surroundings } = await import("/offsets.js");
-        return surroundings(new CodePoints(given[0]), given[1], given[1] + 4);""",
+        """const { CodePoints, findContext } = await import("/offsets.js");
+        return findContext(new CodePoints(given[0]), given[1], given[1] + 4);""",
         [text, start],
     )
-    assert found["there"] == "here"
+    assert found["mention"] == "here"
     assert found["before"].startswith("…before before")
     assert found["after"].endswith(" after…")
     assert len(found["before"]) < 60
 
 
-def test_a_relation_goes_with_either_of_its_ends(modules):
+def test_relation_is_hidden_with_its_entities(modules):
     entities = [
         {"id": n, "text": str(n), "label": "A", "start": n, "end": n + 1, "score": s}
         for n, s in enumerate((0.9, 0.3, None))
@@ -72,15 +70,14 @@ def test_a_relation_goes_with_either_of_its_ends(modules):
         for head, tail, score in ((0, 1, 0.9), (0, 2, 0.9), (2, 0, 0.2), (2, 0, None))
     ]
     found = modules(
-        """const { withLeast } = await import("/found.js"); return withLeast(given, 0.5);""",
+        """const { filterByScore } = await import("/annotations.js"); return filterByScore(given, 0.5);""",
         {"id": "", "text": "012", "sentences": [], "entities": entities, "relations": relations},
     )
     assert [(e["id"], e["text"]) for e in found["entities"]] == [(0, "0"), (1, "2")]
     assert [(r["head"], r["tail"], r["score"]) for r in found["relations"]] == [(0, 1, 0.9), (1, 0, None)]
 
 
-def test_thresholds_are_halved_but_not_below_the_lowest(modules):
-    """Nor are those raised that are lower already: with a new one for all, those for some must be told to stay."""
+def test_thresholds_are_halved_down_to_the_minimum(modules):
     given = {
         "entity": 0.45,
         "subject": 0.05,
@@ -89,7 +86,7 @@ def test_thresholds_are_halved_but_not_below_the_lowest(modules):
         "relation_types": {},
         "related": None,
     }
-    code = """const { halved } = await import("/found.js"); return halved(given, 0.05);"""
+    code = """const { halveThresholds } = await import("/annotations.js"); return halveThresholds(given, 0.05);"""
     lower = {
         "entity": 0.225,
         "subject": 0.05,
@@ -102,19 +99,7 @@ def test_thresholds_are_halved_but_not_below_the_lowest(modules):
     assert modules(code, {**given, "related": 0.03}) == {**lower, "related": 0.03}
 
 
-def test_a_zip_can_be_opened(modules):
-    texts = {"a.txt": "plain\r\n", "ü 😀.ann": random_text(3) * 500, "empty": ""}
-    data = modules(
-        """const { zipped } = await import("/zip.js");
-        return Array.from(new Uint8Array(await zipped(given).arrayBuffer()));""",
-        texts,
-    )
-    with zipfile.ZipFile(BytesIO(bytes(data))) as archive:
-        assert archive.testzip() is None
-        assert {name: archive.read(name).decode() for name in archive.namelist()} == texts
-
-
-def test_boxes_of_any_graph_stay_apart_and_on_their_sheet(modules):
+def test_boxes_of_random_graphs_do_not_overlap(modules):
     graphs = []
     for seed in range(12):
         chosen = random.Random(seed)
@@ -123,7 +108,7 @@ def test_boxes_of_any_graph_stay_apart_and_on_their_sheet(modules):
         edges = [[a, b] for a in range(n) for b in range(a) if chosen.random() < 1.5 / n]
         graphs.append([boxes, edges, chosen.choice((300, 760))])
     placed = modules(
-        """const { placeBoxes } = await import("/layout.js");
+        """const { placeBoxes } = await import("/graph_layout.js");
         return given.map(([boxes, edges, width]) => ({ height: placeBoxes(boxes, edges, width), width, boxes }));""",
         graphs,
     )
@@ -138,15 +123,15 @@ def test_boxes_of_any_graph_stay_apart_and_on_their_sheet(modules):
                 assert apart or abs(one["y"] - other["y"]) >= (one["height"] + other["height"]) / 2 - 1
 
 
-def test_labels_have_the_colours_of_the_drawing(modules):
+def test_label_colours_match_the_drawing(modules):
     from cascade_srn.drawing.colours import colour_class
 
     labels = [f"L{n}" for n in range(20)]
     found = modules(
         """const { Labels } = await import("/labels.js");
         const labels = new Labels({ entity_types: given, relation_types: [], symmetric: ["L3"] });
-        const classes = [...given, "other"].map((one) => labels.ofEntity(one));
-        return [classes, labels.directed("L3"), labels.directed("L4")];""",
+        const classes = [...given, "other"].map((one) => labels.entityClass(one));
+        return [classes, labels.isDirected("L3"), labels.isDirected("L4")];""",
         labels,
     )
     assert found == [[colour_class(one, labels) for one in [*labels, "other"]], False, True]

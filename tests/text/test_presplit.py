@@ -1,5 +1,3 @@
-"""Texts that are split already."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +25,7 @@ def test_words_between_spaces():
     assert words(text, segment_spaces) == [["a", "a", "aa", ",", "isn't", "it."], ["b"]]
 
 
-def test_given_sentences_are_kept_as_they_are():
+def test_given_sentences():
     text = "It is No. 3. Or\nfour.  And so on."
     assert words(text, given_sentences(["It is No.", "3. Or\nfour. ", "And so on."])) == [
         ["It", "is", "No", "."],
@@ -37,7 +35,7 @@ def test_given_sentences_are_kept_as_they_are():
     assert words(text, given_sentences([(0, 5), (20, 32)])) == [["It", "is"], [".", "And", "so", "on"]]
 
 
-def test_given_words_are_found_in_the_text():
+def test_given_words():
     text = "It's  state of the art (really)."
     sentences = [["It", "'s", "state of the art"], ["(", "really", ")."]]
     assert words(text, given_words(sentences)) == sentences
@@ -46,17 +44,17 @@ def test_given_words_are_found_in_the_text():
 
 
 @pytest.mark.parametrize(
-    ("pieces", "message"),
+    ("parts", "named"),
     [
-        (["It", "is"], "piece 1, 'is', was expected at character 2, where the text has \"'s\""),
-        (["s"], "piece 0, 's', was expected at character 0, where the text has 'I'"),
-        (["It's", ""], "piece 1, '', was expected at character 5, where the text has 'n'"),
-        (["It's", "new", "."], r"piece 2, '.', was expected at character 8, where the text has ''"),
+        (["It", "is"], "1, 'is',.* 2,.*\"'s\""),
+        (["s"], "0, 's',.* 0,.*'I'"),
+        (["It's", ""], "1, '',.* 5,.*'n'"),
+        (["It's", "new", "."], r"2, '\.',.* 8,.*''"),
     ],
 )
-def test_pieces_that_are_not_there(pieces, message):
-    with pytest.raises(AnnotationError, match=message):
-        given_sentences(pieces)("It's new")
+def test_missing_parts_are_refused(parts, named):
+    with pytest.raises(AnnotationError, match=named):
+        given_sentences(parts)("It's new")
 
 
 @given(st.text(), st.sampled_from(sorted(SEGMENTERS)))
@@ -68,6 +66,6 @@ def test_every_character_of_any_text_is_in_a_word(text, name):
 
 
 @given(st.lists(st.lists(st.text(min_size=1).filter(lambda word: word == word.strip()), max_size=5), max_size=4))
-def test_words_of_any_kind_are_found_again(sentences):
+def test_any_words_are_located(sentences):
     text = "\n".join(" ".join(words) for words in sentences)
     assert words(text, given_words(sentences)) == sentences

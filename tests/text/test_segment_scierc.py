@@ -1,6 +1,6 @@
-"""How close our words and sentences are to those of SciERC, where the corpus stands beside the checkout.
+"""Agreement of the segmenter with the words and sentences of SciERC, if the corpus is available.
 
-Its abstracts are published as words only, so a text is made of them first, as a person would have written it.
+SciERC publishes words only. The tests first restore the text as a person would have written it.
 """
 
 import json
@@ -14,15 +14,18 @@ from cascade_srn.text.segment import segment
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "scierc"
 SCIERC = BESIDE if BESIDE.is_dir() else Path(os.environ.get("CASCADE_SRN_SCIERC", "nowhere"))
 
-pytestmark = pytest.mark.skipif(not SCIERC.is_dir(), reason="SciERC is not here; set CASCADE_SRN_SCIERC to its folder")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not SCIERC.is_dir(), reason="SciERC is missing; set CASCADE_SRN_SCIERC to its folder"),
+]
 
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": "“", "''": "”"}
 CLOSING = {*",.;:?!)]}%”", "'s", "'", "n't", "'re", "'ve", "'ll", "'d", "'m", "..."}
 OPENING = {*"([{“$#"}
 
 
-def written(sentences):
-    """The text of tokenized sentences, and the offsets of their words in it."""
+def restore_text(sentences):
+    """Return the text of tokenized sentences, and the offsets of their words."""
     text, offsets = "", []
     for sentence in sentences:
         places, before = [], None
@@ -42,7 +45,7 @@ def abstracts():
     for split in ("train", "dev", "test"):
         for line in (SCIERC / "dygie" / f"{split}.json").read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
-            text, gold = written(record["sentences"])
+            text, gold = restore_text(record["sentences"])
             spans = [span[:2] for sentence in record["ner"] for span in sentence]
             found.append((text, gold, segment(text), spans))
     assert len(found) == 500
@@ -50,7 +53,7 @@ def abstracts():
 
 
 def f1(pairs):
-    """Of sets of what is found and what is right."""
+    """Return the micro F1 of pairs of a predicted set and a gold set."""
     pairs = list(pairs)
     right = sum(len(found & gold) for found, gold in pairs)
     return 2 * right / sum(len(found) + len(gold) for found, gold in pairs)
@@ -69,7 +72,7 @@ def test_sentences(abstracts):
     assert f1(starts) > 0.995
 
 
-def test_entities_begin_and_end_where_words_do_and_stay_in_their_sentences(abstracts):
+def test_entities_stay_at_word_boundaries_and_within_sentences(abstracts):
     n_entities = n_kept = 0
     for _, gold, found, spans in abstracts:
         flat = [word for sentence in gold for word in sentence]

@@ -1,4 +1,4 @@
-"""A place to work in, and in it what the README's two commands leave behind: a run and a report."""
+"""A working folder with the results of two commands of the README: a run and a report."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from cascade_srn import Extractor, read_documents
 
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory) -> Path:
-    """A folder that looks like the repository to who reads the README."""
+    """A working folder with the recipes and examples of the repository."""
     folder = tmp_path_factory.mktemp("workplace")
     for name in ("recipes", "examples"):
         (folder / name).symlink_to(ROOT / name)
@@ -19,7 +19,7 @@ def workplace(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(workplace) -> Outcome:
-    """The README's training, with fewer epochs. The run is in runs/news."""
+    """The training of the README with fewer epochs. The run is in runs/news."""
     outcome = in_shell([*from_readme("train recipes/news.yaml"), *SHORT, "--device", "cpu"], workplace)
     assert outcome.code == 0, outcome.err
     return outcome
@@ -27,7 +27,7 @@ def trained(workplace) -> Outcome:
 
 @pytest.fixture(scope="session")
 def reported(workplace, trained) -> Outcome:
-    """The README's evaluation of it. The report is in report."""
+    """The evaluation of the README. The report is in report."""
     outcome = in_shell([*from_readme("evaluate runs/news/best"), "--device", "cpu"], workplace)
     assert outcome.code == 0, outcome.err
     return outcome
@@ -35,17 +35,17 @@ def reported(workplace, trained) -> Outcome:
 
 @pytest.fixture(scope="session")
 def summary(workplace, trained):
-    """How the run ended, by its own account."""
+    """Summary of the run."""
     return read_json(workplace / "runs" / "news" / "summary.json")
 
 
 @pytest.fixture(scope="session")
 def gold(workplace):
-    """The documents that the model is evaluated on."""
+    """The test documents."""
     return list(read_documents(workplace / NEWS / "test.jsonl"))
 
 
 @pytest.fixture(scope="session")
 def extractor(workplace, trained):
-    """The trained model as it is used."""
+    """The trained model."""
     return Extractor.from_pretrained(workplace / "runs" / "news" / "best")

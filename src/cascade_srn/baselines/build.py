@@ -1,4 +1,4 @@
-"""From settings to a baseline: what each of them is made of."""
+"""Build the parts of each baseline from settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _no_markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
     return {}
 
 
-def _finds_relations(settings: ModelSettings, schema: Schema) -> bool:
+def _has_relations(settings: ModelSettings, schema: Schema) -> bool:
     return settings.joint and bool(schema.relation_types)
 
 
@@ -47,7 +47,7 @@ def _head_dropout(settings: ModelSettings) -> float:
 
 
 def build_tables(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> TableFilling:
-    """PFN or Table-SRN: the same tables over one or the other sequence encoder."""
+    """Build PFN or Table-SRN, which differ in the sequence encoder only."""
     sequence: TwoTaskEncoder
     if settings.method == "pfn":
         drop_connect = settings.baseline.drop_connect
@@ -64,7 +64,7 @@ def build_tables(settings: ModelSettings, schema: Schema, encoder: PretrainedEnc
         encoder=encoder,
         sequence=sequence,
         entities=table(len(schema.entity_types)),
-        relations=table(len(schema.relation_types)) if _finds_relations(settings, schema) else None,
+        relations=table(len(schema.relation_types)) if _has_relations(settings, schema) else None,
         dropout=settings.dropout,
     )
 
@@ -74,8 +74,8 @@ def _table_collator(settings: ModelSettings, schema: Schema, pieces: WordPieces,
 
 
 def build_pipeline(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Pipeline:
-    """The pipeline; the relation model's encoder starts as a copy of the entity model's."""
-    joint, baseline = _finds_relations(settings, schema), settings.baseline
+    """Build the pipeline. The encoder of the relation model starts as a copy of the entity model's."""
+    joint, baseline = _has_relations(settings, schema), settings.baseline
     return Pipeline(
         encoder=TwoEncoders(encoder, copy.deepcopy(encoder) if joint else None),
         spans=SpanClassifier(
@@ -93,11 +93,11 @@ def build_pipeline(settings: ModelSettings, schema: Schema, encoder: PretrainedE
 
 
 def _pipeline_markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
-    return pipeline_markers(schema) if _finds_relations(settings, schema) else {}
+    return pipeline_markers(schema) if _has_relations(settings, schema) else {}
 
 
 def _pipeline_collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> PipelineCollator:
-    markers = find_markers(schema, tokenizer) if _finds_relations(settings, schema) else Markers({})
+    markers = find_markers(schema, tokenizer) if _has_relations(settings, schema) else Markers({})
     return PipelineCollator(pieces, schema, markers, max_words=settings.baseline.max_span_words)
 
 
@@ -108,4 +108,4 @@ BASELINES: dict[str, ModelFamily] = {
     "table-srn": _TABLES,
     "pipeline": ModelFamily(_pipeline_markers, build_pipeline, _pipeline_collator, PipelineSearch),
 }
-"""The baselines by their names in ``ModelSettings.method``."""
+"""The baselines by ``ModelSettings.method``."""

@@ -1,4 +1,4 @@
-"""Settings of training that mean something to the cascade alone: refused, rather than quietly left aside."""
+"""Limits of the model families: annotations that they cannot predict, and settings that apply to the cascade only."""
 
 from __future__ import annotations
 
@@ -13,98 +13,107 @@ from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
-Place = tuple[int, ...]
+# Identifies the argument of a relation: all words of an entity, or its first word.
+WordKey = tuple[int, ...]
 
 
-class Limit(NamedTuple):
-    """An annotation that a method cannot find, and why."""
+class Unreachable(NamedTuple):
+    """An annotation that a model family cannot predict, and why."""
 
     problem: str
-    what: Span | Triple
+    annotation: Span | Triple
 
 
-def beyond(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Limit]:
-    """The annotations of a sentence that a model of these settings cannot find, whatever it has learned.
+def beyond(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
+    """Yield the annotations of a sentence that no model of these settings can predict, however it is trained.
 
-    The cascade can find all entities, nested ones and several types on the same words included.
+    The cascade can predict all entities, including nested ones and several types on the same words.
     """
     if settings.method == "pipeline":
-        yield from _beyond_pipeline(settings.baseline.max_span_words, schema, sentence)
+        yield from _unreachable_in_pipeline(settings.baseline.max_span_words, schema, sentence)
     elif settings.method == "cascade":
-        problem = "relation of another entity on the same words than the one that stands for them"
-        yield from _beyond_places(problem, lambda entity: (entity.start, entity.end), sentence)
+        problem = "relation of a second entity on the same words"
+        yield from _unreachable_by_key(problem, lambda entity: (entity.start, entity.end), sentence)
     else:
-        problem = "relation of another entity with the same first word than the one that stands for it"
-        yield from _beyond_places(problem, lambda entity: (entity.start,), sentence)
+        problem = "relation of a second entity with the same first word"
+        yield from _unreachable_by_key(problem, lambda entity: (entity.start,), sentence)
 
 
-def _beyond_places(problem: str, place: Callable[[Span], Place], sentence: Sentence) -> Iterator[Limit]:
-    """Relations are found between places, each of which stands for the surest entity there.
+def _unreachable_by_key(problem: str, key: Callable[[Span], WordKey], sentence: Sentence) -> Iterator[Unreachable]:
+    """Yield the relations of entities that share their key with another entity and are not chosen for it.
 
-    Only as the object of that one it stands for the next. Which entities a model will be surest of is not known: those
-    that most relations need are taken.
+    A key is decoded as the entity with the highest score. Only as the object of that entity, it is decoded as the one
+    with the next score. The scores are unknown here: the choice that keeps most relations is assumed.
     """
     triples = sorted(set(sentence.triples))
-    within = [triple for triple in triples if place(triple.head) == place(triple.tail)]
-    between = [triple for triple in triples if place(triple.head) != place(triple.tail)]
-    needed = [*(argument for triple in between for argument in (triple.head, triple.tail)), *(t.head for t in within)]
-    surest = _most_needed(needed, place)
-    following = _most_needed((t.tail for t in within if t.head == surest[place(t.head)] != t.tail), place)
-    shared = {at for at, number in Counter(map(place, set(sentence.entities))).items() if number > 1}
+    within = [triple for triple in triples if key(triple.head) == key(triple.tail)]
+    between = [triple for triple in triples if key(triple.head) != key(triple.tail)]
+    arguments = [*(argument for t in between for argument in (t.head, t.tail)), *(t.head for t in within)]
+    first = _most_frequent(arguments, key)
+    second = _most_frequent((t.tail for t in within if t.head == first[key(t.head)] != t.tail), key)
+    shared = {words for words, number in Counter(map(key, set(sentence.entities))).items() if number > 1}
     for triple in triples:
-        head, tail = place(triple.head), place(triple.tail)
-        objects = following if head == tail and head in shared else surest
-        if triple.head != surest[head] or triple.tail != objects.get(tail):
-            yield Limit(problem, triple)
+        head, tail = key(triple.head), key(triple.tail)
+        objects = second if head == tail and head in shared else first
+        if triple.head != first[head] or triple.tail != objects.get(tail):
+            yield Unreachable(problem, triple)
 
 
-def _most_needed(entities: Iterable[Span], place: Callable[[Span], Place]) -> dict[Place, Span]:
-    """Of the entities at a place the one that comes most often, of equals the first."""
-    found: dict[Place, Span] = {}
+def _most_frequent(entities: Iterable[Span], key: Callable[[Span], WordKey]) -> dict[WordKey, Span]:
+    """Return the most frequent entity of each key, the first of equals."""
+    chosen: dict[WordKey, Span] = {}
     for entity, _ in sorted(Counter(entities).items(), key=lambda item: (-item[1], item[0])):
-        found.setdefault(place(entity), entity)
-    return found
+        chosen.setdefault(key(entity), entity)
+    return chosen
 
 
-def _beyond_pipeline(max_words: int, schema: Schema, sentence: Sentence) -> Iterator[Limit]:
-    """A span and a pair have one class each, the first of the schema, and spans have a longest length."""
+def _unreachable_in_pipeline(max_words: int, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
+    """Yield long entities, all but the first class of a span or pair, and relations of such entities."""
     entity_types, relation_types = schema.entity_types, schema.relation_types
     lost: set[Span] = set()
     typed: set[tuple[int, int]] = set()
     for entity in sorted(sentence.entities, key=lambda e: (e.start, e.end, entity_types.index(e.label))):
         if entity.end - entity.start > max_words:
             lost.add(entity)
-            yield Limit(f"entity of more than {max_words} words", entity)
+            yield Unreachable(f"entity of more than {max_words} words", entity)
         elif (entity.start, entity.end) in typed:
             lost.add(entity)
-            yield Limit("entity on the words of another one", entity)
+            yield Unreachable("second entity on the same words", entity)
         typed.add((entity.start, entity.end))
     related: set[tuple[Span, Span]] = set()
     for triple in sorted(set(sentence.triples), key=lambda t: (t.head, t.tail, relation_types.index(t.label))):
         pair = (triple.head, triple.tail)
         if triple.head in lost or triple.tail in lost:
-            yield Limit("relation of an entity that cannot be found", triple)
+            yield Unreachable("relation of an entity that cannot be predicted", triple)
         elif triple.head == triple.tail:
-            yield Limit("relation of an entity to itself", triple)
+            yield Unreachable("relation of an entity to itself", triple)
         elif pair in related:
-            yield Limit("relation between the same entities as another one", triple)
+            yield Unreachable("second relation between the same entities", triple)
         related.add(pair)
 
 
-def refuse_what_the_cascade_learns_from(method: str, examples: Sequence[Example], settings: BatchSettings) -> None:
-    """Refuse candidate subjects, sampled negatives and a teacher's labels, which a baseline does not know."""
+def refuse_cascade_settings(method: str, examples: Sequence[Example], settings: BatchSettings) -> None:
+    """Refuse candidate subjects, sampled negatives and soft labels, which baselines do not support.
+
+    Raises:
+        ConfigError: If the settings are those of a cascade.
+        DataError: If examples have weights or soft labels.
+    """
     if settings.candidates != "entities":
         raise ConfigError(
-            f"candidates is {settings.candidates!r}, but the method {method!r} has no turn that is asked about "
-            "subjects; leave it at 'entities', or train a cascade"
+            f"candidates is {settings.candidates!r}, but the method {method!r} has no object turn",
+            "Use 'entities', or train a cascade",
+            option="candidates",
         )
     if settings.negatives != 1:
         raise ConfigError(
-            f"negatives is {settings.negatives:g}, but the method {method!r} learns from all pairs of words; leave it "
-            "at 1, or train a cascade"
+            f"negatives is {settings.negatives:g}, but the method {method!r} learns from all pairs of words",
+            "Use 1, or train a cascade",
+            option="negatives",
         )
     if any(example.soft is not None or example.weight != 1 for example in examples):
         raise DataError(
-            f"there are sentences with weights or a teacher's labels, but the method {method!r} learns from annotated "
-            "sentences alone; leave out data.labels, or train a cascade"
+            f"sentences have weights or labels of a teacher, but the method {method!r} learns from annotated sentences "
+            "only",
+            "Remove data.labels, or train a cascade",
         )

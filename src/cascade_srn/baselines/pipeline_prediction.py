@@ -1,4 +1,4 @@
-"""The pipeline in use: entities from spans, then a relation or none for each pair of them."""
+"""Prediction with the pipeline: entities from spans, then relations from pairs of entities."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cascade_srn.baselines.pipeline import N_MARKERS, NONE, Pipeline, PipelineCollator, ordered_pairs, spans_within
+from cascade_srn.baselines.pipeline import N_MARKERS, NONE, Pipeline, PipelineCollator, ordered_pairs
 from cascade_srn.data.batch import to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
+from cascade_srn.heads import pairs_within
 from cascade_srn.inference.batching import by_word_budget
 from cascade_srn.inference.cascade_search import (
     ScoredTriple,
@@ -25,12 +26,11 @@ from cascade_srn.types import Span, Triple
 
 @dataclass(frozen=True)
 class PipelineSearch:
-    """Runs the two models one after the other.
+    """Runs the entity model and then the relation model.
 
-    A span or a pair gets its likeliest label where that one is likelier than none at all: its score is
-    p(label) / (p(label) + p(none)), which is at least one half exactly there, as published, and which thresholds and
-    temperatures then apply to. The threshold of entities is that of spans and the one of objects that of pairs; there
-    is no turn for subjects, and theirs is not used. A triple's score is that of its pair, and its subject's is 1.
+    Only the most probable label of a span or pair is considered. Its score is p(label) / (p(label) + p(none)), to which
+    temperature and threshold apply. With a threshold of 0.5 this is the published decoding. Spans have the threshold of
+    entities and pairs that of objects. The threshold of subjects is not used, and the subject score of a triple is 1.
     """
 
     network: Pipeline
@@ -38,44 +38,43 @@ class PipelineSearch:
     settings: SearchSettings
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
-        """What the two models find, or, with entities that are given, the relation model alone."""
+        """Find entities and relations, or with ``given_entities`` only the relations between the given entities."""
         sentences = [example.sentence for example in examples]
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
-            entities = self._entities(rows)
-        shown, limited = within_limits(entities, sentences, self.settings.limits)
+            entities = self._find_entities(rows)
+        kept, limited = within_limits(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
-        # Where no label can be accepted, there is no need to read the pairs.
+        # Thresholds of 1 accept no label, so that the pairs need not be read.
         if self.network.relations is not None and bool((self.settings.object < 1).any()):
-            for sentence, scored in self._relations(rows, shown):
+            for sentence, scored in self._find_relations(rows, kept):
                 triples[sentence].append(scored)
         return [
             SearchResult(
-                sentence.annotated(spans, [scored.triple for scored in sorted(there)]), sorted(there), number in limited
+                sentence.annotated(spans, [scored.triple for scored in sorted(own)]), sorted(own), number in limited
             )
-            for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
+            for number, (sentence, spans, own) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
-    def _entities(self, rows: Sequence[Row]) -> list[list[Span]]:
+    def _find_entities(self, rows: Sequence[Row]) -> list[list[Span]]:
         batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
-        spans = to_device(spans_within(batch.word_lengths, self.collator.max_words), self.settings.device)
+        spans = to_device(pairs_within(batch.word_lengths, self.collator.max_words), self.settings.device)
         logits = self.network.span_logits(
-            batch.to(self.settings.device),
-            spans,
-            half=self.settings.half,
-            check=self.settings.check,
+            batch.to(self.settings.device), spans, half=self.settings.half, check=self.settings.check
         )
-        at, label, score = accepted(logits, self.settings.entity, self.settings.temperatures.entity)
+        index, labels, scores = accept_labels(logits, self.settings.entity, self.settings.temperatures.entity)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
-        columns = torch.stack((spans.row[at], spans.start[at], spans.last[at], label), dim=1).tolist()
-        for (row, first, last, number), sure in zip(columns, score.tolist(), strict=True):
-            entities[row].append(Span(first, last + 1, names[number], sure))
+        columns = torch.stack((spans.row[index], spans.start[index], spans.last[index], labels), dim=1).tolist()
+        for (row, first, last, label), score in zip(columns, scores.tolist(), strict=True):
+            entities[row].append(Span(first, last + 1, names[label], score))
         return [sorted(found) for found in entities]
 
-    def _relations(self, rows: Sequence[Row], entities: Sequence[Sequence[Span]]) -> Iterator[tuple[int, ScoredTriple]]:
-        """The triples of a batch, each with its sentence; as many pairs at a time as the word budget holds."""
+    def _find_relations(
+        self, rows: Sequence[Row], entities: Sequence[Sequence[Span]]
+    ) -> Iterator[tuple[int, ScoredTriple]]:
+        """Yield the triples of a batch with the index of their sentence. The word budget limits the pairs per batch."""
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
         threshold, temperature = self.settings.object, self.settings.temperatures.object
         names = self.collator.schema.relation_types
@@ -85,19 +84,19 @@ class PipelineSearch:
             members = [pairs[k] for k in group]
             marked = [self.collator.with_pair(rows[i], subject, object_) for i, subject, object_ in members]
             batch = self.collator.pieces.batch([row for row, _ in marked]).to(self.settings.device)
-            openings = torch.tensor([at for _, at in marked], device=self.settings.device)
+            openings = torch.tensor([items for _, items in marked], device=self.settings.device)
             logits = self.network.pair_logits(batch, openings, half=self.settings.half)
-            found = (column.tolist() for column in accepted(logits, threshold, temperature))
-            for at, label, score in zip(*found, strict=True):
-                sentence, subject, object_ = members[at]
+            accepted = (column.tolist() for column in accept_labels(logits, threshold, temperature))
+            for index, label, score in zip(*accepted, strict=True):
+                sentence, subject, object_ = members[index]
                 triple = Triple(subject, names[label], object_, relation_score(subject, object_, score))
                 yield sentence, ScoredTriple(triple, 1.0, score)
 
 
-def accepted(logits: Tensor, threshold: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    """What has a label: its place, the label's number (NONE not counted) and its score.
+def accept_labels(logits: Tensor, threshold: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the index, label (NONE not counted) and score of each row whose best label reaches its threshold.
 
-    A threshold of 1 is reached by nothing, not even by a score that is rounded to it.
+    A threshold of 1 accepts nothing, not even a score that is rounded to 1.
 
     Shapes:
         logits: (n, 1 + n_labels), NONE first; threshold: (n_labels,)
@@ -105,6 +104,6 @@ def accepted(logits: Tensor, threshold: Tensor, temperature: float) -> tuple[Ten
     """
     best, label = logits[:, NONE + 1 :].float().max(dim=1)
     score = ((best - logits[:, NONE].float()) / temperature).sigmoid()
-    wanted = threshold[label]
-    at = ((score >= wanted) & (wanted < 1)).nonzero()[:, 0]
-    return at, label[at], score[at]
+    min_score = threshold[label]
+    index = ((score >= min_score) & (min_score < 1)).nonzero()[:, 0]
+    return index, label[index], score[index]

@@ -1,7 +1,7 @@
-"""Two tables filled over one encoder: entities by their first and last words, relations by two first words.
+"""Table filling: a table of entities by first and last words, and a table of relations by first words.
 
-This is how PFN extracts (Yan et al., EMNLP 2021): every pair of words is a cell, every label a yes or no in it. The
-method ``pfn`` fills the tables over PFN's own encoder, ``table-srn`` over the two-task SRN (paper, appendix "Analysis
+This is the extraction of PFN (Yan et al., EMNLP 2021). Every pair of words is a cell with a binary output for each
+label. The method ``pfn`` uses PFN's partition filter encoder, ``table-srn`` the two-task SRN (paper, appendix "Analysis
 of Encoder").
 """
 
@@ -17,7 +17,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.baselines.limits import refuse_what_the_cascade_learns_from
+from cascade_srn.baselines.limits import refuse_cascade_settings
 from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import TurnWeights
 from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
@@ -32,20 +32,24 @@ from cascade_srn.heads.span_extraction import MATCH_PRIOR
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence
 
-# The partitions, in the order in which features hold them.
+# The partitions, in the order of the features.
 ENTITY, RELATION, SHARED = 0, 1, 2
 N_PARTITIONS = 3
+# Cells are scored this many at a time, which bounds the memory for long sentences.
+_CHUNK_CELLS = 1 << 17
+
+# First word, second word and label of a table cell.
+TableCell = tuple[int, int, int]
 
 
 def partition_gates(logits: Tensor) -> Tensor:
-    """Which neurons are the entity task's, the relation task's, and both's.
+    """Compute the gates of the entity, relation and shared partitions of the neurons.
 
-    The entity gate ẽ is a cumulative softmax and rises along the neurons; the relation gate r̃ is one minus another
-    and falls. Where both are open a neuron is shared, the rest of each gate is its task's own:
-    ρ_s = ẽ ⊙ r̃, ρ_e = ẽ − ρ_s, ρ_r = r̃ − ρ_s.
+    The entity gate ẽ is a cumulative softmax, which increases along the neurons. The relation gate r̃ is one minus a
+    cumulative softmax. The partitions are ρ_s = ẽ ⊙ r̃, ρ_e = ẽ − ρ_s and ρ_r = r̃ − ρ_s.
 
     Shapes:
-        logits: (…, 2, hidden), of the entity gate and of the relation gate
+        logits: (…, 2, hidden), of entity gate and relation gate
         returns: (…, 3, hidden), ρ_e, ρ_r and ρ_s
     """
     entity, falling = logits.softmax(dim=-1).cumsum(dim=-1).unbind(-2)
@@ -57,13 +61,13 @@ def partition_gates(logits: Tensor) -> Tensor:
 def partition_filter_scan(
     projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor
 ) -> Tensor:
-    """Run the recurrent part over all words, from zero states.
+    """Run the recurrent part of PFN over all words, starting from zero states.
 
-    ``projected`` holds the input's share of everything that depends on [x_t; h_{t−1}], bias included, in the order
-    candidate ĉ, entity and relation gate of the history c_{t−1}, entity and relation gate of the candidate.
+    ``projected`` is the input term of everything that depends on [x_t; h_{t−1}], with bias, in the order candidate ĉ,
+    entity and relation gate of the history c_{t−1}, entity and relation gate of the candidate.
 
-    A plain loop in PyTorch: about fifteen small operations a word. That is what a baseline needs; the SRN has
-    kernels of its own (:mod:`cascade_srn.encoder.srn_kernels.triton_srn`), and a comparison of speed has to say so.
+    This is a plain PyTorch loop with about fifteen small operations per word. The SRN has fused kernels, which matters
+    in comparisons of speed.
 
     Shapes:
         projected: (batch, length, 5 * hidden)
@@ -77,11 +81,11 @@ def partition_filter_scan(
     for step in projected.unbind(1):
         gates = torch.addmm(step, h, recurrent_weight)
         candidate = gates[:, :hidden].tanh()
-        # Of the history and of the candidate at once: (batch, 2, 3, hidden).
+        # For the history and the candidate together: (batch, 2, 3, hidden).
         history_gates, candidate_gates = partition_gates(gates[:, hidden:].view(batch, 2, 2, hidden)).unbind(1)
-        # Partition: what of the history and of the candidate is the entities', the relations', both's.
+        # Partition: divide history and candidate into entity, relation and shared neurons.
         partition = history_gates * c[:, None] + candidate_gates * candidate[:, None]
-        # Filter: each task gets its own partition and the shared one, added up.
+        # Filter: the memory of a task is the sum of its own partition and the shared one.
         shared = partition[:, SHARED:]
         memory = torch.cat((partition[:, :SHARED] + shared, shared), dim=1)
         c = torch.addmm(cell_bias, memory.flatten(1), cell_weight)
@@ -93,10 +97,10 @@ def partition_filter_scan(
 
 
 class PartitionFilterNetwork(SequenceEncoder):
-    """PFN's encoder over a sequence, forward only. A word's features are h_e, h_r and h_s: tanh of the memories.
+    """PFN's encoder, forward only. The features of a word are h_e, h_r and h_s: tanh of the memories.
 
-    Drop-connect, as published: a training batch does without a ``drop_connect`` share of the recurrent weights, the
-    same ones at every word; in use all of them count, each that much less.
+    Drop-connect is as published. In training, each batch drops a ``drop_connect`` share of the recurrent weights, the
+    same ones at every word. In evaluation, all weights are scaled by ``1 - drop_connect``.
     """
 
     def __init__(self, input_width: int, hidden_width: int, *, drop_connect: float = 0.0) -> None:
@@ -110,19 +114,18 @@ class PartitionFilterNetwork(SequenceEncoder):
         nn.init.uniform_(self.recurrent_weight, -bound, bound)
 
     def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
-        """See :class:`SequenceEncoder`; a feature is (3, hidden_width)."""
+        """See :class:`SequenceEncoder`. A feature is (3, hidden_width)."""
         real = padding_mask(lengths, inputs.shape[1])
         words = inputs.masked_fill(~real[:, :, None], 0.0)
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16) if half else nullcontext():
             projected = self.input_projection(words)
-        # Cumulative sums over hundreds of neurons are no work for half precision.
+        # Half precision is too inaccurate for cumulative sums over hundreds of neurons.
         with torch.autocast(inputs.device.type, enabled=False):
-            weight = self._connected()
+            weight = self._drop_connections()
             memories = partition_filter_scan(projected.to(weight.dtype), weight, self.cell.weight.T, self.cell.bias)
             return torch.where(real[:, :, None, None], memories.tanh(), 0.0)
 
-    def _connected(self) -> Tensor:
-        """The recurrent weights as they are used."""
+    def _drop_connections(self) -> Tensor:
         if self.drop_connect == 0:
             return self.recurrent_weight
         if not self.training:
@@ -131,22 +134,19 @@ class PartitionFilterNetwork(SequenceEncoder):
         return self.recurrent_weight.masked_fill(dropped, 0.0)
 
     def task(self, features: Tensor, task: int) -> Tensor:
-        """See :class:`SequenceEncoder`: h_e or h_r, which hold the shared partition already."""
+        """Return h_e or h_r, which include the shared partition. See :class:`SequenceEncoder`."""
         return features.select(-2, task)
-
-
-Cell = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class TableBatch:
-    """Sentences with gold annotation, ready for the loss.
+    """A training batch of a table-filling model.
 
     Shapes:
-        spans: the cells of the entity tables, first and last word, n (n + 1) / 2 of a sentence of n words
-        entities: distinct flat positions in (n_spans × n_entity_types), the filled ones
-        first_words: the cells of the relation tables, first words of subject and object, n² of a sentence
-        relations: distinct flat positions in (n_first_words × n_relation_types), the filled ones
+        spans: cells of the entity tables by first and last word, n (n + 1) / 2 for a sentence of n words
+        entities: distinct flat positions of the positive targets in (n_spans × n_entity_types)
+        first_words: cells of the relation tables by the first words of subject and object, n² for a sentence
+        relations: distinct flat positions of the positive targets in (n_first_words × n_relation_types)
     """
 
     rows: RowBatch
@@ -157,12 +157,12 @@ class TableBatch:
     n_sentences: int
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on a device."""
+        """Return the same batch on a device."""
         return to_device(self, device)
 
 
 class TableCollator:
-    """Makes rows and batches for a model that fills tables."""
+    """Makes rows and batches for a table-filling model."""
 
     def __init__(self, pieces: WordPieces, schema: Schema, method: str) -> None:
         self.pieces = pieces
@@ -170,7 +170,7 @@ class TableCollator:
         self.method = method
 
     def plain(self, example: Example) -> Row:
-        """The one row of a sentence: nothing is ever inserted into it."""
+        """Return the row of a sentence. There are no markers."""
         return self.pieces.row(example.sentence.words, example.left, example.right)
 
     def training_batch(
@@ -179,12 +179,11 @@ class TableCollator:
         settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
         rng: random.Random | None = None,
     ) -> TableBatch:
-        """Gold sentences as a batch for the loss.
+        """Make a training batch of gold sentences.
 
-        Both tables are filled from the sentence alone, so that there are no entities to be told of, and none to be
-        mistaken about: ``settings.corruption`` has nothing to do. All cells are learned.
+        ``settings.corruption`` has no effect, because neither table depends on given entities.
         """
-        refuse_what_the_cascade_learns_from(self.method, examples, settings)
+        refuse_cascade_settings(self.method, examples, settings)
         rng = random.Random() if rng is None else rng
         plain = [self.pieces.masked(self.plain(example), settings.masking, rng) for example in examples]
         rows = self.pieces.batch(plain, settings.division)
@@ -193,65 +192,64 @@ class TableCollator:
         return TableBatch(
             rows=rows,
             spans=pairs_within(lengths),
-            entities=self._filled([entity_cells(s, self.schema) for s in sentences], lengths, triangle=True),
+            entities=self._flatten([entity_cells(s, self.schema) for s in sentences], lengths, triangle=True),
             first_words=pairs_of_words(lengths),
-            relations=self._filled([relation_cells(s, self.schema) for s in sentences], lengths, triangle=False),
+            relations=self._flatten([relation_cells(s, self.schema) for s in sentences], lengths, triangle=False),
             n_sentences=len(sentences),
         )
 
-    def _filled(self, cells: Sequence[set[Cell]], lengths: Tensor, *, triangle: bool) -> Tensor:
-        """Cells of each sentence as flat positions among those of the batch, in rising order."""
+    def _flatten(self, cells: Sequence[set[TableCell]], lengths: Tensor, *, triangle: bool) -> Tensor:
+        """Return the cells of all sentences as ascending flat positions in the batch."""
         n_labels = len(self.schema.entity_types if triangle else self.schema.relation_types)
         positions, before = [], 0
-        for length, filled in zip(lengths.tolist(), cells, strict=True):
-            for first, second, label in filled:
-                # Row by row of the table; of a triangle, rows begin at their own number.
+        for length, sentence_cells in zip(lengths.tolist(), cells, strict=True):
+            for first, second, label in sentence_cells:
+                # Row i of a triangle starts at column i.
                 skipped = first * (first + 1) // 2 if triangle else 0
                 positions.append((before + first * length + second - skipped) * n_labels + label)
             before += length * (length + 1) // 2 if triangle else length * length
         return torch.tensor(sorted(positions), dtype=torch.long)
 
 
-def entity_cells(sentence: Sentence, schema: Schema) -> set[Cell]:
-    """The filled cells of a sentence's entity table: first word, last word, number of the type."""
+def entity_cells(sentence: Sentence, schema: Schema) -> set[TableCell]:
+    """Return the positive cells of a sentence's entity table: first word, last word, type."""
     return {(e.start, e.end - 1, schema.entity_types.index(e.label)) for e in sentence.entities}
 
 
-def relation_cells(sentence: Sentence, schema: Schema) -> set[Cell]:
-    """The filled cells of a sentence's relation table: first words of subject and object, number of the type.
+def relation_cells(sentence: Sentence, schema: Schema) -> set[TableCell]:
+    """Return the positive cells of a sentence's relation table: first words of subject and object, type.
 
-    Where entities begin with the same word, their relations share a cell, and one of a kind is left.
+    Relations of entities with the same first word share a cell.
     """
     return {(t.head.start, t.tail.start, schema.relation_types.index(t.label)) for t in sentence.triples}
 
 
 def pairs_of_words(lengths: Tensor) -> Pairs:
-    """All pairs of words of the same row, a word with itself among them: by row, then first, then second word.
+    """Return all n² pairs of words of each row, by row, then first, then second word.
 
     Shapes:
         lengths: (n_rows,)
     """
     row = torch.repeat_interleave(torch.arange(len(lengths)), lengths * lengths)
     n_cells = lengths * lengths
-    place = torch.arange(len(row)) - (n_cells.cumsum(0) - n_cells)[row]
-    return Pairs(row, place // lengths[row], place % lengths[row])
+    position = torch.arange(len(row)) - (n_cells.cumsum(0) - n_cells)[row]
+    return Pairs(row, position // lengths[row], position % lengths[row])
 
 
-# Either divides a word's features into those of the entity task, those of the relation task and shared ones, in this
-# order: (n_rows, n_words, 3, hidden_width).
+# Both return entity, relation and shared features, in this order: (n_rows, n_words, 3, hidden_width).
 TwoTaskEncoder = PartitionFilterNetwork | SelectionRecurrentNetwork
 
 
 class Table(nn.Module):
-    """The cells of one table: σ(W₂ · ELU(dropout(norm(W₁ [h_i; h_j; h_g])))), one output for each label.
+    """Scores the cells of one table: σ(W₂ · ELU(dropout(norm(W₁ [h_i; h_j; h_g])))), one output for each label.
 
-    h_i and h_j are the task's representations of the two words. h_g is the sentence's: what a layer makes of the
-    task's own features and the shared ones, tanh(W_g [h; h_s]), at its highest over the words.
+    h_i and h_j are the task's representations of the two words. h_g represents the sentence: the maximum over its words
+    of tanh(W_g [h; h_s]), where h are the features of the task and h_s the shared ones.
     """
 
     def __init__(self, word_width: int, hidden_width: int, n_labels: int, *, dropout: float = 0.0) -> None:
         super().__init__()
-        # W₁ in three parts, so that a projection is made once for a word and not once for each of its cells.
+        # W₁ in three parts, so that each word is projected once and not once for each of its cells.
         self.first = nn.Linear(word_width, hidden_width)
         self.second = nn.Linear(word_width, hidden_width, bias=False)
         self.sentence = nn.Linear(hidden_width, hidden_width, bias=False)
@@ -259,56 +257,49 @@ class Table(nn.Module):
         self.norm = nn.LayerNorm(hidden_width)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_width, n_labels)
-        # Deviation: the published biases start near zero. Few cells are filled, and starting from there saves the
-        # first epochs, as in the cascade's heads.
+        # Deviation: the published biases start near zero. Most cells are negative, so that the prior saves epochs, as
+        # in the heads of the cascade.
         nn.init.constant_(self.output.bias, math.log(MATCH_PRIOR / (1 - MATCH_PRIOR)))
 
     def forward(self, words: Tensor, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:
-        """Logits of chosen cells.
+        """Compute the logits of cells.
 
         Shapes:
-            words: (n_rows, n_words, word_width), the task's representations
-            features: (n_rows, n_words, 2, hidden_width), the task's own features and the shared ones
+            words: (n_rows, n_words, word_width), representations of the task
+            features: (n_rows, n_words, 2, hidden_width), features of the task and shared features
             lengths: (n_rows,)
             returns: (n_cells, n_labels)
         """
-        sentences = self.sentence(self._global(features, lengths))
+        sentences = self.sentence(self._pool_sentences(features, lengths))
         first, second = self.first(words).flatten(0, 1), self.second(words).flatten(0, 1)
-        at = cells.row * words.shape[1]
-        parts = (
-            self._score(first, second, sentences, at[part], cells[part])
-            for part in (slice(k, k + _CELLS_AT_ONCE) for k in range(0, len(cells), _CELLS_AT_ONCE))
-        )
-        found = list(parts)
-        return torch.cat(found) if found else words.new_zeros(0, self.output.out_features)
+        offset = cells.row * words.shape[1]
+        parts = [slice(k, k + _CHUNK_CELLS) for k in range(0, len(cells), _CHUNK_CELLS)]
+        scores = [self._score(first, second, sentences, offset[part], cells[part]) for part in parts]
+        return torch.cat(scores) if scores else words.new_zeros(0, self.output.out_features)
 
-    def _global(self, features: Tensor, lengths: Tensor) -> Tensor:
-        """h_g. Shapes: as of :meth:`forward`; returns (n_rows, hidden_width)."""
+    def _pool_sentences(self, features: Tensor, lengths: Tensor) -> Tensor:
+        """Compute h_g. Shapes: those of :meth:`forward`; returns (n_rows, hidden_width)."""
         if features.shape[1] == 0:
             return features.new_zeros(features.shape[0], features.shape[-1])
-        each = self.pooled(features.flatten(-2)).tanh()
-        # Nothing is below the least value of tanh, so that padding is never the highest. (The published code pools
-        # over padding as well, so that a sentence's result depends on the batch it is in.)
+        projected = self.pooled(features.flatten(-2)).tanh()
+        # Deviation: the published code pools over padding too, so that results depend on the batch. -1 is the lower
+        # bound of tanh.
         padding = ~padding_mask(lengths, features.shape[1])[:, :, None]
-        highest: Tensor = each.masked_fill(padding, -1.0).amax(dim=1)
-        return highest
+        pooled: Tensor = projected.masked_fill(padding, -1.0).amax(dim=1)
+        return pooled
 
-    def _score(self, first: Tensor, second: Tensor, sentences: Tensor, at: Tensor, cells: Pairs) -> Tensor:
-        joined = first.index_select(0, at + cells.start) + second.index_select(0, at + cells.last)
-        # As the weights are: in half precision a processor adds up the gradients of a norm wrongly.
+    def _score(self, first: Tensor, second: Tensor, sentences: Tensor, offset: Tensor, cells: Pairs) -> Tensor:
+        joined = first.index_select(0, offset + cells.start) + second.index_select(0, offset + cells.last)
+        # In the dtype of the weights, because a CPU accumulates the gradients of a norm in bfloat16 inaccurately.
         hidden = self.norm((joined + sentences.index_select(0, cells.row)).to(self.norm.weight.dtype))
         logits: Tensor = self.output(nn.functional.elu(self.dropout(hidden)))
         return logits
 
 
-# Cells are scored this many at a time, which bounds the memory of long sentences.
-_CELLS_AT_ONCE = 1 << 17
-
-
 class TableFilling(nn.Module):
-    """Pretrained encoder, a sequence encoder for two tasks, and a table for each.
+    """A pretrained encoder, a sequence encoder for two tasks, and a table for each task.
 
-    Without ``relations`` it finds entities alone.
+    Without ``relations``, the model extracts entities only.
     """
 
     def __init__(
@@ -328,38 +319,38 @@ class TableFilling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def features(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
-        """Compute the features of all words, by task and shared. Shape: (n_rows, n_words, 3, hidden_width)."""
+        """Compute entity, relation and shared features of all words. Shape: (n_rows, n_words, 3, hidden_width)."""
         words = self.dropout(self.encoder(rows, half=half, check=check))
         features: Tensor = self.sequence(words, rows.word_lengths, half=half)
         return features
 
     def entity_logits(self, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:
-        """Cells of the entity table, by first and last word. Shape: (n_cells, n_entity_types)."""
-        return self._filled(self.entities, ENTITY, features, lengths, cells)
+        """Score cells of the entity table, by first and last word. Shape: (n_cells, n_entity_types)."""
+        return self._score(self.entities, ENTITY, features, lengths, cells)
 
     def relation_logits(self, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:
-        """Cells of the relation table, by the first words of subject and object. Shape: (n_cells, n_relation_types)."""
+        """Score cells of the relation table, by first words of two entities. Shape: (n_cells, n_relation_types)."""
         if self.relations is None:
-            raise ValueError("this model was built for entities alone and has no table of relations")
-        return self._filled(self.relations, RELATION, features, lengths, cells)
+            raise ValueError("this model has no relation table")
+        return self._score(self.relations, RELATION, features, lengths, cells)
 
-    def _filled(self, table: Table, task: int, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:
+    def _score(self, table: Table, task: int, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:
         own_and_shared = torch.stack((features[..., task, :], features[..., SHARED, :]), dim=-2)
         logits: Tensor = table(self.sequence.task(features, task), own_and_shared, lengths, cells)
         return logits
 
     def forward(self, batch: TableBatch, weights: TurnWeights) -> CascadeLoss:
-        """Binary cross-entropy over the cells of both tables, per sentence.
+        """Compute the binary cross-entropy over the cells of both tables, per sentence.
 
-        The entity table counts by the weight of the entity turn's matches, the relation table by that of the object
-        turn's; there are no subjects to learn.
+        The weight of the entity table is that of the entity turn's matches. The weight of the relation table is that of
+        the object turn's. The subject loss is zero.
         """
         features, lengths = self.features(batch.rows), batch.rows.word_lengths
         n = max(batch.n_sentences, 1)
         logits = self.entity_logits(features, lengths, batch.spans)
         entity = weights.entity.match * cross_entropy(logits, batch.entities) / n
-        nothing = torch.zeros_like(entity)
+        zero = torch.zeros_like(entity)
         if self.relations is None:
-            return CascadeLoss(entity, nothing, nothing)
+            return CascadeLoss(entity, zero, zero)
         logits = self.relation_logits(features, lengths, batch.first_words)
-        return CascadeLoss(entity, nothing, weights.object.match * cross_entropy(logits, batch.relations) / n)
+        return CascadeLoss(entity, zero, weights.object.match * cross_entropy(logits, batch.relations) / n)

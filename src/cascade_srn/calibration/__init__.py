@@ -1,1 +1,1 @@
-"""Choose decision thresholds and fit score calibration on development data."""
+"""Choose decision thresholds and temperatures on development data."""

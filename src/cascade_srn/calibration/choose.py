@@ -1,14 +1,12 @@
-"""Temperatures and thresholds, chosen on development sentences and stored with the model.
+"""Choose temperatures and thresholds on development sentences.
 
-A triple is found where a subject and an object pass six probabilities between them, so that with a threshold of one
-half everywhere too little is found. And a model that has seen its training sentences many times is too sure of
-itself. Each turn therefore gets a temperature, with which its scores come closest to being probabilities (by their
-likelihood), and a threshold, with which F1 is highest: of entities for turn 1, and of relations, strict, for the
-later two together.
+A triple must pass six probabilities, so that thresholds of 0.5 find too little. A model that has seen its training
+sentences many times is overconfident. Each turn therefore gets a temperature that maximises the likelihood of its
+scores, and a threshold that maximises F1: entity F1 for turn 1, and strict relation F1 for turns 2 and 3 together.
 
-Few sentences tell little, and a choice among many thresholds is luck in part (docs/adr/0010). Hence F1 is smoothed over
-neighbouring thresholds; turn 2 gets the lowest threshold that is about as good as the best, since turn 3 learns of all
-entities, subjects or not, and judges for itself; and entities with a relation may be less certain than others.
+Choosing among many thresholds on few sentences overfits. F1 is therefore smoothed over neighbouring thresholds. Turn 2
+gets the lowest threshold that is about as good as the best, because turn 3 judges every subject. Entities with a
+relation get a lower threshold than others. See docs/adr/0010.
 """
 
 from __future__ import annotations
@@ -25,20 +23,19 @@ from cascade_srn.data.examples import Example
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 
-# What scores less than this is not looked at.
+# Candidates with a lower score are ignored.
 FLOOR = 0.02
 THRESHOLDS = np.round(np.arange(0.05, 0.91, 0.05), 2)
-# With higher temperatures scores lie so close together that the steps between thresholds have to be smaller.
-COARSEST = 6.0
-# From four times as sure to sixteen times less: models that have seen their sentences often are far too sure.
+# Above this temperature, scores are so close together that the steps between thresholds must be smaller.
+MAX_COARSE_TEMPERATURE = 6.0
 TEMPERATURES = np.geomspace(0.25, 16, 121)
-# Of subjects, before their temperature.
+# Thresholds of subjects, before their temperature.
 SUBJECT_THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-# With fewer examples of right or of wrong ones a turn is left as it is.
-FEWEST = 10
-# What an entity with a relation has to reach, as a share of the threshold of the others.
-RELATED = 0.6
-# Differences in F1 that tell nothing: of a threshold for subjects, and of all that was chosen against what was there.
+# A turn with fewer correct or fewer wrong candidates keeps its settings.
+MIN_EXAMPLES = 10
+# Threshold of entities with a relation, as a share of the threshold of other entities.
+RELATED_SHARE = 0.6
+# Differences in F1 that are treated as noise: between subject thresholds, and between chosen and previous settings.
 SUBJECT_SLACK = 0.005
 SLACK = 0.01
 
@@ -47,71 +44,76 @@ Flags = NDArray[np.bool_]
 
 
 def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
-    """The model with the temperatures and thresholds that suit these sentences, which it was not trained on.
+    """Choose temperatures and thresholds for a model.
 
-    ``by_label`` also gives each label of turns 1 and 3 a threshold of its own, where there is enough of it.
+    A turn keeps its settings if it has too few examples, or if no correct candidate passes any threshold. If the chosen
+    settings lose more than ``SLACK`` in F1 to the previous ones, the same threshold is tried for entities with and
+    without a relation, then turn 1 alone. If these lose as well, the model is returned unchanged.
 
-    Where the model was better on these sentences as it was, by more than a point of F1, it gets what is chosen with
-    entities that are as certain with a relation as without, or what was chosen for turn 1 alone, or stays as it was.
-    Turns that there is too little to choose for, and those for which nothing right passes any threshold, keep what
-    they have.
+    Args:
+        model: A trained model.
+        examples: Annotated sentences that the model was not trained on.
+        by_label: Give each frequent label of turns 1 and 3 its own threshold.
+
+    Returns:
+        The model with the same network and other settings.
     """
-    enough_f1 = _reached(model, examples) - SLACK
-    for choice in _choices(model, examples, by_label):
-        if _reached(choice, examples) >= enough_f1:
-            return choice
+    min_f1 = _sum_f1(model, examples) - SLACK
+    for candidate in _candidates(model, examples, by_label):
+        if _sum_f1(candidate, examples) >= min_f1:
+            return candidate
     return model
 
 
-def _choices(model: Model, examples: Sequence[Example], by_label: bool) -> Iterator[Model]:
-    """What could be chosen, from the most to the least that is changed."""
-    entities = _entities_calibrated(model, examples, by_label)
+def _candidates(model: Model, examples: Sequence[Example], by_label: bool) -> Iterator[Model]:
+    """Yield models with chosen settings, from the largest to the smallest change."""
+    entities = _calibrate_entities(model, examples, by_label)
     if model.network.relations is not None:
-        for share in (RELATED, None):
-            yield _relations_calibrated(entities, examples, by_label, share)
+        for share in (RELATED_SHARE, None):
+            yield _calibrate_relations(entities, examples, by_label, share)
     yield entities
 
 
-def _reached(model: Model, examples: Sequence[Example]) -> float:
-    """NER and strict RE F1 together: what the best weights are chosen by, too."""
+def _sum_f1(model: Model, examples: Sequence[Example]) -> float:
+    """Return NER F1 plus strict relation F1, which also selects the best weights in training."""
     gold = [example.sentence for example in examples]
-    found = score(gold, model.predictor().predict(examples), schema=model.schema)
-    return found.ner.counts.f1 + found.re_strict.counts.f1
+    scores = score(gold, model.predictor().predict(examples), schema=model.schema)
+    return scores.ner.counts.f1 + scores.re_strict.counts.f1
 
 
-def _entities_calibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
-    given, temperatures = model.settings.thresholds, replace(model.settings.temperatures, entity=1.0)
-    # Nothing is a subject with a threshold that no probability reaches.
-    predictor = _with(model, Thresholds(FLOOR, 1.0, 1.0), temperatures).predictor()
-    scores, right, labels = [], [], []
+def _calibrate_entities(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
+    previous, temperatures = model.settings.thresholds, replace(model.settings.temperatures, entity=1.0)
+    # A subject threshold of 1 skips the later turns.
+    predictor = _with_settings(model, Thresholds(FLOOR, 1.0, 1.0), temperatures).predictor()
+    scores, is_correct, labels = [], [], []
     for example, sentence in zip(examples, predictor.predict(examples), strict=True):
         gold = {(e.start, e.end, e.label) for e in example.sentence.entities}
         scores += [e.score for e in sentence.entities]
         labels += [e.label for e in sentence.entities]
-        right += [(e.start, e.end, e.label) in gold for e in sentence.entities]
-    found, correct = np.array(scores, dtype=float), np.array(right, dtype=bool)
-    if not enough(correct):
+        is_correct += [(e.start, e.end, e.label) in gold for e in sentence.entities]
+    found, correct = np.array(scores, dtype=float), np.array(is_correct, dtype=bool)
+    if not has_enough_examples(correct):
         return model
     temperature = fit_temperature(found, correct)
     n_gold = sum(len(example.sentence.entities) for example in examples)
-    found = tempered(found, temperature)
-    known = looked_at(temperature)
-    threshold, f1 = best_threshold(found, correct, n_gold, known)
+    found = apply_temperature(found, temperature)
+    candidates = candidate_thresholds(temperature)
+    threshold, f1 = find_threshold(found, correct, n_gold, candidates)
     if not f1:
         return model
-    own = thresholds_by_label(found, correct, labels, n_gold, threshold, known) if by_label else {}
-    thresholds = replace(given, entity=threshold, entity_types=own, related=None)
-    return _with(model, thresholds, replace(temperatures, entity=temperature))
+    by_type = find_label_thresholds(found, correct, labels, n_gold, threshold, candidates) if by_label else {}
+    thresholds = replace(previous, entity=threshold, entity_types=by_type, related=None)
+    return _with_settings(model, thresholds, replace(temperatures, entity=temperature))
 
 
-def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: bool, share: float | None) -> Model:
-    """``share`` is what an entity with a relation has to reach of what the others do (None: as much as they)."""
-    related = None if share is None else related_threshold(model.settings, share)
+def _calibrate_relations(model: Model, examples: Sequence[Example], by_label: bool, share: float | None) -> Model:
+    """Choose settings of turns 2 and 3. ``share`` is relative to the entity threshold; None means no lower one."""
+    related = None if share is None else find_related_threshold(model.settings, share)
     floor = replace(
         model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related, relation=None
     )
-    predictor = _with(model, floor, replace(model.settings.temperatures, subject=1.0, object=1.0)).predictor()
-    subjects, objects, right, of_subject, labels = [], [], [], [], []
+    predictor = _with_settings(model, floor, replace(model.settings.temperatures, subject=1.0, object=1.0)).predictor()
+    subjects, objects, is_correct, has_gold_subject, labels = [], [], [], [], []
     n_gold = 0
     for example, found in zip(examples, predictor.scored(examples), strict=True):
         gold = {(t.head, t.label, t.tail) for t in example.sentence.triples}
@@ -121,52 +123,52 @@ def _relations_calibrated(model: Model, examples: Sequence[Example], by_label: b
             subjects.append(subject)
             objects.append(object_)
             labels.append(triple.label)
-            right.append((triple.head, triple.label, triple.tail) in gold)
-            of_subject.append((triple.head.start, triple.head.end) in heads)
-    correct, is_subject = np.array(right, dtype=bool), np.array(of_subject, dtype=bool)
-    if not enough(correct):
+            is_correct.append((triple.head, triple.label, triple.tail) in gold)
+            has_gold_subject.append((triple.head.start, triple.head.end) in heads)
+    correct, is_subject = np.array(is_correct, dtype=bool), np.array(has_gold_subject, dtype=bool)
+    if not has_enough_examples(correct):
         return model
-    as_subject, as_object = np.array(subjects, dtype=float), np.array(objects, dtype=float)
-    # An object's score is that of one of a subject's objects: it is held against what is said of real subjects.
+    subject_scores, object_scores = np.array(subjects, dtype=float), np.array(objects, dtype=float)
+    # The score of an object is conditional on its subject, so that only gold subjects count for its temperature.
     temperatures = replace(
         model.settings.temperatures,
-        subject=fit_temperature(as_subject, is_subject),
-        object=fit_temperature(as_object[is_subject], correct[is_subject]),
+        subject=fit_temperature(subject_scores, is_subject),
+        object=fit_temperature(object_scores[is_subject], correct[is_subject]),
     )
-    as_object = tempered(as_object, temperatures.object)
-    known = looked_at(temperatures.object)
-    least_subject, least_object = relation_thresholds(as_subject, as_object, correct, n_gold, known)
-    passed = as_subject >= least_subject
-    if not (passed & (as_object >= least_object) & correct).any():
+    object_scores = apply_temperature(object_scores, temperatures.object)
+    candidates = candidate_thresholds(temperatures.object)
+    min_subject, min_object = find_relation_thresholds(subject_scores, object_scores, correct, n_gold, candidates)
+    passed = subject_scores >= min_subject
+    if not (passed & (object_scores >= min_object) & correct).any():
         return model
-    own: dict[str, float] = {}
+    by_type: dict[str, float] = {}
     if by_label:
         names = [label for label, kept in zip(labels, passed, strict=True) if kept]
-        own = thresholds_by_label(as_object[passed], correct[passed], names, n_gold, least_object, known)
-    gate = _four_figures(tempered(np.array([least_subject]), temperatures.subject)[0])
-    thresholds = replace(floor, subject=gate, object=least_object, relation_types=own)
-    return _with(model, thresholds, temperatures)
+        by_type = find_label_thresholds(object_scores[passed], correct[passed], names, n_gold, min_object, candidates)
+    subject_threshold = _round(apply_temperature(np.array([min_subject]), temperatures.subject)[0])
+    thresholds = replace(floor, subject=subject_threshold, object=min_object, relation_types=by_type)
+    return _with_settings(model, thresholds, temperatures)
 
 
-def related_threshold(settings: ModelSettings, share: float) -> float:
-    """What an entity with a relation has to reach; before its temperature, no less than anything that is looked at."""
-    lowest = float(tempered(np.array([FLOOR]), settings.temperatures.entity)[0])
+def find_related_threshold(settings: ModelSettings, share: float) -> float:
+    """Return the threshold of entities with a relation, no lower than ``FLOOR`` before the temperature."""
+    lowest = float(apply_temperature(np.array([FLOOR]), settings.temperatures.entity)[0])
     entity = settings.thresholds.entity
-    return min(entity, _four_figures(max(share * entity, lowest)))
+    return min(entity, _round(max(share * entity, lowest)))
 
 
-def _four_figures(value: float) -> float:
-    """Figures, not places: with a low temperature a threshold may be so small that places would make it 0."""
+def _round(value: float) -> float:
+    """Round to four significant digits. Four decimals would round the thresholds of low temperatures to 0."""
     return float(f"{value:.4g}")
 
 
-def enough(correct: Flags) -> bool:
-    """Whether there are enough right and wrong ones to learn from."""
-    return min(int(correct.sum()), int((~correct).sum())) >= FEWEST
+def has_enough_examples(correct: Flags) -> bool:
+    """Return whether there are at least ``MIN_EXAMPLES`` correct and wrong candidates."""
+    return min(int(correct.sum()), int((~correct).sum())) >= MIN_EXAMPLES
 
 
-def tempered(scores: Floats, temperature: float) -> Floats:
-    """Scores as they are with a temperature. Shapes: (n,) both."""
+def apply_temperature(scores: Floats, temperature: float) -> Floats:
+    """Divide the logits of scores by a temperature. Shapes: (n,) to (n,)."""
     kept = np.clip(scores, 1e-7, 1 - 1e-7)
     logits = np.log(kept) - np.log1p(-kept)
     result: Floats = 1 / (1 + np.exp(-logits / temperature))
@@ -174,53 +176,56 @@ def tempered(scores: Floats, temperature: float) -> Floats:
 
 
 def fit_temperature(scores: Floats, correct: Flags) -> float:
-    """The temperature with which the scores are likeliest; 1 where there is too little to tell. Shapes: (n,) both."""
-    if not enough(correct):
+    """Return the temperature of maximum likelihood, or 1 with too few examples. Shapes: (n,) both."""
+    if not has_enough_examples(correct):
         return 1.0
     losses = []
     for temperature in TEMPERATURES:
-        probability = np.clip(tempered(scores, temperature), 1e-7, 1 - 1e-7)
+        probability = np.clip(apply_temperature(scores, temperature), 1e-7, 1 - 1e-7)
         losses.append(-np.where(correct, np.log(probability), np.log1p(-probability)).mean())
     return round(float(TEMPERATURES[int(np.argmin(losses))]), 4)
 
 
-def looked_at(temperature: float) -> Floats:
-    """The thresholds that can be chosen among: below the others, what passes has not been looked at."""
-    lowest = tempered(np.array([FLOOR]), temperature)[0]
-    step = 0.05 / math.ceil(temperature / COARSEST)
-    every = THRESHOLDS if temperature <= COARSEST else np.round(np.arange(0.05, 0.9 + step / 2, step), 4)
-    known: Floats = every[lowest <= every]
-    return known
+def candidate_thresholds(temperature: float) -> Floats:
+    """Return the thresholds to choose from, without those below ``FLOOR`` at this temperature."""
+    lowest = apply_temperature(np.array([FLOOR]), temperature)[0]
+    step = 0.05 / math.ceil(temperature / MAX_COARSE_TEMPERATURE)
+    fine = temperature > MAX_COARSE_TEMPERATURE
+    every = np.round(np.arange(0.05, 0.9 + step / 2, step), 4) if fine else THRESHOLDS
+    candidates: Floats = every[lowest <= every]
+    return candidates
 
 
-def best_threshold(
+def find_threshold(
     scores: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS, *, reach: int = 1
 ) -> tuple[float, float]:
-    """The threshold with the highest F1, and that F1: a mean over so many neighbouring thresholds on each side, since
-    the highest peak on few sentences is a matter of luck. Shapes: scores, correct (n,).
+    """Find the threshold with the highest F1, averaged over ``reach`` neighbours on each side, and that F1.
+
+    Shapes: scores, correct (n,).
     """
     passed = scores >= thresholds[:, None]
     f1 = 2 * (passed & correct).sum(axis=1) / np.maximum(1, passed.sum(axis=1) + n_gold)
-    smoothed = _smoothed(f1, reach)
+    smoothed = _smooth(f1, reach)
     best = int(np.argmax(smoothed))
     return float(thresholds[best]), float(smoothed[best])
 
 
-def relation_thresholds(
+def find_relation_thresholds(
     subjects: Floats, objects: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS
 ) -> tuple[float, float]:
-    """Of subjects and objects, which both have to pass: that of subjects is the lowest one that is about as good as the
-    best. Shapes: subjects, objects, correct (n,).
+    """Find the thresholds of subject and object, which a triple must both pass.
+
+    The subject threshold is the lowest within ``SUBJECT_SLACK`` of the best. Shapes: subjects, objects, correct (n,).
     """
     choices = []
     for threshold in SUBJECT_THRESHOLDS:
         passed = subjects >= threshold
-        choices.append((threshold, *best_threshold(objects[passed], correct[passed], n_gold, thresholds, reach=2)))
-    enough_f1 = max(f1 for _, _, f1 in choices) - SUBJECT_SLACK
-    return next((subject, object_) for subject, object_, f1 in choices if f1 >= enough_f1)
+        choices.append((threshold, *find_threshold(objects[passed], correct[passed], n_gold, thresholds, reach=2)))
+    min_f1 = max(f1 for _, _, f1 in choices) - SUBJECT_SLACK
+    return next((subject, object_) for subject, object_, f1 in choices if f1 >= min_f1)
 
 
-def thresholds_by_label(
+def find_label_thresholds(
     scores: Floats,
     correct: Flags,
     labels: Sequence[str],
@@ -228,33 +233,33 @@ def thresholds_by_label(
     otherwise: float,
     thresholds: Floats = THRESHOLDS,
 ) -> dict[str, float]:
-    """For each label that there is enough of, the threshold with the highest F1 of all, the others staying.
+    """Find a threshold for each frequent label in turn, with the highest F1 over all labels.
 
-    Shapes: scores, correct, labels (n,)
+    ``otherwise`` is the threshold of the other labels. Shapes: scores, correct, labels (n,).
     """
     names = np.array(labels)
     bounds = np.full(len(scores), otherwise)
     chosen = {}
     for label in sorted(set(labels)):
         here = names == label
-        if not enough(correct[here]):
+        if not has_enough_examples(correct[here]):
             continue
         f1 = []
         for threshold in thresholds:
             passed = scores >= np.where(here, threshold, bounds)
             f1.append(2 * (passed & correct).sum() / max(1, passed.sum() + n_gold))
-        chosen[label] = float(thresholds[int(np.argmax(_smoothed(np.array(f1))))])
+        chosen[label] = float(thresholds[int(np.argmax(_smooth(np.array(f1))))])
         bounds = np.where(here, chosen[label], bounds)
     return chosen
 
 
-def _smoothed(values: Floats, reach: int = 1) -> Floats:
-    """Each value's mean with so many neighbours on each side. Shapes: (n,) both."""
+def _smooth(values: Floats, reach: int = 1) -> Floats:
+    """Average each value with ``reach`` neighbours on each side. Shapes: (n,) to (n,)."""
     edges = np.pad(values, reach, mode="edge")
     width = 2 * reach + 1
     result: Floats = np.convolve(edges, np.ones(width) / width, mode="valid")
     return result
 
 
-def _with(model: Model, thresholds: Thresholds, temperatures: Temperatures) -> Model:
+def _with_settings(model: Model, thresholds: Thresholds, temperatures: Temperatures) -> Model:
     return replace(model, settings=replace(model.settings, thresholds=thresholds, temperatures=temperatures))

@@ -1,4 +1,4 @@
-"""A saved model with other temperatures and thresholds: those that suit given documents."""
+"""Calibrate a saved model: choose temperatures and thresholds on documents and write them to a model folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from cascade_srn.model.model import CARD_FILE, CONFIG_FILE, Model
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.folders import replacing_folder
 
-# For the card: scores that stand there are those of other thresholds.
-NOTICE = "Thresholds and temperatures were chosen anew by `cascade-srn calibrate`; figures above are from before."
+# Added to the model card, whose scores are those of the previous thresholds.
+NOTICE = (
+    "`cascade-srn calibrate` replaced the thresholds and temperatures. The figures above were measured before that."
+)
 
 
 @dataclass(frozen=True)
 class Recalibrated:
-    """What was chosen, and the scores on the documents that it was chosen on, before and after."""
+    """Chosen settings, and the scores on the calibration documents before and after."""
 
     thresholds: Thresholds
     temperatures: Temperatures
@@ -39,7 +41,7 @@ class Recalibrated:
 
     @property
     def changed(self) -> bool:
-        """Whether anything else was chosen than what the model had."""
+        """Whether the chosen settings differ from those of the model."""
         return self.before is not self.after
 
 
@@ -54,35 +56,48 @@ def recalibrate(
     device: torch.device | str = "cpu",
     on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> Recalibrated:
-    """Write a model to ``output``, which may be its own folder, with what suits the documents of ``data``.
+    """Choose temperatures and thresholds of a saved model, and write the model with them.
 
-    The weights are not touched, and are stored as they were. ``format`` and ``align`` are of the data. Documents that
-    the model was trained on would make it look surer than it is: give others. ``on_read`` is told how reading went.
+    Args:
+        model: Folder, name or hub id of the model. Its weights are copied unchanged.
+        data: Annotated documents. Scores are too high on documents that the model was trained on.
+        output: A new or empty folder, or the folder of the model itself.
+        format: Format of the data; detected if None.
+        align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
+        by_label: Give each frequent label its own threshold.
+        device: Device of the model.
+        on_read: Called with the report of reading the data.
+
+    Raises:
+        DataError: The data cannot be read or has no entities.
+        ModelError: The model cannot be loaded, or the output folder cannot be used.
+        SchemaError: The data has labels that the model does not have.
     """
     folder = find_model(model)
     if output.is_dir() and any(output.iterdir()) and not os.path.samefile(output, folder):
         raise ModelError(
-            f"--output is {str(output)!r}, which is there already and is not the model's own folder; give a new one, "
-            "or the model's own to have it replaced"
+            f"the folder {str(output)!r} is not empty and is not the folder of the model",
+            "Choose a new folder, or the folder of the model to replace its settings",
+            option="output",
         )
     stream = read_documents(data, format=format, align=align)
     documents = list(stream)
     on_read(stream.report)
     if not stream.report.entities:
-        raise DataError(f"{data!r} holds no entity, so that there is nothing to choose by; give annotated documents")
+        raise DataError(f"{data!r} has no entities", "Use annotated documents")
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
     loaded.network.to(device)
-    # The folder first: whether it can be written to is to be known before the work.
+    # Create the folder first, so that an unwritable folder fails before the work.
     with replacing_folder(output, marker=CONFIG_FILE, key="cascade_srn_version") as target:
         shutil.copytree(folder, target, dirs_exist_ok=True)
-        found = _recalibrated(loaded, examples_of(documents, loaded.settings.encoder.context_words), by_label)
+        found = _choose_settings(loaded, examples_of(documents, loaded.settings.encoder.context_words), by_label)
         if found.changed:
-            _write(target, found)
+            _write_settings(target, found)
     return found
 
 
-def _recalibrated(model: Model, examples: Sequence[Example], by_label: bool) -> Recalibrated:
+def _choose_settings(model: Model, examples: Sequence[Example], by_label: bool) -> Recalibrated:
     gold = [example.sentence for example in examples]
     before = after = score(gold, model.predictor().predict(examples), schema=model.schema)
     chosen = calibrate(model, examples, by_label=by_label)
@@ -91,11 +106,10 @@ def _recalibrated(model: Model, examples: Sequence[Example], by_label: bool) -> 
     return Recalibrated(chosen.settings.thresholds, chosen.settings.temperatures, before, after)
 
 
-def _write(folder: Path, found: Recalibrated) -> None:
-    """What was chosen, into the configuration of a model, and a word about it into its card."""
+def _write_settings(folder: Path, found: Recalibrated) -> None:
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     config["model"] |= {"thresholds": found.thresholds.to_dict(), "temperatures": found.temperatures.to_dict()}
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     card = folder / CARD_FILE
-    if card.is_file() and NOTICE not in (told := card.read_text(encoding="utf-8")):
-        card.write_text(f"{told.rstrip()}\n\n{NOTICE}\n", encoding="utf-8")
+    if card.is_file() and NOTICE not in (text := card.read_text(encoding="utf-8")):
+        card.write_text(f"{text.rstrip()}\n\n{NOTICE}\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Sentences and documents drawn as HTML: entities as coloured bars under the words, relations as arcs above them."""
+"""Draw sentences and documents as HTML or SVG: entities as bars under the words, relations as arcs above them."""
 
 from cascade_srn.drawing.labels import Labels, Mark, Marks
 from cascade_srn.drawing.render import draw_document, draw_in_notebook, draw_page, draw_sentence, stylesheet

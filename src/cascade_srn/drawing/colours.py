@@ -1,12 +1,14 @@
-"""A colour for each label: eight that colour-blind readers can tell apart, then the same with a pattern.
+"""Colours of labels in the light and the dark theme.
 
-The eight are those of Okabe and Ito (with a grey for black), in an order that keeps neighbours far apart. A label's
-colour follows from its place in the schema, so that a corpus looks the same in every drawing. Each colour has
-shades chosen so that text and lines can be made out in both themes:
+The eight colours are those of Okabe and Ito, which colour-blind readers can distinguish, with grey instead of black and
+in an order that keeps neighbours far apart. From the ninth label on, they repeat with a dashed or dotted pattern. The
+position of a label in the schema decides its colour, so a corpus looks the same in every drawing.
 
-* ``fill``: the bar under an entity, with ``ink`` for the label on it (contrast at least 4.5 : 1);
-* ``tint``: behind the entity's words, which are written in the theme's own text colour (4.5 : 1);
-* ``line``: a relation's arc on the background (3 : 1), with ``word`` for its label (4.5 : 1).
+Each colour has five shades per theme:
+
+* ``fill``: the bar under an entity, with ``ink`` for the label on it (contrast at least 4.5 : 1)
+* ``tint``: the background of the entity's words, which have the text colour of the theme (4.5 : 1)
+* ``line``: the arc of a relation on the background (3 : 1), with ``word`` for its label (4.5 : 1)
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ PATTERNS = ("solid", "dashed", "dotted")
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours of a page: its background, its text, its quieter text."""
+    """Colours of the background, the text, secondary text and rules."""
 
     name: str
     background: str
@@ -33,13 +35,13 @@ LIGHT = Theme("light", "#ffffff", "#1b1f24", "#57606a", "#d0d7de")
 DARK = Theme("dark", "#14181d", "#e6e9ed", "#a3adb8", "#3b444e")
 THEMES = (LIGHT, DARK)
 
-# How much of the background a tint holds, and the contrasts that text and lines must reach.
-TINT, LEGIBLE, VISIBLE = 0.8, 4.5, 3.0
+TINT_BACKGROUND_SHARE = 0.8
+MIN_TEXT_CONTRAST, MIN_LINE_CONTRAST = 4.5, 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shades:
-    """One colour as it is used in one theme."""
+    """The shades of one colour in one theme."""
 
     fill: str
     ink: str
@@ -48,60 +50,61 @@ class Shades:
     word: str
 
     def css(self) -> str:
-        """As custom properties."""
+        """Return the shades as CSS custom properties."""
         return f"--fill:{self.fill};--ink:{self.ink};--tint:{self.tint};--line:{self.line};--word:{self.word}"
 
 
-def shades(seed: str, theme: Theme) -> Shades:
-    """The shades of a colour in a theme."""
-    ink = max(("#000000", "#ffffff"), key=lambda colour: contrast(colour, seed))
-    tint = mix(seed, theme.background, TINT)
-    return Shades(seed, ink, tint, _standing_out(seed, theme, VISIBLE), _standing_out(seed, theme, LEGIBLE))
+def make_shades(seed: str, theme: Theme) -> Shades:
+    """Return the shades of a colour in a theme."""
+    return Shades(
+        fill=seed,
+        ink=max(("#000000", "#ffffff"), key=lambda colour: contrast_ratio(colour, seed)),
+        tint=mix(seed, theme.background, TINT_BACKGROUND_SHARE),
+        line=_raise_contrast(seed, theme, MIN_LINE_CONTRAST),
+        word=_raise_contrast(seed, theme, MIN_TEXT_CONTRAST),
+    )
 
 
-def _standing_out(seed: str, theme: Theme, ratio: float) -> str:
-    """The colour, moved towards the theme's text colour as far as it takes to stand out from the background."""
+def _raise_contrast(seed: str, theme: Theme, min_contrast: float) -> str:
+    """Mix a colour with the text colour until it has enough contrast to the background."""
     for step in range(20):
-        moved = mix(seed, theme.text, step / 20)
-        if contrast(moved, theme.background) >= ratio:
-            return moved
+        mixed = mix(seed, theme.text, step / 20)
+        if contrast_ratio(mixed, theme.background) >= min_contrast:
+            return mixed
     return theme.text
 
 
-def mix(one: str, other: str, share: float) -> str:
-    """A colour between two; ``share`` is how much of it is the other."""
-    parts = (round((1 - share) * int(one[at : at + 2], 16) + share * int(other[at : at + 2], 16)) for at in (1, 3, 5))
+def mix(first: str, second: str, share: float) -> str:
+    """Mix two colours. ``share`` is the share of the second one."""
+    parts = (round((1 - share) * int(first[i : i + 2], 16) + share * int(second[i : i + 2], 16)) for i in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in parts)
 
 
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours as the Web Content Accessibility Guidelines define it, from 1 to 21."""
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast_ratio(first: str, second: str) -> float:
+    """Return the contrast ratio of the Web Content Accessibility Guidelines, from 1 to 21."""
+    low, high = sorted((_luminance(first), _luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 
-def luminance(colour: str) -> float:
-    """Relative luminance, from 0 to 1."""
-    parts = []
-    for at in (1, 3, 5):
-        value = int(colour[at : at + 2], 16) / 255
-        parts.append(value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4)
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+def _luminance(colour: str) -> float:
+    values = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def colour_class(label: str, labels: Sequence[str]) -> str:
-    """The CSS classes that give a label its colour: the colour's number, and a pattern from the ninth label on.
+    """Return the CSS classes of a label: the number of its colour, and a pattern from the ninth label on.
 
-    A label that is not among the labels is drawn in the last colour, grey.
+    An unknown label has the last colour, grey.
     """
-    place = labels.index(label) if label in labels else len(SEEDS) - 1
-    pattern = PATTERNS[place // len(SEEDS) % len(PATTERNS)]
-    number = f"c{place % len(SEEDS)}"
+    position = labels.index(label) if label in labels else len(SEEDS) - 1
+    pattern = PATTERNS[position // len(SEEDS) % len(PATTERNS)]
+    number = f"c{position % len(SEEDS)}"
     return number if pattern == "solid" else f"{number} {pattern}"
 
 
 def colour_rules() -> str:
-    """The style sheet's part that defines themes and colours; dark where the reader's system asks for it."""
+    """Return the CSS rules of both themes. The dark one follows the system setting; print is always light."""
     light, dark = (_theme_rules(theme) for theme in THEMES)
     return f"{light}@media (prefers-color-scheme:dark){{{dark}}}@media print{{{light}}}"
 
@@ -110,5 +113,5 @@ def _theme_rules(theme: Theme) -> str:
     rules = [
         f".drawing{{--background:{theme.background};--text:{theme.text};--quiet:{theme.quiet};--rule:{theme.rule}}}"
     ]
-    rules += [f".drawing .c{number}{{{shades(seed, theme).css()}}}" for number, seed in enumerate(SEEDS)]
+    rules += [f".drawing .c{number}{{{make_shades(seed, theme).css()}}}" for number, seed in enumerate(SEEDS)]
     return "".join(rules)

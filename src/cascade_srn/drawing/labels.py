@@ -1,7 +1,4 @@
-"""How wide text is in a plain sans-serif font, where there is no browser to ask.
-
-An estimate: whoever draws by it also says how wide a text was taken to be, for the viewer to fit it in.
-"""
+"""Appearance of labels, and text measurements shared by the HTML and the SVG layout."""
 
 from __future__ import annotations
 
@@ -14,57 +11,13 @@ from cascade_srn.drawing.colours import colour_class
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
-# Overlapping entities stay on one line as long as they take no more characters than fit on a telephone.
-KEPT_TOGETHER = 30
-
-
-def extents(sentence: Sentence, between: Sequence[str]) -> list[tuple[int, int]]:
-    """The words ``[first, end)`` of each chunk: a line may begin where the text has white space, not in an entity.
-
-    Entities too long for that, or a chain of overlapping ones, are broken into parts that fit.
-    """
-    breaks = {at for at in range(1, len(sentence)) if any(map(str.isspace, between[at - 1]))}
-    widths = [width(word) + 1 for word in sentence.words]
-    for start, end in _clusters(sentence):
-        room = KEPT_TOGETHER
-        for at in range(start, end):
-            room -= widths[at]
-            if at == start:
-                continue
-            if room >= 0:
-                breaks.discard(at)
-            elif at in breaks:
-                room = KEPT_TOGETHER - widths[at]
-    return list(pairwise([0, *sorted(breaks), len(sentence)])) if len(sentence) else []
-
-
-def width(text: str) -> int:
-    """How many columns of a terminal the text would take: two for a wide character, none for a combining one."""
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
-
-
-def direction(words: Sequence[str]) -> str:
-    """``rtl`` where most letters belong to scripts written from right to left, ``ltr`` otherwise."""
-    classes = [unicodedata.bidirectional(char) for word in words for char in word]
-    return "rtl" if sum(c in ("R", "AL") for c in classes) > classes.count("L") else "ltr"
-
-
-def _clusters(sentence: Sentence) -> list[tuple[int, int]]:
-    """The words of entities, overlapping ones taken together."""
-    found: list[tuple[int, int]] = []
-    for entity in sorted(sentence.entities):
-        if found and entity.start < found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], entity.end))
-        else:
-            found.append((entity.start, entity.end))
-    return found
+# Overlapping entities stay on one line up to this number of characters, which fits on a phone.
+MAX_CHUNK_WIDTH = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How one entity or relation looks: CSS classes that set its colour, a tag after its label, a note on hover."""
+    """The appearance of one entity or relation: CSS classes, a tag after its label, and a note on hover."""
 
     css: str
     tag: str = ""
@@ -76,15 +29,15 @@ Marks = Mapping[Span | Triple, Mark]
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Entity types and relation types in the order that decides their colours, and the symmetric relations."""
+    """Entity types and relation types in the order of their colours, and the symmetric relations."""
 
     entity_types: tuple[str, ...] = ()
     relation_types: tuple[str, ...] = ()
     symmetric: frozenset[str] = field(default=frozenset())
 
     @classmethod
-    def of(cls, schema: Schema | None, sentences: Iterable[Sentence]) -> Labels:
-        """Those of the schema, then in alphabetical order those of the sentences that it does not hold."""
+    def collect(cls, schema: Schema | None, sentences: Iterable[Sentence]) -> Labels:
+        """Return the labels of the schema, then all other labels of the sentences in alphabetical order."""
         sentences = list(sentences)
         known = cls() if schema is None else cls(schema.entity_types, schema.relation_types, schema.symmetric)
         entities = {entity.label for sentence in sentences for entity in sentence.entities}
@@ -95,18 +48,62 @@ class Labels:
             known.symmetric,
         )
 
-    def css(self, item: Span | Triple) -> str:
-        """The classes that give an entity or a relation the colour of its label."""
-        return colour_class(item.label, self.entity_types if isinstance(item, Span) else self.relation_types)
+    def make_marks(self, sentence: Sentence) -> dict[Span | Triple, Mark]:
+        """Return a mark with the colour of its label for each entity and relation."""
+        marks: dict[Span | Triple, Mark] = {}
+        for entity in sentence.entities:
+            marks[entity] = Mark(colour_class(entity.label, self.entity_types))
+        for triple in sentence.triples:
+            marks[triple] = Mark(colour_class(triple.label, self.relation_types))
+        return marks
 
-    def marks(self, sentence: Sentence) -> dict[Span | Triple, Mark]:
-        """Every entity and relation of a sentence in the colour of its label."""
-        items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
-        return {item: Mark(self.css(item)) for item in items}
+
+def split_chunks(sentence: Sentence, gaps: Sequence[str]) -> list[tuple[int, int]]:
+    """Split a sentence into chunks ``[first, end)`` of words that stay on one line.
+
+    Lines break at white space, but not inside entities. Long entities and long chains of overlapping entities are split
+    into parts of at most ``MAX_CHUNK_WIDTH``.
+    """
+    breaks = {i for i in range(1, len(sentence)) if any(map(str.isspace, gaps[i - 1]))}
+    widths = [width(word) + 1 for word in sentence.words]
+    for start, end in _merge_overlapping(sentence.entities):
+        room = MAX_CHUNK_WIDTH
+        for i in range(start, end):
+            room -= widths[i]
+            if i == start:
+                continue
+            if room >= 0:
+                breaks.discard(i)
+            elif i in breaks:
+                room = MAX_CHUNK_WIDTH - widths[i]
+    return list(pairwise([0, *sorted(breaks), len(sentence)])) if len(sentence) else []
 
 
-# Widths in hundredths of the size of the type, of a common sans-serif font; letters that share one together.
-_BY_WIDTH = {
+def _merge_overlapping(entities: Iterable[Span]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for entity in sorted(entities):
+        if merged and entity.start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], entity.end))
+        else:
+            merged.append((entity.start, entity.end))
+    return merged
+
+
+def width(text: str) -> int:
+    """Return the width of a text in terminal columns: 2 for a wide character, 0 for a combining one."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def text_direction(words: Sequence[str]) -> str:
+    """Return ``rtl`` if most letters belong to right-to-left scripts, else ``ltr``."""
+    classes = [unicodedata.bidirectional(char) for word in words for char in word]
+    return "rtl" if sum(c in ("R", "AL") for c in classes) > classes.count("L") else "ltr"
+
+
+# Character widths of a common sans-serif font, in hundredths of the font size.
+_CHARS_BY_WIDTH = {
     20: "'ijl|",
     29: " !,./:;I[\\]ft",
     36: '"()-`r{}',
@@ -120,30 +117,32 @@ _BY_WIDTH = {
     89: "Mm%",
     98: "W@",
 }
-_WIDTHS = {char: width / 100 for width, chars in _BY_WIDTH.items() for char in chars}
-_OTHER, _WIDE = 0.62, 1.02
+_CHAR_WIDTHS = {char: width / 100 for width, chars in _CHARS_BY_WIDTH.items() for char in chars}
+_OTHER_WIDTH, _WIDE_WIDTH = 0.62, 1.02
+# Width of bold text relative to regular text.
 BOLD = 1.08
-"""How much wider bold type is."""
 
 
-def text_width(text: str, size: float) -> float:
-    """The width of a text in type of a size."""
-    return size * sum(_WIDTHS.get(char) or _char_width(char) for char in text)
+def text_width(text: str, font_size: float) -> float:
+    """Estimate the width of a text in a sans-serif font."""
+    return font_size * sum(map(_char_width, text))
 
 
 def _char_width(char: str) -> float:
+    if char in _CHAR_WIDTHS:
+        return _CHAR_WIDTHS[char]
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0.0
-    return _WIDE if unicodedata.east_asian_width(char) in "WF" or ord(char) > 0xFFFF else _OTHER
+    return _WIDE_WIDTH if unicodedata.east_asian_width(char) in "WF" or ord(char) > 0xFFFF else _OTHER_WIDTH
 
 
-def cut_to_width(text: str, size: float, most: float) -> list[str]:
-    """A text in pieces that are each no wider than ``most``, as long as a character is not wider itself."""
-    pieces, at, width = [], 0, 0.0
-    for position, char in enumerate(text):
-        step = size * (_WIDTHS.get(char) or _char_width(char))
-        if position > at and width + step > most:
-            pieces.append(text[at:position])
-            at, width = position, 0.0
-        width += step
-    return [*pieces, text[at:]]
+def cut_to_width(text: str, font_size: float, max_width: float) -> list[str]:
+    """Cut a text into pieces of at most ``max_width``, each with at least one character."""
+    pieces, start, piece_width = [], 0, 0.0
+    for i, char in enumerate(text):
+        step = font_size * _char_width(char)
+        if i > start and piece_width + step > max_width:
+            pieces.append(text[start:i])
+            start, piece_width = i, 0.0
+        piece_width += step
+    return [*pieces, text[start:]]

@@ -1,15 +1,13 @@
-"""A sentence as pieces that a browser can set: words, bars under them, arcs above them, in small grids.
+"""Lay out a sentence as chunks for HTML: words, bars under them and arcs above them, in small CSS grids.
 
-**Why not one picture.** How wide a word is, only the browser knows: it has the font, the zoom and the script. So
-nothing is measured or estimated to place anything. The sentence becomes a row of *chunks*, each a small CSS grid
-whose columns are made by what stands in it: words, entity labels, relation labels. Chunks stand on one base and
-their rows are equally high, so an arc goes on from chunk to chunk at its own height, and the browser may begin a new
-line between any two of them, at any width of window and any size of type; a line is as high as its own arcs need.
-No script is needed, nothing can be laid over anything else, and right-to-left text is mirrored by the grid itself.
+Only the browser knows the width of a word, since it knows the font, the zoom and the script. So this layout contains no
+lengths. A sentence is a row of *chunks*. Each chunk is a CSS grid whose columns get their widths from words, entity
+labels and relation labels. All chunks share a base line and row heights, so an arc continues from chunk to chunk at the
+same height, and the browser can break the line between any two chunks. Nothing overlaps, no script is needed, and the
+grid mirrors right-to-left text by itself.
 
-**Arcs across lines** run out at the end of one line and come in at the same height, in the same colour and line
-style, on the next. Long ones carry their label twice, once in each half, and an arrow in the label shows which
-way the relation goes even where neither end is in view.
+An arc that crosses a line break continues on the next line at the same height and in the same colour. Long arcs have
+their label twice, once in each half, with an arrow that shows the direction of the relation.
 """
 
 from __future__ import annotations
@@ -19,16 +17,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cascade_srn.drawing.labels import KEPT_TOGETHER, direction, extents, width
+from cascade_srn.drawing.labels import MAX_CHUNK_WIDTH, split_chunks, text_direction, width
 from cascade_srn.types import Sentence, Span, Triple
+
+# An arc over more characters has its label twice.
+LONG_ARC = 60
+# Font size of labels relative to words, with their weight.
+LABEL_SIZE = 0.75
+
+# The first word and the one after the last.
+WordRange = tuple[int, int]
+# CSS grid lines, counted from 1 within a chunk: the first column and the one after the last.
+ColumnRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """A relation as an arc. ``left`` and ``right`` are its ends in the order of the text.
+    """A relation as an arc. ``left`` and ``right`` are its positions among all arc ends of the sentence.
 
-    An end is a *stop*: a place among all arc ends of the sentence, counted from the first. ``left_word`` and
-    ``right_word`` are the words it stands on. Level 0 is the height next to the text.
+    Level 0 is next to the text. ``forward``: the object is at the right end.
     """
 
     triple: Triple
@@ -40,19 +47,126 @@ class Arc:
     forward: bool
 
 
-def anchor(entity: Span) -> int:
-    """The word that an entity's arcs stand on: the middle one, or the one before the middle."""
+@dataclass(frozen=True, slots=True)
+class WordCell:
+    """A word with the entity whose bar is next to it, and in ``aside`` the text after it that belongs to no word.
+
+    ``gap``: white space follows. ``joined``: that white space is inside the entity.
+    """
+
+    text: str
+    columns: ColumnRange
+    entity: Span | None
+    gap: bool
+    joined: bool
+    aside: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The part of an entity in one chunk. Row 0 is next to the text. ``gap``: white space follows."""
+
+    entity: Span
+    row: int
+    columns: ColumnRange
+    opens: bool
+    closes: bool
+    gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The part of an arc in one chunk. ``number`` is the position of the arc in the sentence."""
+
+    number: int
+    arc: Arc
+    columns: ColumnRange
+    left_end: bool
+    right_end: bool
+    labelled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Words that stay on one line, with their bars and arcs."""
+
+    cells: list[WordCell] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    curves: list[Curve] = field(default_factory=list)
+
+    @property
+    def n_levels(self) -> int:
+        """Number of arc levels above the words."""
+        return 1 + max((curve.arc.level for curve in self.curves), default=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A sentence as chunks. ``n_rows`` is the number of bar rows of each chunk."""
+
+    chunks: list[Chunk]
+    n_rows: int
+    direction: str
+
+
+def lay_out(
+    sentence: Sentence, *, gaps: Sequence[str] | None = None, labels: Mapping[Triple, str] | None = None
+) -> Layout:
+    """Lay out a sentence.
+
+    Args:
+        sentence: The sentence.
+        gaps: Text after each word; by default a space where the offsets have a gap.
+        labels: Labels of the arcs; by default the relation types.
+    """
+    gaps = offset_gaps(sentence) if gaps is None else gaps
+    arc_labels = {triple: triple.label for triple in sentence.triples} | dict(labels or {})
+    arcs = place_arcs(sentence.triples)
+    rows = assign_rows(sentence.entities)
+    nearest = _find_nearest(rows, len(sentence))
+    columns = _GridColumns(sentence, arcs)
+    spans = split_chunks(sentence, gaps)
+    for arc in arcs:
+        spans = _join_for_label(width(arc_labels[arc.triple]), arc, spans, columns)
+    chunks = [Chunk() for _ in spans]
+    for chunk, (first, end) in zip(chunks, spans, strict=True):
+        for word in range(first, end):
+            place = columns.of_words(word, word + 1, first)
+            chunk.cells.append(_make_cell(sentence.words[word], word, nearest, place, gaps[word]))
+    starts = [first for first, _ in spans]
+    for entity, row in rows.items():
+        # Bisection, since there may be thousands of entities and chunks.
+        for at in range(bisect_right(starts, entity.start) - 1, bisect_left(starts, entity.end)):
+            first, end = spans[at]
+            low, high = max(entity.start, first), min(entity.end, end)
+            place = columns.of_words(low, high, first)
+            opens, closes = low == entity.start, high == entity.end
+            chunks[at].bars.append(Bar(entity, row, place, opens, closes, closes and bool(gaps[high - 1])))
+    for number, arc in enumerate(arcs):
+        _add_curves(number, arc, chunks, spans, columns)
+    return Layout(chunks, 1 + max(rows.values(), default=-1), text_direction(sentence.words))
+
+
+def offset_gaps(sentence: Sentence) -> list[str]:
+    """Return a space or nothing after each word, as the offsets say."""
+    starts = [start for start, _ in sentence.offsets[1:]]
+    return [" " * (start > end) for start, (_, end) in zip(starts, sentence.offsets, strict=False)] + [""] * bool(
+        sentence.words
+    )
+
+
+def anchor_word(entity: Span) -> int:
+    """Return the word under the arc ends of an entity: the middle one, or the one before the middle."""
     return entity.start + (entity.end - entity.start - 1) // 2
 
 
 def place_arcs(triples: Sequence[Triple]) -> list[Arc]:
-    """An arc for each different triple, in the order given, so placed that no two share a piece of a line."""
+    """Return an arc for each distinct triple, in order. No two arcs share a piece of a line."""
     triples = list(dict.fromkeys(triples))
-    words = [(anchor(triple.head), anchor(triple.tail)) for triple in triples]
-    ends = _ends_in_order([(min(pair), max(pair)) for pair in words])
+    words = [(anchor_word(triple.head), anchor_word(triple.tail)) for triple in triples]
+    ends = _sort_ends([(min(pair), max(pair)) for pair in words])
     stops = {end: stop for stop, end in enumerate(ends)}
     intervals = [(stops[number, "left"], stops[number, "right"]) for number in range(len(triples))]
-    levels = pack(intervals)
     return [
         Arc(
             triple,
@@ -62,22 +176,22 @@ def place_arcs(triples: Sequence[Triple]) -> list[Arc]:
             level,
             forward=pair[0] < pair[1] or (pair[0] == pair[1] and triple.head <= triple.tail),
         )
-        for triple, pair, interval, level in zip(triples, words, intervals, levels, strict=True)
+        for triple, pair, interval, level in zip(triples, words, intervals, assign_levels(intervals), strict=True)
     ]
 
 
-def pack(intervals: Sequence[tuple[int, int]]) -> list[int]:
-    """A level for each interval, the lowest that is free, short intervals first.
+def assign_levels(intervals: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the lowest free level of each interval, short intervals first.
 
-    Intervals on one level do not overlap; they may touch. An interval inside another always gets the lower level
-    of the two: whatever kept it from a level keeps the outer one from it too.
+    Intervals on one level do not overlap, but may touch. An interval inside another has a lower level than it: a level
+    that is not free for the inner one is not free for the outer one either.
     """
     levels = [0] * len(intervals)
     taken: list[list[tuple[int, int]]] = []
     for number in sorted(range(len(intervals)), key=lambda n: (intervals[n][1] - intervals[n][0], intervals[n])):
         start, end = intervals[number]
         level = 0
-        while level < len(taken) and any(start < stop and begin < end for begin, stop in taken[level]):
+        while level < len(taken) and any(start < high and low < end for low, high in taken[level]):
             level += 1
         if level == len(taken):
             taken.append([])
@@ -86,14 +200,14 @@ def pack(intervals: Sequence[tuple[int, int]]) -> list[int]:
     return levels
 
 
-def _ends_in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
-    """All ends of all arcs from left to right, as (number of the arc, side).
+def _sort_ends(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
+    """Return all arc ends from left to right, as (number of the arc, side).
 
-    On one word, arcs from the left end first, the shortest leftmost; then come arcs within the word; then arcs
-    to the right begin, the longest leftmost. So arcs that can nest do, and do not cross.
+    On one word, arcs from the left end first, the shortest leftmost. Arcs within the word follow. Arcs to the right
+    start last, the longest leftmost. So arcs nest instead of crossing where they can.
     """
 
-    def place(end: tuple[int, str]) -> tuple[int, ...]:
+    def sort_key(end: tuple[int, str]) -> tuple[int, ...]:
         number, side = end
         left, right = pairs[number]
         length = right - left
@@ -103,156 +217,34 @@ def _ends_in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
             return right, 0, length, -number, 0
         return left, 2, -length, number, 0
 
-    return sorted(((n, side) for n in range(len(pairs)) for side in ("left", "right")), key=place)
+    return sorted(((n, side) for n in range(len(pairs)) for side in ("left", "right")), key=sort_key)
 
 
-# An arc over more characters than this has its label twice.
-LONG_ARC = 60
-
-# The size of a label's type, its weight counted in, against that of the words.
-LABEL_SIZE = 0.75
-
-# The first word and the one after the last.
-Words = tuple[int, int]
-# Grid lines, counted from 1 within a chunk, as in CSS: the first and the one after the last column.
-Columns = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A word, and in ``aside`` the text after it that belongs to no word.
-
-    ``entity`` is the one whose bar is next to the word; ``gap`` says whether white space follows, ``joined``
-    whether that lies within the entity.
-    """
-
-    text: str
-    columns: Columns
-    entity: Span | None
-    gap: bool
-    joined: bool
-    aside: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """The part of an entity that lies in one chunk. Row 0 is next to the text; ``gap``: white space follows."""
-
-    entity: Span
-    row: int
-    columns: Columns
-    opens: bool
-    closes: bool
-    gap: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The part of an arc that lies in one chunk; ``number`` is that of the arc."""
-
-    number: int
-    arc: Arc
-    columns: Columns
-    left_end: bool
-    right_end: bool
-    labelled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Words that stay on one line, and what is drawn around them."""
-
-    cells: list[Cell] = field(default_factory=list)
-    bars: list[Bar] = field(default_factory=list)
-    curves: list[Curve] = field(default_factory=list)
-
-    @property
-    def n_levels(self) -> int:
-        """How many levels of arcs it needs above its words."""
-        return 1 + max((curve.arc.level for curve in self.curves), default=-1)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A whole sentence: its chunks in order, how many rows of bars each of them has, its direction."""
-
-    chunks: list[Chunk]
-    n_rows: int
-    direction: str
-
-
-def lay_out(
-    sentence: Sentence, *, between: Sequence[str] | None = None, labels: Mapping[Triple, str] | None = None
-) -> Layout:
-    """Lay a sentence out.
-
-    ``between`` is the text after each word (left out: spaces where the offsets have gaps), ``labels`` what arcs have
-    written on them (left out: the relation types).
-    """
-    between = gaps(sentence) if between is None else between
-    written = {triple: triple.label for triple in sentence.triples} | dict(labels or {})
-    arcs = place_arcs(sentence.triples)
-    rows = stack(sentence.entities)
-    nearest = _nearest(rows, len(sentence))
-    columns = _Columns(sentence, arcs)
-    spans = extents(sentence, between)
-    for arc in arcs:
-        spans = _with_room(width(written[arc.triple]), arc, spans, columns)
-    chunks = [Chunk() for _ in spans]
-    for chunk, (first, end) in zip(chunks, spans, strict=True):
-        for word in range(first, end):
-            chunk.cells.append(_cell(sentence, word, nearest, columns.of_words(word, word + 1, first), between[word]))
-    starts = [first for first, _ in spans]
-    for entity, row in rows.items():
-        # Only the chunks that it lies in are looked at: there may be thousands of both.
-        for at in range(bisect_right(starts, entity.start) - 1, bisect_left(starts, entity.end)):
-            first, end = spans[at]
-            low, high = max(entity.start, first), min(entity.end, end)
-            place = columns.of_words(low, high, first)
-            opens, closes = low == entity.start, high == entity.end
-            chunks[at].bars.append(Bar(entity, row, place, opens, closes, closes and bool(between[high - 1])))
-    for number, arc in enumerate(arcs):
-        _add_curves(number, arc, chunks, spans, columns)
-    return Layout(chunks, 1 + max(rows.values(), default=-1), direction(sentence.words))
-
-
-def gaps(sentence: Sentence) -> list[str]:
-    """What stands after each word as far as the offsets tell: a space or nothing."""
-    starts = [start for start, _ in sentence.offsets[1:]]
-    return [" " * (start > end) for start, (_, end) in zip(starts, sentence.offsets, strict=False)] + [""] * bool(
-        sentence.words
-    )
-
-
-def stack(entities: Sequence[Span]) -> dict[Span, int]:
-    """A row for each entity: those that share words in different rows, the longest next to the text.
-
-    An entity inside another therefore has its bar directly under the other's.
-    """
-    ordered = sorted(entities, key=lambda entity: (entity.start - entity.end, entity.start))
+def assign_rows(entities: Sequence[Span]) -> dict[Span, int]:
+    """Return the bar row of each entity. Overlapping entities have different rows, the longest next to the text."""
     rows: dict[Span, int] = {}
-    for entity in ordered:
+    for entity in sorted(entities, key=lambda entity: (entity.start - entity.end, entity.start)):
         taken = {row for other, row in rows.items() if other.start < entity.end and entity.start < other.end}
         rows[entity] = next(row for row in range(len(rows) + 1) if row not in taken)
     return rows
 
 
-def _nearest(rows: Mapping[Span, int], n_words: int) -> list[Span | None]:
-    """For each word the entity whose bar is next to it."""
-    found: list[Span | None] = [None] * n_words
+def _find_nearest(rows: Mapping[Span, int], n_words: int) -> list[Span | None]:
+    """Return the entity whose bar is next to each word."""
+    nearest: list[Span | None] = [None] * n_words
     for entity in sorted(rows, key=rows.__getitem__, reverse=True):
-        found[entity.start : entity.end] = [entity] * (entity.end - entity.start)
-    return found
+        nearest[entity.start : entity.end] = [entity] * (entity.end - entity.start)
+    return nearest
 
 
-def _cell(sentence: Sentence, word: int, nearest: Sequence[Span | None], columns: Columns, after: str) -> Cell:
+def _make_cell(text: str, word: int, nearest: Sequence[Span | None], columns: ColumnRange, gap: str) -> WordCell:
     entity = nearest[word]
     joined = entity is not None and word + 1 < len(nearest) and entity == nearest[word + 1]
-    return Cell(sentence.words[word], columns, entity, any(map(str.isspace, after)), joined, after.strip())
+    return WordCell(text, columns, entity, any(map(str.isspace, gap)), joined, gap.strip())
 
 
-class _Columns:
-    """Grid columns of a whole sentence: a word that n arcs stand on has n + 1, and they stand between them."""
+class _GridColumns:
+    """Grid columns of a sentence. A word under n arc ends has n + 1 columns, with the ends between them."""
 
     def __init__(self, sentence: Sentence, arcs: Sequence[Arc]) -> None:
         ends = sorted([(a.left, a.left_word) for a in arcs] + [(a.right, a.right_word) for a in arcs])
@@ -263,19 +255,21 @@ class _Columns:
             n_columns = 1 + words_of_stops.count(number)
             self.starts.append(self.starts[-1] + n_columns)
             self.widths += [(width(word) + 1) / n_columns] * n_columns
-        # Every stop before it has added a column, and so has every word up to its own.
+        # Each earlier stop and each word up to its own adds a column.
         self.stops = [stop + word + 1 for stop, word in enumerate(words_of_stops)]
 
-    def of_words(self, low: int, high: int, first: int) -> Columns:
-        """The columns of words ``[low, high)`` in the chunk that begins with the word ``first``."""
+    def of_words(self, low: int, high: int, first: int) -> ColumnRange:
+        """Return the columns of words ``[low, high)`` in the chunk that starts at the word ``first``."""
         return self.starts[low] - self.starts[first] + 1, self.starts[high] - self.starts[first] + 1
 
 
-def _add_curves(number: int, arc: Arc, chunks: Sequence[Chunk], spans: Sequence[Words], columns: _Columns) -> None:
-    """Cut an arc at the borders of chunks and put its label where there is most room."""
+def _add_curves(
+    number: int, arc: Arc, chunks: Sequence[Chunk], spans: Sequence[WordRange], columns: _GridColumns
+) -> None:
+    """Cut an arc at the borders of chunks, and put its label on the widest piece."""
     left, right = columns.stops[arc.left], columns.stops[arc.right]
-    pieces = _pieces(arc, spans, columns)
-    labelled = [_widest(pieces, part) for part in _parts(pieces)]
+    pieces = _cut_arc(arc, spans, columns)
+    labelled = [_find_widest(pieces, part) for part in _labelled_parts(pieces)]
     for at, piece in enumerate(pieces):
         begin = columns.starts[spans[piece.chunk][0]]
         place = (piece.low - begin + 1, piece.high - begin + 1)
@@ -283,52 +277,52 @@ def _add_curves(number: int, arc: Arc, chunks: Sequence[Chunk], spans: Sequence[
         chunks[piece.chunk].curves.append(Curve(number, arc, place, **ends, labelled=at in labelled))
 
 
-class _Piece(NamedTuple):
-    """Where an arc crosses a chunk: from which column to which, and how much room there is."""
+class _ArcPiece(NamedTuple):
+    """The columns ``[low, high)`` of an arc in a chunk, and their estimated width."""
 
     chunk: int
     low: int
     high: int
-    room: float
+    width: float
 
 
-def _pieces(arc: Arc, spans: Sequence[Words], columns: _Columns) -> list[_Piece]:
+def _cut_arc(arc: Arc, spans: Sequence[WordRange], columns: _GridColumns) -> list[_ArcPiece]:
     left, right = columns.stops[arc.left], columns.stops[arc.right]
-    found = []
+    pieces = []
     for chunk, (first, end) in enumerate(spans):
         low, high = max(left, columns.starts[first]), min(right, columns.starts[end])
         if low < high:
-            found.append(_Piece(chunk, low, high, sum(columns.widths[low:high])))
-    return found
+            pieces.append(_ArcPiece(chunk, low, high, sum(columns.widths[low:high])))
+    return pieces
 
 
-def _parts(pieces: Sequence[_Piece]) -> list[range]:
-    """The parts of an arc that have a label each: all of it, or the halves of a long one."""
+def _labelled_parts(pieces: Sequence[_ArcPiece]) -> list[range]:
+    """Return the parts of an arc that have a label each: the whole arc, or both halves of a long one."""
     whole = range(len(pieces))
-    if sum(piece.room for piece in pieces) <= LONG_ARC or len(whole) < 4:
+    if sum(piece.width for piece in pieces) <= LONG_ARC or len(whole) < 4:
         return [whole]
     middle = len(whole) // 2
     return [whole[:middle], whole[middle:]]
 
 
-def _widest(pieces: Sequence[_Piece], part: range) -> int:
-    return max(part, key=lambda at: pieces[at].room)
+def _find_widest(pieces: Sequence[_ArcPiece], part: range) -> int:
+    return max(part, key=lambda at: pieces[at].width)
 
 
-def _with_room(label_width: int, arc: Arc, spans: list[Words], columns: _Columns) -> list[Words]:
-    """Chunks joined under an arc until its label has room over them; short ones would be spread apart by it."""
+def _join_for_label(label_width: int, arc: Arc, spans: list[WordRange], columns: _GridColumns) -> list[WordRange]:
+    """Join chunks under an arc until its label fits above them, so that it does not spread short words apart."""
     needed = LABEL_SIZE * label_width + 3
     joined = list(spans)
-    pieces = _pieces(arc, spans, columns)
-    # From the end, so that joining leaves the places before it as they are.
-    for part in reversed(_parts(pieces)):
-        first = last = _widest(pieces, part)
-        while sum(piece.room for piece in pieces[first : last + 1]) < needed and last - first + 1 < len(part):
-            before = pieces[first - 1].room if first > part.start else -1
-            after = pieces[last + 1].room if last + 1 < part.stop else -1
+    pieces = _cut_arc(arc, spans, columns)
+    # From the end, so that joining does not move earlier positions.
+    for part in reversed(_labelled_parts(pieces)):
+        first = last = _find_widest(pieces, part)
+        while sum(piece.width for piece in pieces[first : last + 1]) < needed and last - first + 1 < len(part):
+            before = pieces[first - 1].width if first > part.start else -1
+            after = pieces[last + 1].width if last + 1 < part.stop else -1
             first, last = (first - 1, last) if before > after else (first, last + 1)
-        one, other = pieces[first].chunk, pieces[last].chunk
-        low, high = spans[one][0], spans[other][1]
-        if sum(columns.widths[columns.starts[low] : columns.starts[high]]) <= KEPT_TOGETHER:
-            joined[one : other + 1] = [(low, high)]
+        first_chunk, last_chunk = pieces[first].chunk, pieces[last].chunk
+        low, high = spans[first_chunk][0], spans[last_chunk][1]
+        if sum(columns.widths[columns.starts[low] : columns.starts[high]]) <= MAX_CHUNK_WIDTH:
+            joined[first_chunk : last_chunk + 1] = [(low, high)]
     return joined

@@ -1,4 +1,4 @@
-"""What a notebook shows of a document."""
+"""Draw sentences and documents as HTML."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-HERE = "cascade_srn.drawing"
+PACKAGE = "cascade_srn.drawing"
+# Number of arcs with a hover rule: pointing at their label fades all other arcs.
+N_HOVER_RULES = 32
 
 
 @cache
 def environment(*packages: str) -> Environment:
-    """Templates of the given packages, then of this one. Everything put into them is escaped unless it is markup."""
+    """Return a jinja2 environment with the templates of the given packages and of this one, with autoescaping.
+
+    Raises:
+        CascadeError: jinja2 is not installed.
+    """
     try:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:
         raise CascadeError(
-            "jinja2 is not installed, and drawing as HTML needs it; install it by pip install 'cascade-srn[report]'"
+            "HTML drawings need jinja2, which is not installed", "Run pip install 'cascade-srn[report]'"
         ) from error
-    loaders = [PackageLoader(package, "templates") for package in (*packages, HERE)]
+    loaders = [PackageLoader(package, "templates") for package in (*packages, PACKAGE)]
     return Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined)
 
 
-def read_asset(name: str, package: str = HERE) -> str:
-    """A style sheet or a script that lies beside the templates."""
+def read_asset(name: str, package: str = PACKAGE) -> str:
+    """Read a style sheet or script from the template folder of a package."""
     return files(package).joinpath("templates", name).read_text("utf-8")
 
 
 def as_markup(text: str) -> Markup:
-    """Text that is HTML already, or CSS or a script of ours, and must not be escaped."""
+    """Mark a text as HTML, CSS or JavaScript that must not be escaped."""
     from markupsafe import Markup
 
     return Markup(text)
-
-
-# How many arcs of a drawing stand out while their label is pointed at and the others fade.
-SET_OFF = 32
 
 
 def draw_sentence(
@@ -59,99 +61,118 @@ def draw_sentence(
     name: str = "sentence",
     listing: str = "hidden",
 ) -> str:
-    """A sentence as an HTML fragment, to stand within an element of class ``drawing`` under :func:`stylesheet`.
+    """Draw a sentence as an HTML fragment.
 
-    Labels have the colours of their place in the schema (without one, in the alphabet). ``marks`` gives single
-    entities and relations another look. What is drawn is also said in words: in a list that only screen readers
-    find (``listing="hidden"``), or one that everyone can open (``"details"``).
+    The fragment belongs into an element of class ``drawing`` on a page with :func:`stylesheet`.
+
+    Args:
+        sentence: The sentence to draw.
+        schema: Schema whose order decides the colours of labels; by default the order is alphabetical.
+        marks: Appearance of single entities and relations.
+        name: Accessible name of the figure.
+        listing: Text form of the entities and relations: "hidden" for screen readers only, "details" for a list that
+            everyone can open.
+
+    Returns:
+        HTML.
+
+    Raises:
+        ConfigError: Unknown listing.
     """
-    labels = Labels.of(schema, [sentence])
+    labels = Labels.collect(schema, [sentence])
     view = sentence_view(sentence, labels=labels, marks=marks or {}, name=name, listing=listing)
-    return _macro("sentence", view)
+    return _render_macro("sentence", view)
 
 
 def draw_document(document: Document, *, schema: Schema | None = None, style: bool = True) -> str:
-    """A document as an HTML fragment: its sentences one under the other, and a legend of the labels that occur.
+    """Draw a document as an HTML fragment with all sentences and a legend.
 
-    With its style sheet, as it is by default, the fragment can be shown anywhere, such as in a notebook.
+    Args:
+        document: The document to draw.
+        schema: Schema whose order decides the colours of labels; by default the order is alphabetical.
+        style: Whether to include the style sheet, so that the fragment can be shown anywhere, such as in a notebook.
     """
-    labels = Labels.of(schema, document.sentences)
-    legend = legend_groups(labels, document.sentences)
-    return _document(document, labels, style=stylesheet() if style else "", legend=legend)
+    labels = Labels.collect(schema, document.sentences)
+    legend = build_legend(labels, document.sentences)
+    return _render_document(document, labels, style=stylesheet() if style else "", legend=legend)
 
 
 def draw_page(documents: Iterable[Document], *, schema: Schema | None = None, title: str = "Extracted") -> str:
-    """Documents as one whole HTML page with one legend."""
+    """Draw documents as one HTML page with a legend. See :func:`draw_document` for the arguments."""
     documents = list(documents)
     sentences = [sentence for document in documents for sentence in document.sentences]
-    labels = Labels.of(schema, sentences)
+    labels = Labels.collect(schema, sentences)
     return (
         environment()
         .get_template("page.html.jinja")
         .render(
             title=title,
             style=as_markup(stylesheet()),
-            legend=as_markup(_macro("legend", legend_groups(labels, sentences))),
-            documents=[as_markup(_document(document, labels)) for document in documents],
+            legend=as_markup(_render_macro("legend", build_legend(labels, sentences))),
+            documents=[as_markup(_render_document(document, labels)) for document in documents],
         )
     )
 
 
-@cache
-def stylesheet() -> str:
-    """The style of everything drawn here, for both themes and for print, under the class ``drawing``."""
-    pointed_at = ",".join(f".drawing .lines:has(.a{n}>b:hover) .curve.a{n}" for n in range(SET_OFF))
-    return f"{colour_rules()}{read_asset('drawing.css')}{pointed_at}{{opacity:1}}"
-
-
-def legend_groups(labels: Labels, sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-    """The labels that occur in the sentences, with their colours."""
-    entities = {entity.label for sentence in sentences for entity in sentence.entities}
-    relations = {triple.label for sentence in sentences for triple in sentence.triples}
-    return [
-        _legend_group("entities", "box", labels.entity_types, entities),
-        _legend_group("relations", "stroke", labels.relation_types, relations),
-    ]
-
-
-def _legend_group(name: str, shape: str, known: tuple[str, ...], used: set[str]) -> dict[str, Any]:
-    entries = [{"label": one, "css": colour_class(one, known), "shape": shape} for one in known if one in used]
-    return {"name": name, "entries": entries}
-
-
-def _document(document: Document, labels: Labels, *, style: str = "", legend: Sequence[Any] = ()) -> str:
-    drawings = []
-    for number, sentence in enumerate(document.sentences, start=1):
-        view = sentence_view(
-            sentence,
-            labels=labels,
-            marks={},
-            name=f"sentence {number}",
-            listing="details",
-            between=text_between(document, sentence),
-        )
-        drawings.append(view)
-    template = environment().get_template("document.html.jinja")
-    return template.render(id=document.id, style=as_markup(style), drawings=drawings, legend=legend)
-
-
-def text_between(document: Document, sentence: Sentence) -> list[str]:
-    """The document's text after each word up to the next of the sentence."""
-    starts = [start for start, _ in sentence.offsets[1:]]
-    ends = [end for _, end in sentence.offsets]
-    return [document.text[end:start] for end, start in zip(ends, starts, strict=False)] + [""] * bool(ends)
-
-
-def _macro(name: str, argument: Any) -> str:
-    return str(getattr(environment().get_template("drawing.html.jinja").module, name)(argument))
-
-
 def draw_in_notebook(document: Document) -> str:
-    """A document as HTML for a notebook: drawn, or where it cannot be drawn, why, with the document as text.
+    """Draw a document for a notebook. If drawing fails, return the error and the document as text.
 
-    A notebook asks for this by itself, so there is no one to catch an error.
+    Notebooks call this function themselves, so nobody can catch an exception.
     """
     try:
         return draw_document(document)
     except CascadeError as error:
         return f"<p>{escape(str(error))}</p><pre>{escape(repr(document))}</pre>"
+
+
+@cache
+def stylesheet() -> str:
+    """Return the style sheet of all drawings, for both themes and for print, under the class ``drawing``."""
+    hovered = ",".join(f".drawing .lines:has(.a{n}>b:hover) .curve.a{n}" for n in range(N_HOVER_RULES))
+    return f"{colour_rules()}{read_asset('drawing.css')}{hovered}{{opacity:1}}"
+
+
+def build_legend(labels: Labels, sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
+    """Return the labels of the sentences with their colours, grouped by entities and relations."""
+    entities = {entity.label for sentence in sentences for entity in sentence.entities}
+    relations = {triple.label for sentence in sentences for triple in sentence.triples}
+    groups = [
+        ("entities", "box", labels.entity_types, entities),
+        ("relations", "stroke", labels.relation_types, relations),
+    ]
+    return [
+        {
+            "name": name,
+            "entries": [
+                {"label": label, "css": colour_class(label, known), "shape": shape} for label in known if label in used
+            ],
+        }
+        for name, shape, known, used in groups
+    ]
+
+
+def document_gaps(document: Document, sentence: Sentence) -> list[str]:
+    """Return the text of the document after each word, up to the next word of the sentence."""
+    starts = [start for start, _ in sentence.offsets[1:]]
+    ends = [end for _, end in sentence.offsets]
+    return [document.text[end:start] for end, start in zip(ends, starts, strict=False)] + [""] * bool(ends)
+
+
+def _render_document(document: Document, labels: Labels, *, style: str = "", legend: Sequence[Any] = ()) -> str:
+    drawings = [
+        sentence_view(
+            sentence,
+            labels=labels,
+            marks={},
+            name=f"sentence {number}",
+            listing="details",
+            gaps=document_gaps(document, sentence),
+        )
+        for number, sentence in enumerate(document.sentences, start=1)
+    ]
+    template = environment().get_template("document.html.jinja")
+    return template.render(id=document.id, style=as_markup(style), drawings=drawings, legend=legend)
+
+
+def _render_macro(name: str, argument: Any) -> str:
+    return str(getattr(environment().get_template("drawing.html.jinja").module, name)(argument))

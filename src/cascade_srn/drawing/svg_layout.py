@@ -1,8 +1,8 @@
-"""Where everything stands in a picture of a sentence: words in lines, bars under them, arcs above them.
+"""Lay out a sentence for SVG: words in lines, bars under them and arcs above them.
 
-Unlike in :mod:`~cascade_srn.drawing.layout`, there is no browser that could do it, so places are computed, from
-estimated widths. Room for labels is made between words where there is too little. Arcs are given their heights line
-by line, by the room that they and their labels really take, so that no two lie over each other.
+Unlike :mod:`~cascade_srn.drawing.layout`, this layout computes all positions, from estimated text widths. It widens the
+space between words where labels need it. Each line assigns levels to its arcs by the space that they and their labels
+take, so nothing overlaps.
 """
 
 from __future__ import annotations
@@ -12,18 +12,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from cascade_srn.drawing.labels import BOLD, cut_to_width, extents, text_width
-from cascade_srn.drawing.layout import Arc, pack, place_arcs, stack
+from cascade_srn.drawing.labels import BOLD, cut_to_width, split_chunks, text_width
+from cascade_srn.drawing.layout import Arc, assign_levels, assign_rows, place_arcs
 from cascade_srn.types import Sentence, Span
 
-TYPE, SMALL = 16.0, 11.0  # the sizes of words and of labels
-LINE, ROW, LEVEL, FEET = 22.0, 16.0, 18.0, 8.0  # the heights of words, of bars, of arcs, of what is below the lowest
-SPACE, STOP, AROUND = 5.0, 10.0, 12.0  # between words, between ends of arcs on a word, what a label needs beside it
+FONT_SIZE, LABEL_FONT_SIZE = 16.0, 11.0
+# Heights of words, bars, arc levels, and the ends below the lowest level.
+TEXT_HEIGHT, ROW_HEIGHT, LEVEL_HEIGHT, END_HEIGHT = 22.0, 16.0, 18.0, 8.0
+# Distances between words, between arc ends on a word, and around the label of an arc.
+SPACE, STOP_GAP, LABEL_MARGIN = 5.0, 10.0, 12.0
 
 
 @dataclass(slots=True)
-class Cell:
-    """A word, a part of one that is too long for a line, or text between words (then ``word`` is None)."""
+class TextBox:
+    """A word, a part of a word that is too long for a line, or text between words (then ``word`` is None).
+
+    ``gap`` is the space after the box, and ``stops`` are the arc ends on it.
+    """
 
     text: str
     word: int | None
@@ -32,10 +37,14 @@ class Cell:
     stops: list[int] = field(default_factory=list)
     x: float = 0.0
 
+    def stop_x(self, stop: int) -> float:
+        """Return the x coordinate of an arc end. The ends divide the box evenly."""
+        return self.x + self.width * (self.stops.index(stop) + 1) / (len(self.stops) + 1)
+
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """The part of an entity on one line, in the row below its words; ``opens`` where the entity begins."""
+    """The part of an entity on one line. ``opens`` and ``closes``: it contains the start or end of the entity."""
 
     entity: Span
     left: float
@@ -47,7 +56,7 @@ class BarPart:
 
 @dataclass(frozen=True, slots=True)
 class ArcPart:
-    """The part of an arc on one line, at a level above its words; ``label`` is where its label is centred, if any."""
+    """The part of an arc on one line. ``label_x`` is the centre of its label, or None without a label."""
 
     arc: Arc
     left: float
@@ -55,226 +64,219 @@ class ArcPart:
     left_end: bool
     right_end: bool
     level: int
-    label: float | None
+    label_x: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a sentence."""
 
-    cells: list[Cell]
+    boxes: list[TextBox]
     bars: list[BarPart]
     arcs: list[ArcPart]
-    n_levels: int
-    n_rows: int
 
     @property
-    def above(self) -> float:
-        """The height of its arcs."""
-        return self.n_levels * LEVEL + FEET if self.n_levels else 0.0
+    def arcs_height(self) -> float:
+        """Height of the arcs above the words."""
+        return (1 + max(arc.level for arc in self.arcs)) * LEVEL_HEIGHT + END_HEIGHT if self.arcs else 0.0
 
     @property
     def height(self) -> float:
-        """The height of all of it."""
-        return self.above + LINE + self.n_rows * ROW
+        """Height of arcs, words and bars."""
+        n_rows = 1 + max((bar.row for bar in self.bars), default=-1)
+        return self.arcs_height + TEXT_HEIGHT + n_rows * ROW_HEIGHT
 
 
 def label_width(label: str) -> float:
-    """How wide a label is."""
-    return BOLD * text_width(label, SMALL)
+    """Return the width of a label."""
+    return BOLD * text_width(label, LABEL_FONT_SIZE)
 
 
-def lay_out_lines(sentence: Sentence, *, between: Sequence[str], labels: Sequence[str], width: float) -> list[Line]:
-    """The lines of a sentence, each no wider than ``width``.
+def lay_out_lines(sentence: Sentence, *, gaps: Sequence[str], labels: Sequence[str], width: float) -> list[Line]:
+    """Lay out a sentence in lines.
 
-    ``between`` is the text after each word; ``labels`` are those of the arcs that :func:`place_arcs` gives, in order.
+    Args:
+        sentence: The sentence.
+        gaps: Text after each word.
+        labels: Labels of the arcs of :func:`place_arcs`, in order.
+        width: Maximum width of a line.
     """
     arcs = place_arcs(sentence.triples)
-    cells = _cells(sentence, between, arcs, width)
-    first = {cell.word: at for at, cell in reversed(list(enumerate(cells))) if cell.word is not None}
-    last = {cell.word: at for at, cell in enumerate(cells) if cell.word is not None}
-    _make_room_for_bars(sentence, cells, first, last)
-    _make_room_for_arcs(arcs, labels, cells, first, width)
-    rows = stack(sentence.entities)
-    lines = []
-    parts = [range(*ends) for ends in _broken(cells, _chunks(sentence, between, first, len(cells)), width)]
-    needed = [label_width(label) + AROUND for label in labels]
-    segments = [_segments(arcs, needed, cells, first, part, width) for part in parts]
-    roomy = {segment.arc for found in segments for segment in found if segment.room >= segment.needed}
-    begins = [part.start for part in parts]
-    barred: list[list[BarPart]] = [[] for _ in parts]
-    for entity, row in rows.items():
+    boxes = _make_boxes(sentence, gaps, arcs, width)
+    first = {box.word: at for at, box in reversed(list(enumerate(boxes))) if box.word is not None}
+    last = {box.word: at for at, box in enumerate(boxes) if box.word is not None}
+    _widen_for_bars(sentence, boxes, first, last)
+    _widen_for_arcs(arcs, labels, boxes, first, width)
+    chunk_starts = [first[start] for start, _ in split_chunks(sentence, gaps)] + [len(boxes)]
+    parts = _break_lines(boxes, chunk_starts, width)
+    label_widths = [label_width(label) + LABEL_MARGIN for label in labels]
+    segments = [_make_segments(arcs, label_widths, boxes, first, part, width) for part in parts]
+    fitting = {segment.arc for found in segments for segment in found if segment.fits_label}
+    part_starts = [part.start for part in parts]
+    bars: list[list[BarPart]] = [[] for _ in parts]
+    for entity, row in assign_rows(sentence.entities).items():
         low, high = first[entity.start], last[entity.end - 1]
-        # Only the lines that it lies in are looked at: there may be hundreds, and thousands of entities.
-        for at in range(bisect_right(begins, low) - 1, bisect_right(begins, high)):
-            barred[at].append(_bar(entity, row, low, high, cells, parts[at]))
-    for part, found, bars in zip(parts, segments, barred, strict=True):
-        legs = sorted(_stop_at(cells[at], stop) for at in part for stop in cells[at].stops)
-        shown = _arc_parts(found, roomy, legs, width)
-        n_levels = 1 + max((arc.level for arc in shown), default=-1)
-        n_rows = 1 + max((bar.row for bar in bars), default=-1)
-        lines.append(Line(cells[part.start : part.stop], bars, shown, n_levels, n_rows))
+        # Bisection, since there may be hundreds of lines and thousands of entities.
+        for at in range(bisect_right(part_starts, low) - 1, bisect_right(part_starts, high)):
+            bars[at].append(_make_bar(entity, row, low, high, boxes, parts[at]))
+    lines = []
+    for part, found, line_bars in zip(parts, segments, bars, strict=True):
+        own = boxes[part.start : part.stop]
+        legs = sorted(box.stop_x(stop) for box in own for stop in box.stops)
+        lines.append(Line(own, line_bars, _make_arc_parts(found, fitting, legs, width)))
     return lines
 
 
-def _cells(sentence: Sentence, between: Sequence[str], arcs: Sequence[Arc], width: float) -> list[Cell]:
+def _make_boxes(sentence: Sentence, gaps: Sequence[str], arcs: Sequence[Arc], width: float) -> list[TextBox]:
     ends = sorted([(a.left, a.left_word) for a in arcs] + [(a.right, a.right_word) for a in arcs])
     stops: dict[int, list[int]] = {}
     for stop, word in ends:
         stops.setdefault(word, []).append(stop)
-    cells = []
-    for word, (text, after) in enumerate(zip(sentence.words, between, strict=True)):
-        pieces = cut_to_width(" ".join(text.split()) or " ", TYPE, width / 2)
-        for number, piece in enumerate(pieces):
+    boxes = []
+    for word, (text, gap) in enumerate(zip(sentence.words, gaps, strict=True)):
+        for number, piece in enumerate(cut_to_width(" ".join(text.split()) or " ", FONT_SIZE, width / 2)):
             own = stops.get(word, []) if not number else []
-            wanted = max(text_width(piece, TYPE), STOP * (len(own) + 1) if own else 0.0)
-            cells.append(Cell(piece, word, wanted, 0.0, own))
-        cells[-1].gap = SPACE * after[:1].isspace()
-        if aside := " ".join(after.split()):
-            cells += [Cell(piece, None, text_width(piece, TYPE), 0.0) for piece in cut_to_width(aside, TYPE, width / 2)]
-            cells[-1].gap = SPACE * after[-1:].isspace()
-    return cells
+            box_width = max(text_width(piece, FONT_SIZE), STOP_GAP * (len(own) + 1) if own else 0.0)
+            boxes.append(TextBox(piece, word, box_width, 0.0, own))
+        boxes[-1].gap = SPACE * gap[:1].isspace()
+        if aside := " ".join(gap.split()):
+            pieces = cut_to_width(aside, FONT_SIZE, width / 2)
+            boxes += [TextBox(piece, None, text_width(piece, FONT_SIZE), 0.0) for piece in pieces]
+            boxes[-1].gap = SPACE * gap[-1:].isspace()
+    return boxes
 
 
-def _make_room_for_bars(sentence: Sentence, cells: list[Cell], first: dict[int, int], last: dict[int, int]) -> None:
-    """An entity is at least as wide as its label, short ones first, as long ones may hold them."""
+def _widen_for_bars(sentence: Sentence, boxes: list[TextBox], first: dict[int, int], last: dict[int, int]) -> None:
+    """Make each entity as wide as its label. Short entities come first, since long ones may contain them."""
     for entity in sorted(sentence.entities, key=lambda entity: entity.end - entity.start):
-        held = cells[first[entity.start] : last[entity.end - 1] + 1]
-        missing = label_width(entity.label) + SPACE - _extent(held)
+        own = boxes[first[entity.start] : last[entity.end - 1] + 1]
+        missing = label_width(entity.label) + SPACE - _total_width(own)
         if missing > 0:
-            for cell in held:
-                cell.width += missing / len(held)
+            for box in own:
+                box.width += missing / len(own)
 
 
-def _make_room_for_arcs(
-    arcs: Sequence[Arc], labels: Sequence[str], cells: list[Cell], first: dict[int, int], width: float
+def _widen_for_arcs(
+    arcs: Sequence[Arc], labels: Sequence[str], boxes: list[TextBox], first: dict[int, int], width: float
 ) -> None:
-    """An arc is at least as long as its label, unless it is of one that no line has room for."""
+    """Make each arc as wide as its label, unless it is too wide for a line."""
     for arc, label in sorted(zip(arcs, labels, strict=True), key=lambda pair: pair[0].right - pair[0].left):
         left, right = first[arc.left_word], first[arc.right_word]
-        _set(cells)
-        missing = label_width(label) + AROUND - (_stop_at(cells[right], arc.right) - _stop_at(cells[left], arc.left))
+        _place_in_one_line(boxes)
+        arc_width = boxes[right].stop_x(arc.right) - boxes[left].stop_x(arc.left)
+        missing = label_width(label) + LABEL_MARGIN - arc_width
         if left == right:
-            # Stops divide the word evenly, so all of it has to grow for two of them to part.
-            stops = cells[left].stops
+            # Stops divide the box evenly, so the whole box has to grow.
+            stops = boxes[left].stops
             missing *= (len(stops) + 1) / (stops.index(arc.right) - stops.index(arc.left))
-        if missing > 0 and _extent(cells[left : right + 1]) + missing < width:
+        if missing > 0 and _total_width(boxes[left : right + 1]) + missing < width:
             if left == right:
-                cells[left].width += missing
+                boxes[left].width += missing
             else:
-                cells[right - 1].gap += missing
+                boxes[right - 1].gap += missing
 
 
-def _chunks(sentence: Sentence, between: Sequence[str], first: dict[int, int], n_cells: int) -> list[int]:
-    """The cells that a line may begin with."""
-    return [first[start] for start, _ in extents(sentence, between)] + [n_cells]
-
-
-def _broken(cells: list[Cell], starts: Sequence[int], width: float) -> list[tuple[int, int]]:
-    """The cells ``[begin, end)`` of each line, with their places set."""
-    begins: list[int] = [0] if cells else []
+def _place_in_one_line(boxes: Sequence[TextBox]) -> None:
     x = 0.0
-    chunk_ends = dict(pairwise(starts))
-    for at, cell in enumerate(cells):
-        # What has to fit: the whole chunk that begins here; within one that is wider than a line, only the cell.
-        needed = _extent(cells[at : chunk_ends[at]]) if at in chunk_ends else cell.width
-        if at > begins[-1] and x + needed > width:
-            begins.append(at)
+    for box in boxes:
+        box.x = x
+        x += box.width + box.gap
+
+
+def _break_lines(boxes: list[TextBox], chunk_starts: Sequence[int], width: float) -> list[range]:
+    """Place the boxes in lines, and return the boxes of each line."""
+    starts: list[int] = [0] if boxes else []
+    x = 0.0
+    chunk_ends = dict(pairwise(chunk_starts))
+    for at, box in enumerate(boxes):
+        # At its start a chunk has to fit as a whole; inside a chunk wider than a line, only the box.
+        needed = _total_width(boxes[at : chunk_ends[at]]) if at in chunk_ends else box.width
+        if at > starts[-1] and x + needed > width:
+            starts.append(at)
             x = 0.0
-        cell.x = x
-        x += cell.width + cell.gap
-    return list(zip(begins, [*begins[1:], len(cells)], strict=True)) if cells else []
+        box.x = x
+        x += box.width + box.gap
+    return [range(start, end) for start, end in pairwise([*starts, len(boxes)])]
 
 
-def _set(cells: Sequence[Cell]) -> None:
-    """Places as they are while everything stands on one line."""
-    x = 0.0
-    for cell in cells:
-        cell.x = x
-        x += cell.width + cell.gap
+def _total_width(boxes: Sequence[TextBox]) -> float:
+    return sum(box.width + box.gap for box in boxes) - (boxes[-1].gap if boxes else 0.0)
 
 
-def _extent(cells: Sequence[Cell]) -> float:
-    return sum(cell.width + cell.gap for cell in cells) - (cells[-1].gap if cells else 0.0)
-
-
-def _stop_at(cell: Cell, stop: int) -> float:
-    """Where an end of an arc stands on a word: the ends on it divide it evenly."""
-    return cell.x + cell.width * (cell.stops.index(stop) + 1) / (len(cell.stops) + 1)
-
-
-def _bar(entity: Span, row: int, low: int, high: int, cells: Sequence[Cell], part: range) -> BarPart:
+def _make_bar(entity: Span, row: int, low: int, high: int, boxes: Sequence[TextBox], part: range) -> BarPart:
     begin, end = max(low, part.start), min(high + 1, part.stop)
-    right = cells[end - 1].x + cells[end - 1].width
-    return BarPart(entity, cells[begin].x, right, row, begin == low, end == high + 1)
+    right = boxes[end - 1].x + boxes[end - 1].width
+    return BarPart(entity, boxes[begin].x, right, row, begin == low, end == high + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """What of an arc is on one line, and how much room its label needs."""
+    """The part of an arc on one line, before it has a level."""
 
     arc: Arc
     low: float
     high: float
     left_end: bool
     right_end: bool
-    needed: float
+    label_width: float
 
     @property
-    def room(self) -> float:
-        return self.high - self.low
+    def fits_label(self) -> bool:
+        return self.high - self.low >= self.label_width
 
 
-def _segments(
+def _make_segments(
     arcs: Sequence[Arc],
-    needed: Sequence[float],
-    cells: Sequence[Cell],
+    label_widths: Sequence[float],
+    boxes: Sequence[TextBox],
     first: dict[int, int],
     part: range,
     width: float,
 ) -> list[_Segment]:
-    found = []
-    for arc, room in zip(arcs, needed, strict=True):
+    segments = []
+    for arc, needed in zip(arcs, label_widths, strict=True):
         left, right = first[arc.left_word], first[arc.right_word]
         if left < part.stop and right >= part.start:
             left_end, right_end = left >= part.start, right < part.stop
-            low = _stop_at(cells[left], arc.left) if left_end else 0.0
-            high = _stop_at(cells[right], arc.right) if right_end else width
-            found.append(_Segment(arc, low, high, left_end, right_end, room))
-    return found
+            low = boxes[left].stop_x(arc.left) if left_end else 0.0
+            high = boxes[right].stop_x(arc.right) if right_end else width
+            segments.append(_Segment(arc, low, high, left_end, right_end, needed))
+    return segments
 
 
-def _arc_parts(segments: Sequence[_Segment], roomy: set[Arc], legs: Sequence[float], width: float) -> list[ArcPart]:
-    """The arcs of a line with their heights. A label stands wherever it has room, or else where its arc begins."""
+def _make_arc_parts(
+    segments: Sequence[_Segment], fitting: set[Arc], legs: Sequence[float], width: float
+) -> list[ArcPart]:
+    """Assign levels and labels. A label is on every segment that it fits on, or else on the first one."""
     centres: list[float | None] = []
-    taken: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     for segment in segments:
-        begin, end = segment.low, segment.high
-        if segment.room >= segment.needed or (segment.left_end and segment.arc not in roomy):
-            half = segment.needed / 2
-            centre = _clear_of(legs, segment.low, segment.high, segment.needed)
+        low, high = segment.low, segment.high
+        if segment.fits_label or (segment.left_end and segment.arc not in fitting):
+            half = segment.label_width / 2
+            centre = _find_clear_centre(legs, low, high, segment.label_width)
             centre = min(max(centre, half), max(half, width - half))
-            begin, end = min(begin, centre - half), max(end, centre + half)
+            low, high = min(low, centre - half), max(high, centre + half)
             centres.append(centre)
         else:
             centres.append(None)
-        taken.append((round(begin) - 2, round(end) + 2))
+        intervals.append((round(low) - 2, round(high) + 2))
     return [
         ArcPart(segment.arc, segment.low, segment.high, segment.left_end, segment.right_end, level, centre)
-        for segment, centre, level in zip(segments, centres, pack(taken), strict=True)
+        for segment, centre, level in zip(segments, centres, assign_levels(intervals), strict=True)
     ]
 
 
-def _clear_of(legs: Sequence[float], low: float, high: float, needed: float) -> float:
-    """The place for a label that is nearest to the middle of its arc and that no end of an arc runs through.
+def _find_clear_centre(legs: Sequence[float], low: float, high: float, needed: float) -> float:
+    """Return the centre for a label that no arc end crosses and that is nearest to the middle of its arc.
 
-    Where there is none, the middle: labels lie over lines.
+    Without such a place the label is in the middle, on top of the lines.
     """
     middle = (low + high) / 2
     edges = [low, *(leg for leg in legs if low < leg < high), high]
-    places = [
+    centres = [
         min(max(middle, left + needed / 2), right - needed / 2)
         for left, right in pairwise(edges)
         if right - left >= needed
     ]
-    return min(places, key=lambda place: abs(place - middle), default=middle)
+    return min(centres, key=lambda centre: abs(centre - middle), default=middle)

@@ -1,4 +1,4 @@
-"""What the template of a sentence is given: plain strings, every decision already taken."""
+"""Prepare a sentence for the template: plain strings, with all decisions made."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cascade_srn.drawing.labels import Labels, Mark, Marks
-from cascade_srn.drawing.layout import Bar, Cell, Chunk, Curve, gaps, lay_out
+from cascade_srn.drawing.layout import Bar, Chunk, Curve, WordCell, lay_out, offset_gaps
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.types import Sentence, Span, Triple
 
 LISTINGS = ("hidden", "details")
-Told = Mapping[Span | Triple, str]
-"""What is said of each entity and relation."""
-# The height of a row of bars.
-ROW = "1.1em"
-# How many characters are said of a long text: those it begins with, and those it ends with.
-FIRST, LAST = 60, 20
+ROW_HEIGHT = "1.1em"
+# Numbers of characters at the start and the end of a shortened text.
+N_FIRST, N_LAST = 60, 20
+
+# A description of each entity and relation.
+Descriptions = Mapping[Span | Triple, str]
 
 
 def sentence_view(
@@ -26,24 +26,24 @@ def sentence_view(
     marks: Marks,
     name: str,
     listing: str,
-    between: Sequence[str] | None = None,
+    gaps: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """A sentence for the template."""
+    """Return the template variables of a sentence. ``gaps`` is the text after each word."""
     if listing not in LISTINGS:
-        raise ConfigError(f"{listing!r} is no way to list what is drawn. {did_you_mean(str(listing), LISTINGS)}")
-    between = gaps(sentence) if between is None else between
-    look = labels.marks(sentence) | dict(marks)
-    written = {triple: _tagged(triple.label, look[triple]) for triple in sentence.triples}
-    layout = lay_out(sentence, between=between, labels=written)
-    told = all_said(sentence, look)
+        raise ConfigError(f"listing is {listing!r}", did_you_mean(str(listing), LISTINGS))
+    gaps = offset_gaps(sentence) if gaps is None else gaps
+    marks = labels.make_marks(sentence) | dict(marks)
+    arc_labels = {triple: _add_tag(triple.label, marks[triple]) for triple in sentence.triples}
+    layout = lay_out(sentence, gaps=gaps, labels=arc_labels)
+    descriptions = describe_all(sentence, marks)
     chunks = [
         {
             "n_levels": chunk.n_levels,
-            "words": [_word(cell, look) for cell in chunk.cells],
-            "bars": [_bar(bar, chunk, look, told) for bar in chunk.bars],
+            "words": [_word_view(cell, marks) for cell in chunk.cells],
+            "bars": [_bar_view(bar, chunk, marks, descriptions) for bar in chunk.bars],
             "stops": any(curve.left_end or curve.right_end for curve in chunk.curves),
             "curves": [
-                _curve(curve, chunk, look, told, symmetric=labels.symmetric, direction=layout.direction)
+                _curve_view(curve, chunk, marks, descriptions, symmetric=labels.symmetric, direction=layout.direction)
                 for curve in chunk.curves
             ],
         }
@@ -54,77 +54,85 @@ def sentence_view(
         "name": name,
         "listing": listing,
         "direction": layout.direction,
-        "below": " ".join([ROW] * layout.n_rows),
+        "below": " ".join([ROW_HEIGHT] * layout.n_rows),
         "chunks": chunks,
-        "text": "".join(word + after for word, after in zip(sentence.words, between, strict=True)),
-        "entities": [said(entity, sentence, look[entity]) for entity in sentence.entities],
-        "relations": [said(triple, sentence, look[triple]) for triple in sentence.triples],
-        "summary": f"{_counted(n_entities, 'entity', 'entities')}, {_counted(n_relations, 'relation', 'relations')}",
+        "text": "".join(word + gap for word, gap in zip(sentence.words, gaps, strict=True)),
+        "entities": [said(entity, sentence, marks[entity]) for entity in sentence.entities],
+        "relations": [said(triple, sentence, marks[triple]) for triple in sentence.triples],
+        "summary": f"{_format_count(n_entities, 'entity', 'entities')}, "
+        f"{_format_count(n_relations, 'relation', 'relations')}",
     }
 
 
 def said(item: Span | Triple, sentence: Sentence, mark: Mark) -> str:
-    """An entity or a relation in words, with its score and the note of its mark; of long words only the ends."""
-    label = shortened(item.label)
+    """Describe an entity or relation in words, with its score and note. Long texts are shortened."""
+    label = _shorten(item.label)
     if isinstance(item, Span):
-        told = f"{words_of(item, sentence)}: {label}"
+        text = f"{_entity_text(item, sentence)}: {label}"
     else:
-        told = f"{words_of(item.head, sentence)} — {label} → {words_of(item.tail, sentence)}"
+        text = f"{_entity_text(item.head, sentence)} — {label} → {_entity_text(item.tail, sentence)}"
     score = "" if item.score is None else f", score {item.score:.2f}"
     note = f" ({mark.note})" if mark.note else ""
-    return f"{told}{score}{note}"
+    return f"{text}{score}{note}"
 
 
-def all_said(sentence: Sentence, look: Marks) -> dict[Span | Triple, str]:
-    """Every different entity and relation of a sentence in words: said on each piece of it, but made once."""
+def describe_all(sentence: Sentence, marks: Marks) -> dict[Span | Triple, str]:
+    """Return the descriptions of all entities and relations of a sentence."""
     items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
-    return {item: said(item, sentence, look[item]) for item in dict.fromkeys(items)}
+    return {item: said(item, sentence, marks[item]) for item in dict.fromkeys(items)}
 
 
-def words_of(entity: Span, sentence: Sentence) -> str:
-    """The words of an entity, joined by spaces, and shortened."""
-    return shortened(" ".join(sentence.words[entity.start : entity.end]))
+def add_arrow(label: str, to_left: bool, to_right: bool, direction: str) -> str:
+    """Add an arrow to the label of a relation on the side of its object."""
+    if not (to_left or to_right):
+        return label
+    arrow = "←" if to_left == (direction == "ltr") else "→"
+    return f"{arrow} {label}" if to_left else f"{label} {arrow}"
 
 
-def shortened(text: str) -> str:
-    """A text, or the beginning and the end of a long one.
+def _entity_text(entity: Span, sentence: Sentence) -> str:
+    return _shorten(" ".join(sentence.words[entity.start : entity.end]))
 
-    What is said of an entity stands on each piece of it: with all of its words a drawing would grow with their square.
+
+def _shorten(text: str) -> str:
+    """Return the start and the end of a long text.
+
+    Each piece of an entity has its description, so the drawing would otherwise grow with the square of its length.
     """
-    between = " … "
-    if len(text) <= FIRST + len(between) + LAST:
+    ellipsis = " … "
+    if len(text) <= N_FIRST + len(ellipsis) + N_LAST:
         return text
-    return f"{text[:FIRST].rstrip()}{between}{text[-LAST:].lstrip()}"
+    return f"{text[:N_FIRST].rstrip()}{ellipsis}{text[-N_LAST:].lstrip()}"
 
 
-def _word(cell: Cell, look: Marks) -> dict[str, str]:
-    # A word that is a chunk of its own needs no columns.
+def _word_view(cell: WordCell, marks: Marks) -> dict[str, str]:
+    # A single word in a chunk needs no columns.
     columns = "" if cell.columns == (1, 2) else f"{cell.columns[0]}/{cell.columns[1]}"
-    css = f" in {look[cell.entity].css}" if cell.entity else ""
+    css = f" in {marks[cell.entity].css}" if cell.entity else ""
     css += " gap" * cell.gap + " join" * (cell.gap and cell.joined)
     return {"text": cell.text, "aside": cell.aside, "css": css, "columns": columns}
 
 
 def _text_row(chunk: Chunk) -> int:
-    """The grid row of a chunk's words: after its levels and a row for the feet of arcs, where there are any."""
+    """Return the grid row of the words: after the arc levels and a row for the arc ends."""
     return chunk.n_levels + 2 if chunk.n_levels else 1
 
 
-def _bar(bar: Bar, chunk: Chunk, look: Marks, told: Told) -> dict[str, str]:
+def _bar_view(bar: Bar, chunk: Chunk, marks: Marks, descriptions: Descriptions) -> dict[str, str]:
     row = _text_row(chunk) + 1 + bar.row
-    mark = look[bar.entity]
+    mark = marks[bar.entity]
     return {
         "css": mark.css + " opens" * bar.opens + " closes" * bar.closes + " gap" * bar.gap,
-        "area": _area(row, row + 1, bar.columns),
-        "title": told[bar.entity],
-        "label": _tagged(bar.entity.label, mark) if bar.opens else "",
+        "area": _grid_area(row, row + 1, bar.columns),
+        "title": descriptions[bar.entity],
+        "label": _add_tag(bar.entity.label, mark) if bar.opens else "",
     }
 
 
-def _curve(
-    curve: Curve, chunk: Chunk, look: Marks, told: Told, *, symmetric: frozenset[str], direction: str
+def _curve_view(
+    curve: Curve, chunk: Chunk, marks: Marks, descriptions: Descriptions, *, symmetric: frozenset[str], direction: str
 ) -> dict[str, str]:
-    arc, mark = curve.arc, look[curve.arc.triple]
+    arc, mark = curve.arc, marks[curve.arc.triple]
     row = chunk.n_levels - arc.level
     directed = arc.triple.label not in symmetric
     to_left, to_right = directed and not arc.forward, directed and arc.forward
@@ -137,30 +145,22 @@ def _curve(
         css += " labelled"
     # An end reaches down to the words.
     row_end = _text_row(chunk) if curve.left_end or curve.right_end else row + 1
+    label = add_arrow(_add_tag(arc.triple.label, mark), to_left, to_right, direction)
     return {
         "css": css,
-        "area": _area(row, row_end, curve.columns),
-        "title": told[arc.triple],
-        "label": pointed(_tagged(arc.triple.label, mark), to_left, to_right, direction) * curve.labelled,
+        "area": _grid_area(row, row_end, curve.columns),
+        "title": descriptions[arc.triple],
+        "label": label if curve.labelled else "",
     }
 
 
-def _tagged(label: str, mark: Mark) -> str:
+def _add_tag(label: str, mark: Mark) -> str:
     return f"{label} · {mark.tag}" if mark.tag else label
 
 
-def pointed(label: str, to_left: bool, to_right: bool, direction: str) -> str:
-    """A relation's label with an arrow to its object, as it lies on the page."""
-    if not (to_left or to_right):
-        return label
-    first = to_left
-    glyph = "←" if to_left == (direction == "ltr") else "→"
-    return f"{glyph} {label}" if first else f"{label} {glyph}"
-
-
-def _area(row: int, row_end: int, columns: tuple[int, int]) -> str:
+def _grid_area(row: int, row_end: int, columns: tuple[int, int]) -> str:
     return f"{row}/{columns[0]}/{row_end}/{columns[1]}"
 
 
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _format_count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"

@@ -1,1 +1,1 @@
-"""From words to task-specific representations: a pretrained encoder, then a sequence encoder."""
+"""Encoders: words to vectors (pretrained encoder), vectors to task-specific representations (sequence encoder)."""

@@ -1,4 +1,12 @@
-"""An encoder's work in training as recordings (CUDA graphs), played again rather than asked for kernel by kernel."""
+"""CUDA graphs of the pretrained encoder in training.
+
+A step on a small batch launches about a thousand small kernels, and launching them takes several times as long as
+running them. A CUDA graph launches them all at once.
+
+``torch.cuda.make_graphed_callables`` does not serve here. For each captured shape it holds gradients of all parameters,
+as large as the encoder itself, and autograd adds them to ``parameter.grad`` after each replay. This module uses
+``torch.cuda.graph`` directly, so that the backward graphs of all shapes add to one set of gradients.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +20,18 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-# A shape is recorded when it comes for this many-th time: recording costs some steps, and rare shapes never pay.
-_WORTH_IT = 3
-# Pieces of a recorded pass at most: a larger one keeps the GPU busy anyway, and would take much memory for ever.
-_LARGEST = 8192
+# A shape is captured at this occurrence: a capture takes as long as some steps, which rare shapes never save.
+_MIN_OCCURRENCES = 3
+# Larger passes keep the GPU busy without a graph, and their graphs would hold much memory.
+_MAX_PIECES = 8192
 
-# Ids and mask of windows in, vectors of their pieces out.
+# Maps ids and mask of windows to the vectors of their pieces.
 Read = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What is computed for windows of one shape, forward and backward, between tensors that stay where they are.
+class CapturedPass:
+    """Forward and backward graphs of an encoder pass of one shape, with their static input and output tensors.
 
     Shapes:
         ids, mask: (n_windows, n_pieces)
@@ -39,14 +47,14 @@ class Recording:
 
 
 class CudaGraphs:
-    """Recordings of an encoder in training, made as shapes come again.
+    """Graphs of an encoder in training, captured as shapes recur.
 
-    A step on a small batch is a thousand small kernels, and asking for them takes the processor several times as long
-    as they take the GPU. A recording is asked for at once.
+    Graphs of the same pass number (first pass of a step, second pass, …) share a memory pool, because only one of them
+    is replayed in a step. Gradients accumulate in static tensors that :meth:`begin_step` clears.
 
-    The passes of a step have places, and those of the same place share their memory: only one of them is played in a
-    step, so that what one has left behind is of no use to another. Gradients are added up in tensors that stay where
-    they are, too, and that :meth:`begin_step` clears.
+    Args:
+        model: The module whose parameters get the gradients.
+        read: Runs the module on the ids and mask of a pass.
     """
 
     def __init__(self, model: nn.Module, read: Read) -> None:
@@ -54,95 +62,100 @@ class CudaGraphs:
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._gradients = [torch.zeros_like(p) for p in self._parameters]
         device = self._parameters[0].device
-        # What makes autograd call the backward pass of a recording: ids and masks have no gradients.
+        # Ids and masks have no gradients: autograd calls the backward graph because of this tensor.
         self._anchor = torch.zeros((), device=device, requires_grad=True)
         self._stream = torch.cuda.Stream(device)
-        self._seen: Counter[Any] = Counter()
-        self._made: dict[Any, Recording] = {}
+        self._occurrences: Counter[Any] = Counter()
+        self._captured: dict[Any, CapturedPass] = {}
         self._pools: dict[int, Any] = {}
-        self._possible = True
-        # Whether the encoder has read anything in this step.
-        self._used = False
+        self._can_capture = True
+        self._used_in_step = False
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._captured)
 
     def begin_step(self) -> None:
-        """Clear the gradients, and give them back to the parameters."""
-        self._used = False
+        """Clear the static gradients and assign them to the parameters."""
+        self._used_in_step = False
         torch._foreach_zero_(self._gradients)
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
 
     def end_step(self) -> None:
-        """An encoder that has read nothing has no gradients: it is not to be moved by what earlier steps left."""
-        if not self._used:
+        """Remove the gradients of an encoder that was not used, so that the optimiser does not move it."""
+        if not self._used_in_step:
             for parameter in self._parameters:
                 parameter.grad = None
 
     def read(self, passes: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
-        """What the encoder makes of the ids and mask of each pass of a step; for shapes see :class:`Recording`."""
-        self._used = True
-        # All that is to be recorded is recorded before anything is read: a recording must find no work under way.
-        found = [self._recording(place, ids, mask) for place, (ids, mask) in enumerate(passes)]
-        return [
-            self._read(ids, mask) if recording is None else _play(self._anchor, recording, ids, mask)
-            for recording, (ids, mask) in zip(found, passes, strict=True)
-        ]
+        """Run the encoder on the passes of a batch, by replay where a graph exists.
 
-    def _recording(self, place: int, ids: Tensor, mask: Tensor) -> Recording | None:
-        # What is rounded may change between two trainings, and is part of what was recorded.
-        key = place, tuple(ids.shape), _precision()
-        self._seen[key] += 1
-        worth_it = self._seen[key] >= _WORTH_IT and ids.numel() <= _LARGEST
-        if worth_it and self._possible and key not in self._made:
+        Shapes:
+            passes: ids and mask of each, (n_windows, n_pieces)
+            returns: (n_windows × n_pieces, width) of each
+        """
+        self._used_in_step = True
+        # Captures come first: no other work may be in progress during a capture.
+        graphs = [self._find_or_capture(number, ids, mask) for number, (ids, mask) in enumerate(passes)]
+        outputs: list[Tensor] = [
+            self._read(ids, mask) if graph is None else _Replay.apply(self._anchor, graph, ids, mask)
+            for graph, (ids, mask) in zip(graphs, passes, strict=True)
+        ]
+        return outputs
+
+    def _find_or_capture(self, number: int, ids: Tensor, mask: Tensor) -> CapturedPass | None:
+        # A graph has a fixed precision.
+        key = number, tuple(ids.shape), _autocast_state()
+        self._occurrences[key] += 1
+        is_due = self._occurrences[key] >= _MIN_OCCURRENCES and ids.numel() <= _MAX_PIECES
+        if is_due and self._can_capture and key not in self._captured:
             try:
-                self._made[key] = self._record(place, ids, mask)
+                self._captured[key] = self._capture(number, ids, mask)
             except RuntimeError as error:
                 reason = str(error).strip().splitlines()[0]
                 warnings.warn(
-                    f"the encoder cannot be recorded as a CUDA graph ({reason}), and training goes on without, more "
-                    "slowly; training.cuda_graphs=false does not try",
+                    f"the encoder cannot be captured as a CUDA graph ({reason}). Training continues without graphs, "
+                    "which is slower. Set training.cuda_graphs=false to skip the attempt.",
                     stacklevel=2,
                 )
-                self._possible = False
-                self._made.clear()
+                self._can_capture = False
+                self._captured.clear()
                 self._pools.clear()
-        return self._made.get(key)
+        return self._captured.get(key)
 
-    def _record(self, place: int, ids: Tensor, mask: Tensor) -> Recording:
+    def _capture(self, number: int, ids: Tensor, mask: Tensor) -> CapturedPass:
         ids, mask = ids.clone(), mask.clone()
         if not self._pools:
             self._warm_up(ids, mask)
-        pool = self._pools.setdefault(place, torch.cuda.graph_pool_handle())
+        pool = self._pools.setdefault(number, torch.cuda.graph_pool_handle())
         settings: dict[str, Any] = {"pool": pool, "stream": self._stream, "capture_error_mode": "thread_local"}
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        enabled, dtype = _precision()
+        enabled, dtype = _autocast_state()
         autocast = torch.autocast("cuda", dtype, enabled, cache_enabled=False)
-        with torch.cuda.graph(forward, **settings), ids.device, _NumbersOnDevice(), autocast:
+        with torch.cuda.graph(forward, **settings), ids.device, _ScalarsOnDevice(), autocast:
             output = self._read(ids, mask)
         gradient = torch.zeros_like(output)
         with torch.cuda.graph(backward, **settings):
             output.backward(gradient)
-        return Recording(forward, backward, ids, mask, output.detach(), gradient)
+        return CapturedPass(forward, backward, ids, mask, output.detach(), gradient)
 
     def _warm_up(self, ids: Tensor, mask: Tensor) -> None:
-        """What happens once only, such as finding the fastest matrix product, must not be part of a recording."""
-        rng = torch.cuda.get_rng_state(ids.device)
+        """Run once without capture, because one-time work such as cuBLAS initialisation cannot be captured."""
+        rng_state = torch.cuda.get_rng_state(ids.device)
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             output = self._read(ids, mask)
             torch.autograd.grad(output, self._parameters, torch.zeros_like(output), allow_unused=True)
         torch.cuda.current_stream().wait_stream(self._stream)
-        torch.cuda.set_rng_state(rng, ids.device)
+        torch.cuda.set_rng_state(rng_state, ids.device)
 
 
-def _precision() -> tuple[bool, torch.dtype]:
+def _autocast_state() -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
 
 
-class _NumbersOnDevice(TorchFunctionMode):
-    """A number becomes a tensor where it is wanted: a recording copies nothing from the processor's memory."""
+class _ScalarsOnDevice(TorchFunctionMode):
+    """Create scalar tensors on the device, because a capture must not copy from host memory."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.tensor and isinstance(args[0], bool | int | float):
@@ -150,25 +163,19 @@ class _NumbersOnDevice(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Played(torch.autograd.Function):
-    """A recording in the place of the operations that it was made of."""
+class _Replay(torch.autograd.Function):
+    """Replay a captured pass in place of the operations it was captured from."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, recording: Recording, ids: Tensor, mask: Tensor) -> Tensor:
-        recording.ids.copy_(ids)
-        recording.mask.copy_(mask)
-        recording.forward.replay()
-        ctx.recording = recording
-        return recording.output.detach()
+    def forward(ctx: Any, anchor: Tensor, graph: CapturedPass, ids: Tensor, mask: Tensor) -> Tensor:
+        graph.ids.copy_(ids)
+        graph.mask.copy_(mask)
+        graph.forward.replay()
+        ctx.graph = graph
+        return graph.output.detach()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        recording: Recording = ctx.recording
-        recording.gradient.copy_(gradient)
-        recording.backward.replay()
+        ctx.graph.gradient.copy_(gradient)
+        ctx.graph.backward.replay()
         return None, None, None, None
-
-
-def _play(anchor: Tensor, recording: Recording, ids: Tensor, mask: Tensor) -> Tensor:
-    played: Tensor = _Played.apply(anchor, recording, ids, mask)
-    return played

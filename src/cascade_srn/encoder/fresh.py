@@ -1,7 +1,7 @@
-"""A small encoder from nothing: vocabulary learned from the texts at hand, weights at random.
+"""Create a small encoder with random weights and a vocabulary learned from given words.
 
-For trying things out where no pretrained encoder is at hand: demonstrations, tests, a language nobody has
-pretrained on. It knows nothing before training, so expect little from few sentences.
+Use it for demonstrations, for tests, or for a language without a pretrained encoder. A model that is trained from it on
+few sentences has low scores.
 """
 
 from __future__ import annotations
@@ -28,9 +28,25 @@ def create_encoder(
     dropout: float = 0.1,
     seed: int = 0,
 ) -> str:
-    """Write a small BERT with a WordPiece vocabulary of these words to a folder, and return the folder."""
+    """Write a small BERT with random weights and a WordPiece vocabulary to a folder.
+
+    Args:
+        words: Words that the vocabulary is learned from.
+        folder: The output folder.
+        width: Width of the hidden states.
+        n_layers: Number of layers.
+        n_heads: Number of attention heads.
+        vocabulary: Largest number of word pieces.
+        max_pieces: Largest number of pieces in an input.
+        dropout: Dropout rate of hidden states and attention.
+        seed: Seed of the weights.
+
+    Returns:
+        The output folder.
+    """
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = _bare_tokenizer(models.WordPiece(_vocabulary(list(words), special, vocabulary), unk_token="[UNK]"))
+    pieces = _learn_vocabulary(list(words), special, vocabulary)
+    tokenizer = _bare_tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
@@ -73,11 +89,11 @@ def _bare_tokenizer(model: models.WordPiece) -> Tokenizer:
     return tokenizer
 
 
-def _vocabulary(words: list[str], special: list[str], size: int) -> dict[str, int]:
-    """The same pieces for the same words, every time.
+def _learn_vocabulary(words: list[str], special: list[str], size: int) -> dict[str, int]:
+    """Learn a vocabulary that depends on the words only.
 
-    The trainer meets the characters inside words in the order of a hash table, and breaks ties by that order; it
-    is given them in a fixed one, as special tokens, which they must not be in the tokenizer that is kept.
+    The trainer breaks ties by the order of characters in a hash table. Passing the characters as special tokens fixes
+    their order. The returned vocabulary is for a new tokenizer, in which they are not special.
     """
     tokenizer = _bare_tokenizer(models.WordPiece(unk_token="[UNK]"))
     clean = (tokenizer.normalizer.normalize_str(word) for word in words)

@@ -1,6 +1,6 @@
-"""Words to word pieces: tokenizing once per word, markers as special tokens, windows over long rows.
+"""Convert words to rows of word pieces, and rows to batches of tensors.
 
-Everything here is plain arrays, made ahead of the model; no module tokenizes in its ``forward``.
+Words are tokenized here, ahead of the model. No module tokenizes in its ``forward``.
 """
 
 from __future__ import annotations
@@ -28,22 +28,33 @@ from cascade_srn.encoder.windows import (
 )
 from cascade_srn.errors import ModelError
 
-# Ordinary English has about 1.3 word pieces per word. Text with more pieces per word than this is charged by them.
+# English text has about 1.3 word pieces per word. Text with more pieces per word than this has a higher cost.
 PIECES_PER_WORD = 2
 
-# A tokenizer that was saved without a limit reports an astronomically large one.
+# A tokenizer that was saved without a limit reports a huge one.
 _NO_LIMIT = 1_000_000
+
+# Model types whose positions are numbered from the padding index on, so that as many positions are lost.
+_POSITIONS_AFTER_PADDING = {
+    *("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm"),
+    *("xlm-roberta", "xlm-roberta-xl", "xmod"),
+}
+
+# Longer words are not cached: they rarely recur and take much memory.
+_MAX_CACHED_LENGTH = 100
+
+_EMPTY: Integers = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One sequence for the encoder: items (words, and markers between them), each of one or more pieces.
+    """One input sequence of the encoder. Its items are words and markers, each of one or more pieces.
 
     Attributes:
-        pieces: ids of the pieces of all items, one after the other.
-        sizes: number of pieces of each item, at least one.
-        word_items: for each word of the sentence, which item it is.
-        left, right: pieces of the words around the sentence, for the encoder only.
+        pieces: Ids of the pieces of all items, concatenated.
+        sizes: Number of pieces of each item, at least one.
+        word_items: Index of the item of each word of the sentence.
+        left, right: Pieces of the context before and after the sentence, which only the encoder reads.
     """
 
     pieces: Integers
@@ -58,17 +69,17 @@ class Row:
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows as tensors. The encoder reads windows; an item is pooled from the pieces it owns in them.
+    """Rows as tensors. The encoder reads windows, and an item is pooled from its pieces in them.
 
     Shapes:
         piece_ids, piece_mask: (n_windows, n_pieces)
         source: (n_owned,), flat positions in (n_windows × n_pieces), pass by pass, in the order of items
-        target: (n_owned,), flat positions in (n_rows × n_items), in rising order
-        item_lengths: (n_rows,), items of each row
-        word_items: (n_rows, n_words), which item a word is; 0 at padding
-        word_lengths: (n_rows,), words of each row
-        n_items: the padded number of items of a row
-        passes: windows that go through the encoder together, and what they are padded to, in the order of windows
+        target: (n_owned,), flat positions in (n_rows × n_items), ascending
+        item_lengths: (n_rows,), number of items of each row
+        word_items: (n_rows, n_words), index of the item of each word; 0 at padding
+        word_lengths: (n_rows,), number of words of each row
+        n_items: padded number of items of a row
+        passes: number of windows and padded width of each encoder pass, in the order of windows
     """
 
     piece_ids: Tensor
@@ -79,101 +90,94 @@ class RowBatch:
     word_items: Tensor
     word_lengths: Tensor
 
-    # Plain numbers: reading them off a tensor would wait for the GPU.
+    # Plain numbers, because reading them from a tensor would wait for the GPU.
     n_items: int
     passes: tuple[Pass, ...]
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on a device."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        moved: dict[str, Any] = {
-            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
-            for name, value in values.items()
-        }
-        return type(self)(**moved)
-
-
-# Longer words hardly ever come again, and many of them would take much memory.
-_LONG_WORD = 100
+        """Return the same batch on a device."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 class WordPieces:
-    """Turns words and markers into rows of pieces, and rows into batches, for one tokenizer.
+    """Converts words to rows and rows to batches for one tokenizer.
 
-    Each distinct word is tokenized once and remembered: turns 2 and 3 show the same words again with markers
-    between them, and language repeats itself anyway.
+    Each distinct word is tokenized once and cached. The later turns of the cascade read the same words again.
+
+    Args:
+        tokenizer: A fast tokenizer of transformers.
+        limit: Largest number of pieces in a window, special pieces included.
+        overlap: Number of pieces that neighbouring windows share. None: a quarter of a window.
+        cache_size: Largest number of words in the cache.
+
+    Raises:
+        ModelError: If the tokenizer is not a fast one, or the windows are too small for the overlap.
     """
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        *,
-        limit: int,
-        overlap: int | None = None,
-        remember: int = 200_000,
-    ) -> None:
+    def __init__(self, tokenizer: Any, *, limit: int, overlap: int | None = None, cache_size: int = 200_000) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise ModelError(
-                f"the tokenizer {type(tokenizer).__name__} has no fast version; "
-                "choose an encoder whose folder holds a tokenizer.json"
+                f"the tokenizer {type(tokenizer).__name__} has no fast version",
+                "Use an encoder whose folder has a tokenizer.json",
             )
-        self.prefix, self.suffix = _surroundings(tokenizer)
-        self._stand_in = _stand_in(tokenizer)
-        self._mask = int(self._stand_in if tokenizer.mask_token_id is None else tokenizer.mask_token_id)
+        self.prefix, self.suffix = _special_pieces(tokenizer)
+        self._fallback = _fallback_piece(tokenizer)
+        self._mask = int(self._fallback if tokenizer.mask_token_id is None else tokenizer.mask_token_id)
         self._backend, self._lead = _word_tokenizer(tokenizer)
         self._special = {i for i, token in self._backend.get_added_tokens_decoder().items() if token.special}
         self.room = limit - len(self.prefix) - len(self.suffix)
         self.overlap = self.room // 4 if overlap is None else overlap
         if self.room < 2 or not 0 <= self.overlap < self.room:
             raise ModelError(
-                f"windows of {limit} pieces leave room for {self.room}, with an overlap of {self.overlap}; "
-                "the overlap must be smaller than the room: raise max_pieces or lower overlap"
+                f"windows of {limit} pieces have room for {self.room}, which does not fit an overlap of {self.overlap}",
+                "Raise max_pieces or lower overlap",
             )
-        self.remember = remember
+        self.cache_size = cache_size
         self.pad_id = int(tokenizer.pad_token_id or 0)
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
 
-    def _pieces_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """A mapping that holds the pieces of these words (and of others), tokenizing the new ones in one call."""
-        known = self._known
-        new = [word for word in words if word not in known]
+    def _tokenize(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Return a mapping with the pieces of at least these words. New words are tokenized in one call."""
+        cache = self._cache
+        new = [word for word in words if word not in cache]
         if not new:
-            return known
+            return cache
         new = list(dict.fromkeys(new))
-        if new and len(known) + len(new) > self.remember:
-            # Forget all, but in a new mapping: another thread may be reading the old one.
-            known, new = {}, list(dict.fromkeys(words))
-        if new:
-            encoded = self._backend.encode_batch([self._lead + word for word in new], add_special_tokens=False)
-            # A word of nothing but characters that the tokenizer drops still takes its place in the sentence.
-            found = {w: self._plain(e.ids) or (self._stand_in,) for w, e in zip(new, encoded, strict=True)}
-            known.update((word, pieces) for word, pieces in found.items() if len(word) <= _LONG_WORD)
-            self._known = known
-            if any(len(word) > _LONG_WORD for word in new):
-                return {word: found[word] if word in found else known[word] for word in words}
-        return known
+        if len(cache) + len(new) > self.cache_size:
+            # Start a new mapping instead of clearing this one, because another thread may be reading it.
+            cache, new = {}, list(dict.fromkeys(words))
+        encoded = self._backend.encode_batch([self._lead + word for word in new], add_special_tokens=False)
+        # A word of characters that the tokenizer drops still is an item of the sentence.
+        found = {w: self._without_special(e.ids) or (self._fallback,) for w, e in zip(new, encoded, strict=True)}
+        cache.update((word, pieces) for word, pieces in found.items() if len(word) <= _MAX_CACHED_LENGTH)
+        self._cache = cache
+        if any(len(word) > _MAX_CACHED_LENGTH for word in new):
+            return {word: found[word] if word in found else cache[word] for word in words}
+        return cache
 
-    def _plain(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """No special pieces: a Unigram vocabulary lists them among its own, and finds them in any text."""
-        return tuple(self._stand_in if i in self._special else i for i in ids)
+    def _without_special(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Replace special pieces, which a Unigram vocabulary finds in any text that contains their names."""
+        return tuple(self._fallback if i in self._special else i for i in ids)
 
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
-        """The row of a sentence without markers, with the words around it."""
-        known = self._pieces_of([*words, *left, *right] if left or right else words)
-        pieces = [known[word] for word in words]
+        """Return the row of a sentence without markers, with the words before and after it as context."""
+        pieces_of = self._tokenize([*words, *left, *right] if left or right else words)
+        pieces = [pieces_of[word] for word in words]
         return Row(
-            pieces=_flat(pieces),
+            pieces=_flatten(pieces),
             sizes=np.fromiter(map(len, pieces), np.int64, len(pieces)),
             word_items=np.arange(len(pieces)),
-            left=_flat([known[word] for word in left]),
-            right=_flat([known[word] for word in right]),
+            left=_flatten([pieces_of[word] for word in left]),
+            right=_flatten([pieces_of[word] for word in right]),
         )
 
     def cost(self, row: Row) -> int:
-        """Return what a row costs in batches and queues, counted in ordinary words.
+        """Return the cost of a row in batches and queues, in words.
 
-        A word or marker counts as one. Text that falls into more than ``PIECES_PER_WORD`` pieces per word (URLs,
-        base64, long compounds) counts by its pieces, because the encoder's time and memory follow them.
+        A word or marker costs one. Text with more than ``PIECES_PER_WORD`` pieces per word (URLs, base64, long
+        compounds) costs by its pieces, because they determine the time and memory of the encoder.
         """
         n_pieces = len(row.pieces)
         if len(row.left) or len(row.right):
@@ -181,11 +185,11 @@ class WordPieces:
         return max(len(row), -(-n_pieces // PIECES_PER_WORD))
 
     def masked(self, row: Row, share: float, rng: random.Random) -> Row:
-        """The row of a sentence with about a ``share`` of its words hidden, each behind as many pieces as it has."""
+        """Return the row with each word masked with probability ``share``. All pieces of a masked word become masks."""
         if share == 0:
             return row
-        hidden = np.array([rng.random() < share for _ in range(len(row))], dtype=bool)
-        return replace(row, pieces=np.where(np.repeat(hidden, row.sizes), self._mask, row.pieces))
+        masked = np.array([rng.random() < share for _ in range(len(row))], dtype=bool)
+        return replace(row, pieces=np.where(np.repeat(masked, row.sizes), self._mask, row.pieces))
 
     def batch(
         self, rows: Sequence[Row], division: Division | None = None, *, max_pieces: int | None = None
@@ -194,13 +198,13 @@ class WordPieces:
 
         Args:
             rows: The rows of the batch.
-            division: Sorts the windows by length and divides them into encoder passes. Used in training.
-            max_pieces: Largest number of pieces in one encoder pass, padding included, but at least one window.
+            division: Divides the windows, sorted by length, into encoder passes. Used in training.
+            max_pieces: Largest number of pieces in one encoder pass, padding included. A pass has at least one window.
                 Without it, and without a ``division``, all windows are read in one pass.
         """
-        windows, window, place = self._windows(rows)
+        windows, window, offset = self._cut_windows(rows)
         if division is None or not windows:
-            ids, mask = self._filled(windows)
+            ids, mask = self._pad_windows(windows)
             passes = equal_passes(len(windows), ids.shape[1], max_pieces)
         else:
             order = np.argsort([-len(each) for each in windows], kind="stable")
@@ -208,18 +212,18 @@ class WordPieces:
             special = len(self.prefix) + len(self.suffix)
             sizes = np.array([len(windows[i]) + special for i in order], dtype=np.int64)
             passes = division.divide(sizes, self.room + special)
-            empty = [_NONE] * (sum(n for n, _ in passes) - len(windows))
-            ids, mask = self._filled([*(windows[i] for i in order), *empty], max(width for _, width in passes))
+            empty = [_EMPTY] * (sum(n for n, _ in passes) - len(windows))
+            ids, mask = self._pad_windows([*(windows[i] for i in order), *empty], max(width for _, width in passes))
         n_items = max((len(row) for row in rows), default=0)
         n_words = max((len(row.word_items) for row in rows), default=0)
         word_items = np.zeros((len(rows), n_words), dtype=np.int64)
-        word_items[_positions([len(row.word_items) for row in rows])] = _joined([row.word_items for row in rows])
+        word_items[_positions([len(row.word_items) for row in rows])] = _concatenate([row.word_items for row in rows])
         row_of_item, item = _positions([len(row) for row in rows])
-        sizes = _joined([row.sizes for row in rows])
+        sizes = _concatenate([row.sizes for row in rows])
         return RowBatch(
             piece_ids=torch.from_numpy(ids),
             piece_mask=torch.from_numpy(mask),
-            source=torch.from_numpy(window_begins(passes)[window] + place + len(self.prefix)),
+            source=torch.from_numpy(window_begins(passes)[window] + offset + len(self.prefix)),
             target=torch.from_numpy(np.repeat(row_of_item * n_items + item, sizes)),
             item_lengths=torch.tensor([len(row) for row in rows], dtype=torch.long),
             word_items=torch.from_numpy(word_items),
@@ -228,38 +232,42 @@ class WordPieces:
             passes=tuple(passes),
         )
 
-    def _windows(self, rows: Sequence[Row]) -> tuple[list[Integers], Integers, Integers]:
-        """What the windows hold between the special pieces; and for every piece of all items, the window it is
-        read from and its place there."""
+    def _cut_windows(self, rows: Sequence[Row]) -> tuple[list[Integers], Integers, Integers]:
+        """Cut rows into windows.
+
+        Returns:
+            The pieces of each window without special pieces. For each piece of all items, the window it is read from
+            and its offset there.
+        """
         windows: list[Integers] = []
         first_window, lead = [], []
         long_rows: list[tuple[int, Integers, Integers]] = []
-        at = 0
+        n_before = 0
         for row in rows:
             n_pieces = len(row.pieces)
             first_window.append(len(windows))
             if n_pieces <= self.room:
-                left, right = _fitting(len(row.left), len(row.right), self.room - n_pieces)
+                left, right = _fit_context(len(row.left), len(row.right), self.room - n_pieces)
                 lead.append(left)
-                around = row.left[len(row.left) - left :], row.right[:right]
-                windows.append(np.concatenate((around[0], row.pieces, around[1])) if left or right else row.pieces)
+                context = row.left[len(row.left) - left :], row.right[:right]
+                windows.append(np.concatenate((context[0], row.pieces, context[1])) if left or right else row.pieces)
             else:
                 starts = window_starts(n_pieces, self.room, self.overlap)
                 owners = window_owners(n_pieces, starts, self.room)
                 lead.append(0)
-                long_rows.append((at, len(windows) + owners, np.arange(n_pieces) - np.asarray(starts)[owners]))
+                long_rows.append((n_before, len(windows) + owners, np.arange(n_pieces) - np.asarray(starts)[owners]))
                 windows += [row.pieces[start : start + self.room] for start in starts]
-            at += n_pieces
-        row_of_piece, place = _positions([len(row.pieces) for row in rows])
+            n_before += n_pieces
+        row_of_piece, offset = _positions([len(row.pieces) for row in rows])
         window = np.array(first_window, dtype=np.int64)[row_of_piece]
-        place = place + np.array(lead, dtype=np.int64)[row_of_piece]
-        for start, owner, owned_place in long_rows:
+        offset = offset + np.array(lead, dtype=np.int64)[row_of_piece]
+        for start, owner, owner_offset in long_rows:
             window[start : start + len(owner)] = owner
-            place[start : start + len(owner)] = owned_place
-        return windows, window, place
+            offset[start : start + len(owner)] = owner_offset
+        return windows, window, offset
 
-    def _filled(self, windows: list[Integers], width: int = 0) -> tuple[Integers, NDArray[np.bool_]]:
-        """Windows with the special pieces around them, padded to the longest or to a larger ``width``.
+    def _pad_windows(self, windows: list[Integers], width: int = 0) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return ids and mask of windows with their special pieces, padded to the longest window or to ``width``.
 
         Shapes: (n_windows, n_pieces) each
         """
@@ -267,8 +275,8 @@ class WordPieces:
         width = max(width, len(self.prefix) + int(sizes.max(initial=0)) + len(self.suffix))
         ids = np.full((len(windows), width), self.pad_id, dtype=np.int64)
         ids[:, : len(self.prefix)] = self.prefix
-        window, place = _positions(sizes)
-        ids[window, place + len(self.prefix)] = _joined(windows)
+        window, offset = _positions(sizes)
+        ids[window, offset + len(self.prefix)] = _concatenate(windows)
         ends = len(self.prefix) + sizes[:, None] + np.arange(len(self.suffix))
         ids[np.arange(len(windows))[:, None], ends] = self.suffix
         mask = np.arange(width) < (len(self.prefix) + sizes + len(self.suffix))[:, None]
@@ -276,11 +284,10 @@ class WordPieces:
 
 
 def piece_limit(config: Any, tokenizer: Any) -> int:
-    """How many pieces, special ones included, an encoder takes at once."""
+    """Return the largest number of pieces in one input of an encoder, special pieces included."""
     limits = []
     positions = getattr(config, "max_position_embeddings", None)
     if positions is not None and positions > 0:
-        # RoBERTa and its kin count positions from the padding index on, and lose that many.
         offset = (config.pad_token_id or 0) + 1 if config.model_type in _POSITIONS_AFTER_PADDING else 0
         limits.append(positions - offset)
     stated = getattr(tokenizer, "model_max_length", None)
@@ -289,27 +296,11 @@ def piece_limit(config: Any, tokenizer: Any) -> int:
     return min(limits, default=512)
 
 
-_POSITIONS_AFTER_PADDING = frozenset(
-    {
-        "camembert",
-        "data2vec-text",
-        "ibert",
-        "longformer",
-        "mpnet",
-        "roberta",
-        "roberta-prelayernorm",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "xmod",
-    }
-)
-
-
 def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:
-    """A tokenizer for single words, and what to put before a word.
+    """Return a tokenizer for single words, and the prefix that a word needs.
 
-    It never reads a special token out of a text that happens to contain its name, and it never cuts. Byte-level
-    vocabularies tell a word from the inside of one by the space before it.
+    The tokenizer does not truncate, and it reads the name of a special token as text. Byte-level vocabularies recognise
+    the start of a word by a space.
     """
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.no_truncation()
@@ -318,17 +309,17 @@ def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:
     return backend, " " if "ByteLevel" in repr(backend.pre_tokenizer) else ""
 
 
-def _stand_in(tokenizer: Any) -> int:
-    """The piece of a word that tokenizes to nothing."""
+def _fallback_piece(tokenizer: Any) -> int:
+    """Return the piece for a word that has none."""
     for name in ("unk_token_id", "mask_token_id", "pad_token_id"):
         if (found := getattr(tokenizer, name, None)) is not None:
             return int(found)
     return 0
 
 
-def _surroundings(tokenizer: Any) -> tuple[Integers, Integers]:
-    """The special pieces that the tokenizer puts before and after a sequence."""
-    # Any text will do that is not tokenized to nothing, which depends on the scripts that the vocabulary knows.
+def _special_pieces(tokenizer: Any) -> tuple[Integers, Integers]:
+    """Return the special pieces that the tokenizer puts before and after a sequence."""
+    # Any text with at least one piece serves. Which texts have one depends on the scripts in the vocabulary.
     plain = set(tokenizer.get_vocab()).difference(tokenizer.all_special_tokens)
     texts = ("a", *(token.strip("#▁Ġ ") for token in sorted(plain)))
     for text in texts:
@@ -336,29 +327,25 @@ def _surroundings(tokenizer: Any) -> tuple[Integers, Integers]:
         for at in range(len(full) - len(bare) + 1):
             if bare and full[at : at + len(bare)] == bare:
                 return np.array(full[:at], dtype=np.int64), np.array(full[at + len(bare) :], dtype=np.int64)
-    return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return _EMPTY, _EMPTY
 
 
-def _fitting(left: int, right: int, room: int) -> tuple[int, int]:
-    """How much of the words around a sentence fits, taken evenly, a short side's share going to the other."""
-    half = room // 2
-    taken_left = min(left, max(half, room - right))
-    return taken_left, min(right, room - taken_left)
+def _fit_context(n_left: int, n_right: int, room: int) -> tuple[int, int]:
+    """Return how many context pieces to keep on each side: evenly, with the unused share of one side for the other."""
+    kept_left = min(n_left, max(room // 2, room - n_right))
+    return kept_left, min(n_right, room - kept_left)
 
 
-def _flat(pieces: Sequence[tuple[int, ...]]) -> Integers:
-    return np.fromiter(chain.from_iterable(pieces), np.int64) if pieces else _NONE
+def _flatten(pieces: Sequence[tuple[int, ...]]) -> Integers:
+    return np.fromiter(chain.from_iterable(pieces), np.int64) if pieces else _EMPTY
 
 
-def _joined(arrays: Sequence[Integers]) -> Integers:
-    return np.concatenate(arrays) if arrays else _NONE
+def _concatenate(arrays: Sequence[Integers]) -> Integers:
+    return np.concatenate(arrays) if arrays else _EMPTY
 
 
 def _positions(sizes: Sequence[int] | Integers) -> tuple[Integers, Integers]:
-    """For rows of these sizes, one after the other: the row of each element, and its place in the row."""
+    """Return the row of each element and its position in the row, for concatenated rows of these sizes."""
     counts = np.asarray(sizes, dtype=np.int64)
     row = np.repeat(np.arange(len(counts)), counts)
     return row, np.arange(len(row)) - (np.cumsum(counts) - counts)[row]
-
-
-_NONE: Integers = np.zeros(0, dtype=np.int64)

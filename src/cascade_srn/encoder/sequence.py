@@ -1,4 +1,4 @@
-"""What the interchangeable sequence encoders (`srn`, `bisrn`, `bilstm`) have in common."""
+"""Interface of the sequence encoders (`srn`, `bisrn`, `bilstm`), and the BiLSTM."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class SequenceEncoder(nn.Module, ABC):
-    """Vectors in, features out, of which each task takes its own representation.
+    """Encodes sequences of vectors as features, from which each task selects its representation.
 
     Attributes:
-        task_width: width of one task's representation.
+        task_width: Width of the representation of one task.
     """
 
     task_width: int
@@ -22,17 +22,20 @@ class SequenceEncoder(nn.Module, ABC):
     def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
         """Encode a batch of sequences, padded at the end.
 
-        With ``half``, what is computed for all items at once may be computed in bfloat16; states never are.
+        Args:
+            inputs: The vectors.
+            lengths: The number of items of each sequence.
+            half: Allow bfloat16 for the projection of all items. States stay in the precision of the weights.
 
         Shapes:
             inputs: (batch, length, input_width)
-            lengths: (batch,), the real number of items of each sequence
+            lengths: (batch,)
             returns: (batch, length, *feature*), zero at padding
         """
 
     @abstractmethod
     def task(self, features: Tensor, task: int) -> Tensor:
-        """One task's representation, out of what :meth:`forward` returned (or a selection of its rows).
+        """Return the representation of one task from the output of :meth:`forward`, or from some of its rows.
 
         Shapes:
             features: (batch, length, *feature*)
@@ -41,16 +44,15 @@ class SequenceEncoder(nn.Module, ABC):
 
 
 def padding_mask(lengths: Tensor, length: int) -> Tensor:
-    """True at real positions. Shapes: lengths (batch,); returns (batch, length)."""
+    """Return a mask that is True at items and False at padding. Shapes: lengths (batch,); returns (batch, length)."""
     return torch.arange(length, device=lengths.device) < lengths[:, None]
 
 
 def reverse_sequences(values: Tensor, lengths: Tensor) -> Tensor:
-    """Each sequence back to front, its padding left at the end; its own inverse.
+    """Reverse each sequence and leave its padding at the end.
 
     Shapes:
-        values: (batch, length, …)
-        returns: the same
+        values, returns: (batch, length, …)
     """
     positions = torch.arange(values.shape[1], device=values.device).expand(values.shape[0], -1)
     mirrored = torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)
@@ -58,7 +60,7 @@ def reverse_sequences(values: Tensor, lengths: Tensor) -> Tensor:
 
 
 class BiLSTM(SequenceEncoder):
-    """A bidirectional LSTM; every task sees the same representation."""
+    """A bidirectional LSTM. All tasks have the same representation."""
 
     def __init__(self, input_width: int, hidden_width: int) -> None:
         super().__init__()
@@ -66,11 +68,11 @@ class BiLSTM(SequenceEncoder):
         self.task_width = 2 * hidden_width
 
     def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
-        """See :class:`SequenceEncoder`; a feature is (2 * hidden_width,)."""
+        """See :class:`SequenceEncoder`. A feature is (2 * hidden_width,)."""
         if inputs.shape[0] == 0 or inputs.shape[1] == 0:
             return inputs.new_zeros(*inputs.shape[:2], self.task_width)
         inputs = inputs.masked_fill(~padding_mask(lengths, inputs.shape[1])[:, :, None], 0.0)
-        # An LSTM cannot pack a sequence of no items: it runs over one padded item, which is masked after.
+        # torch cannot pack an empty sequence: it runs over one padded item, whose output is masked below.
         packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
         outputs, _ = self.lstm(packed)
         padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])

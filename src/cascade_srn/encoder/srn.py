@@ -1,4 +1,4 @@
-"""The selection recurrent network (paper, section "Selection Recurrent Network" and its appendix)."""
+"""The selection recurrent network, SRN (paper, section "Selection Recurrent Network", and its appendix)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cascade_srn.encoder.srn_kernels.reference import task_sets
 
 
 class SelectionRecurrentCell(nn.Module):
-    """The parameters of an SRN in one direction, for any number of tasks from two up.
+    """An SRN in one direction, for two or more tasks.
 
     Wang et al., "Towards Effective Multi-Task Interaction for Entity-Relation Extraction: A Unified Framework
     with Selection Recurrent Network", https://arxiv.org/abs/2202.07281.
@@ -26,7 +26,7 @@ class SelectionRecurrentCell(nn.Module):
         require_choice("srn_backend", backend, SRN_BACKENDS)
         self.backend = backend
         if n_tasks < 2:
-            raise ValueError(f"n_tasks is {n_tasks}; an SRN selects between at least two tasks")
+            raise ValueError(f"n_tasks is {n_tasks}, but an SRN has at least two tasks")
         self.n_tasks = n_tasks
         self.hidden_width = hidden_width
         n_gates, n_sets = 3 + 2 * n_tasks, len(task_sets(n_tasks))
@@ -37,7 +37,7 @@ class SelectionRecurrentCell(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform weights as in an LSTM; forget gates start open, as is usual there."""
+        """Initialise the weights as in an LSTM. The bias of the forget gate starts at 1, so that the gate is open."""
         bound = 1 / math.sqrt(self.hidden_width)
         nn.init.uniform_(self.input_projection.weight, -bound, bound)
         nn.init.uniform_(self.recurrent_weight, -bound, bound)
@@ -47,9 +47,9 @@ class SelectionRecurrentCell(nn.Module):
             self.input_projection.bias[: self.hidden_width] = 1.0
 
     def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
-        """Token representations of every task set: tanh of its memory (paper, eq. 10).
+        """Compute the token representations of every task set: tanh of its memory (paper, eq. 10).
 
-        With ``half`` the words' projection is made in bfloat16; states are not.
+        With ``half``, words are projected in bfloat16. States stay in the precision of the weights.
 
         Shapes:
             inputs: (batch, length, input_width), padded at the end
@@ -68,10 +68,10 @@ class SelectionRecurrentCell(nn.Module):
 
 
 class SelectionRecurrentNetwork(SequenceEncoder):
-    """SRN over a sequence, forward only (the paper's default) or in both directions (its BiSRN ablation).
+    """An SRN, forward only (the paper's default) or in both directions (its BiSRN ablation).
 
-    A task's representation is the concatenation of the representations of all task sets that contain it: for
-    three tasks one independent and three shared ones.
+    The representation of a task concatenates those of all task sets that contain it: for three tasks, one independent
+    and three shared ones.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class SelectionRecurrentNetwork(SequenceEncoder):
 
         self.forward_cell = cell()
         self.backward_cell = cell() if bidirectional else None
-        # (n_tasks, n_sets of a task): which task sets a task is in. Kept on the device, since it is used all the time.
+        # The task sets of each task, as a buffer so that it moves to the device: (n_tasks, n_sets of a task).
         members = [[i for i, tasks in enumerate(task_sets(n_tasks)) if task in tasks] for task in range(n_tasks)]
         self.members: Tensor
         self.register_buffer("members", torch.tensor(members), persistent=False)
         self.task_width = len(members[0]) * hidden_width * (2 if bidirectional else 1)
 
     def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
-        """See :class:`SequenceEncoder`; a feature is (n_sets, hidden_width), twice that wide if bidirectional."""
+        """See :class:`SequenceEncoder`. A feature is (n_sets, hidden_width), or twice as wide if bidirectional."""
         features: Tensor = self.forward_cell(inputs, lengths, half=half)
         if self.backward_cell is not None:
             backward = self.backward_cell(reverse_sequences(inputs, lengths), lengths, half=half)

@@ -1,7 +1,8 @@
-"""How good predictions are: scores, each under the name of its protocol, and what is behind them.
+"""Score and analyse predictions.
 
-What needs more than the standard library is imported from its own module: comparing models from
-:mod:`~cascade_srn.evaluation.comparison` (numpy), running them from :mod:`~cascade_srn.evaluation.evaluate` (torch).
+This package imports the standard library only. Import comparisons of models from
+:mod:`~cascade_srn.evaluation.comparison` (numpy), and :func:`~cascade_srn.evaluation.evaluate.evaluate`, which runs
+models, from :mod:`~cascade_srn.evaluation.evaluate` (torch).
 """
 
 from cascade_srn.evaluation.analysis import Analysis, analyse

@@ -1,4 +1,4 @@
-"""All figures of one set of predictions, under one protocol, as one object that is plain JSON on demand."""
+"""Collect all figures of one set of predictions under one protocol."""
 
 from __future__ import annotations
 
@@ -11,29 +11,34 @@ from cascade_srn.evaluation.breakdown import Breakdown, InTriples, break_down, g
 from cascade_srn.evaluation.errors import (
     Confusion,
     Errors,
-    confuse_entities,
-    confuse_relations,
+    count_entity_confusions,
     count_entity_errors,
+    count_relation_confusions,
     count_relation_errors,
 )
-from cascade_srn.evaluation.items import align_documents, require_policy
-from cascade_srn.evaluation.reliability import Calibration, calibrate_entities, calibrate_relations
+from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, align_documents
+from cascade_srn.evaluation.reliability import (
+    ReliabilityCurve,
+    measure_entity_reliability,
+    measure_relation_reliability,
+)
 from cascade_srn.evaluation.scores import Scores, score_documents
 from cascade_srn.evaluation.sentences import SentenceAnalysis, analyse_sentence
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
 FORMAT_VERSION = 1
-# Where the entities of the predictions are from, and what figures are then called.
+# Source of the entities in the predictions, and the label of figures from that source.
 CONDITIONS = {"predicted": "end to end", "gold": "with gold entities"}
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """The figures of :func:`analyse`, each documented in the module that makes it and in ``docs/evaluation.md``.
+    """Figures of one set of predictions, made by :func:`analyse`.
 
-    ``entities`` says where the entities of the predictions are from: "predicted" by the model, or "gold" ones that it
-    was given. ``about`` is whatever the caller wants to have beside the figures: a model's name, a data set's.
+    Attributes:
+        entities: Source of the entities: "predicted" by the model, or "gold" entities that the model was given.
+        about: Names to show with the figures, for example of the model and the data.
     """
 
     schema: Schema
@@ -43,8 +48,8 @@ class Analysis:
     entity_errors: Errors
     relation_errors: Errors
     breakdowns: tuple[Breakdown, ...]
-    entity_calibration: Calibration
-    relation_calibration: Calibration
+    entity_reliability: ReliabilityCurve
+    relation_reliability: ReliabilityCurve
     entity_confusion: Confusion
     relation_confusion: Confusion
     sentences: tuple[SentenceAnalysis, ...]
@@ -52,14 +57,14 @@ class Analysis:
 
     @property
     def condition(self) -> str:
-        """What every figure is labelled with: "end to end" or "with gold entities"."""
+        """Label of every figure: "end to end" or "with gold entities"."""
         return CONDITIONS[self.entities]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; shares, scores, precision and the like within 0..1.
+        """Convert to plain values for JSON. Scores and shares are fractions from 0 to 1.
 
-        With gold entities all that is about entities alone is left out or null: those figures say nothing about a
-        model that was given them, and a perfect NER score must not get into anybody's table.
+        With gold entities, figures about entities alone are omitted or null. They say nothing about the model, and a
+        perfect NER score could be copied into a table by mistake.
         """
         given = self.entities == "gold"
         scores = self.scores.to_dict()
@@ -89,8 +94,8 @@ class Analysis:
             "relation_errors": self.relation_errors.to_dict(),
             "breakdowns": breakdowns,
             "calibration": {
-                "entities": None if given else self.entity_calibration.to_dict(),
-                "relations": self.relation_calibration.to_dict(),
+                "entities": None if given else self.entity_reliability.to_dict(),
+                "relations": self.relation_reliability.to_dict(),
             },
             "confusion": {
                 "entities": None if given else self.entity_confusion.to_dict(),
@@ -110,16 +115,26 @@ def analyse(
     entities: str = "predicted",
     about: Mapping[str, str] | None = None,
 ) -> Analysis:
-    """Analyse predictions against gold, document by document and sentence by sentence.
+    """Compare predictions with gold, document by document and sentence by sentence.
 
-    With ``training_documents`` there are scores for entity texts that were seen in training and that were not. Say
-    ``entities="gold"`` where the predicted relations are between gold entities that the model was given.
+    Args:
+        gold_documents: Annotated documents.
+        predicted_documents: Predictions on the same documents, in the same order.
+        schema: Label set of both.
+        symmetric: Policy for symmetric relations: "directed", "canonical" or "doubled".
+        training_documents: Documents of the training data. They add scores by whether an entity text was seen.
+        entities: "gold" if the model was given the gold entities and predicted relations only.
+        about: Names to show with the figures, for example of the model and the data.
+
+    Raises:
+        AnnotationError: The two sides do not have the same documents, sentences and words.
+        SchemaError: A label is not in the schema.
     """
     require_choice("entities", entities, tuple(CONDITIONS))
-    require_policy(symmetric)
+    require_choice("symmetric", symmetric, SYMMETRIC_POLICIES)
     gold, predicted = list(gold_documents), list(predicted_documents)
     pairs = list(align_documents(gold, predicted))
-    places = [(d, number, s) for number, d in enumerate(gold) for s in range(len(d.sentences))]
+    positions = [(d, number, s) for number, d in enumerate(gold) for s in range(len(d.sentences))]
     return Analysis(
         schema=schema,
         entities=entities,
@@ -128,13 +143,13 @@ def analyse(
         entity_errors=count_entity_errors(pairs, schema=schema),
         relation_errors=count_relation_errors(pairs, schema=schema, symmetric=symmetric),
         breakdowns=tuple(break_down(pairs, schema=schema, symmetric=symmetric, training_documents=training_documents)),
-        entity_calibration=calibrate_entities(pairs),
-        relation_calibration=calibrate_relations(pairs, schema=schema, symmetric=symmetric),
-        entity_confusion=confuse_entities(pairs, schema=schema),
-        relation_confusion=confuse_relations(pairs, schema=schema, symmetric=symmetric),
+        entity_reliability=measure_entity_reliability(pairs),
+        relation_reliability=measure_relation_reliability(pairs, schema=schema, symmetric=symmetric),
+        entity_confusion=count_entity_confusions(pairs, schema=schema),
+        relation_confusion=count_relation_confusions(pairs, schema=schema, symmetric=symmetric),
         sentences=tuple(
             analyse_sentence(pair, document_id=d.id, document=number, sentence=s, schema=schema, symmetric=symmetric)
-            for pair, (d, number, s) in zip(pairs, places, strict=True)
+            for pair, (d, number, s) in zip(pairs, positions, strict=True)
         ),
         about=dict(about or {}),
     )

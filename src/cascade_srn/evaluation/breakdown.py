@@ -1,18 +1,18 @@
-"""Scores by what entities and relations are like: the sentence's length, distance, size, nesting, known texts.
+"""Scores by properties of entities and relations: length, distance, nesting, presence in the training data.
 
-Entities are counted as ``ner`` counts them, relations as ``re_strict`` does, and the groups of a breakdown add up to
-those scores (:mod:`cascade_srn.evaluation.breakdown` says how). Lengths and distances are in words.
+Entities are counted as in ``ner`` and relations as in ``re_strict``. A gold item is in the group that gold gives it. A
+correct prediction is in the group of its gold item, a wrong prediction in the group that the prediction gives it. The
+groups of a breakdown therefore add up to the scores. Lengths and distances are in words.
 
-* ``sentence_length``: of the sentence.
-* ``entity_length``: of the entity; of a relation's longer argument.
-* ``argument_distance`` (relations): the words that stand between the two arguments; 0 for neighbours, and a group of
-  its own for arguments that share a word.
-* ``nesting``: an entity is ``nested`` when another entity of the same annotation lies within it or around it (the
-  same words under another type included), else ``crossing`` when it shares a word with another one, else ``flat``. A
-  relation is what the first of these is that one of its arguments is.
-* ``entity_text``: whether the training documents annotate the same text, its words compared without regard to case.
-  An entity is ``seen`` when they do so with its type, ``seen as another type`` when only with others, else
-  ``unseen``. A relation has ``both``, ``one`` or ``none`` of its arguments' texts seen, of whatever type.
+* ``sentence_length``: length of the sentence.
+* ``entity_length``: length of the entity, or of the longer argument of a relation.
+* ``argument_distance`` (relations): words between the two arguments. Arguments that share a word are a separate group.
+* ``nesting``: ``nested`` if another entity of the same side lies within the entity, around it or on the same words;
+  ``crossing`` if they share some words; otherwise ``flat``. A relation has the first of these that applies to one of
+  its arguments.
+* ``entity_text``: ``seen`` if the training documents annotate the same words, ignoring case, with the same type;
+  ``seen as another type`` if with other types only; otherwise ``unseen``. A relation has ``both``, ``one`` or ``none``
+  of its arguments' texts seen, with any type.
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ def count_groups(
     items: Callable[[Sentence], set[T]],
     group_of: Callable[[T, Sentence], str],
 ) -> dict[str, Counts]:
-    """The counts of each of the groups, in their order; a group that nothing falls into has zeros.
-
-    ``items`` is what is counted of a sentence, ``group_of`` the group of such an item in its sentence.
-    """
+    """Count the items of each group, in the order of ``groups``. Empty groups have zeros."""
     n_gold, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
     for pair in pairs:
         gold, predicted = items(pair.gold), items(pair.predicted)
@@ -53,7 +50,7 @@ def count_groups(
                 n_correct[group] += 1
         n_predicted.update(group_of(item, pair.predicted) for item in predicted - gold)
     if unknown := (n_gold.keys() | n_predicted.keys()) - set(groups):
-        raise ValueError(f"items fell into groups that are not declared: {sorted(unknown)}")
+        raise ValueError(f"items have undeclared groups: {sorted(unknown)}")
     return {group: Counts(n_gold[group], n_predicted[group], n_correct[group]) for group in groups}
 
 
@@ -62,14 +59,17 @@ IN_TRIPLE, OUT_OF_TRIPLE = "in_triple", "out_of_triple"
 
 @dataclass(frozen=True)
 class InTriples:
-    """The counts of both groups; ``by_predicted_relations`` has predicted and correct ones, and no gold."""
+    """Counts of entities in and out of triples.
+
+    ``by_predicted_relations`` groups all predictions by the predicted relations. It has no gold counts.
+    """
 
     in_triple: Counts
     out_of_triple: Counts
     by_predicted_relations: dict[str, Counts]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {
             IN_TRIPLE: self.in_triple.to_dict(),
             OUT_OF_TRIPLE: self.out_of_triple.to_dict(),
@@ -81,19 +81,19 @@ class InTriples:
 
 
 def group_in_triples(pairs: Sequence[Pair]) -> InTriples:
-    """The scores of entities in and out of triples."""
+    """Count entities that take part in a relation, and entities that do not."""
     groups = (IN_TRIPLE, OUT_OF_TRIPLE)
-    counts = count_groups(pairs, groups=groups, items=lambda s: set(s.entities), group_of=triple_group)
-    own = {group: Counts() for group in groups}
+    counts = count_groups(pairs, groups=groups, items=_entities, group_of=find_triple_group)
+    by_predicted = {group: Counts() for group in groups}
     for pair in pairs:
         gold = set(pair.gold.entities)
         for entity in pair.predicted.entities:
-            own[triple_group(entity, pair.predicted)] += Counts(0, 1, int(entity in gold))
-    return InTriples(counts[IN_TRIPLE], counts[OUT_OF_TRIPLE], own)
+            by_predicted[find_triple_group(entity, pair.predicted)] += Counts(0, 1, int(entity in gold))
+    return InTriples(counts[IN_TRIPLE], counts[OUT_OF_TRIPLE], by_predicted)
 
 
-def triple_group(entity: Span, sentence: Sentence) -> str:
-    """Whether an entity of a sentence is the subject or object of one of the sentence's relations."""
+def find_triple_group(entity: Span, sentence: Sentence) -> str:
+    """Return whether an entity is the subject or object of a relation of its sentence."""
     related = any(entity in (triple.head, triple.tail) for triple in sentence.triples)
     return IN_TRIPLE if related else OUT_OF_TRIPLE
 
@@ -105,26 +105,26 @@ RELATION_TEXTS = ("both seen", "one seen", "none seen")
 
 
 @dataclass(frozen=True)
-class Bins:
-    """Whole numbers in ranges: ``starts`` are the first numbers of the ranges, the last of which has no end."""
+class Ranges:
+    """Consecutive ranges of integers, given by their first numbers. The last range has no end."""
 
     starts: tuple[int, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A range's name: "3", "1–10", "51+"."""
+        """Names of the ranges, such as "3", "1–10" and "51+"."""
         ends = [start - 1 for start in self.starts[1:]]
         closed = [str(a) if a == b else f"{a}–{b}" for a, b in zip(self.starts, ends, strict=False)]
         return (*closed, f"{self.starts[-1]}+")
 
-    def name_of(self, number: int) -> str:
-        """The name of the range that a number is in; a number before the first range counts to the first."""
+    def find_name(self, number: int) -> str:
+        """Return the name of the range of a number. Numbers below the first range belong to the first range."""
         return self.names[max(0, bisect_right(self.starts, number) - 1)]
 
 
-SENTENCE_LENGTHS = Bins((1, 11, 21, 31, 41, 51))
-ENTITY_LENGTHS = Bins((1, 2, 3, 4, 5, 6))
-DISTANCES = Bins((0, 1, 3, 6, 11, 21))
+SENTENCE_LENGTHS = Ranges((1, 11, 21, 31, 41, 51))
+ENTITY_LENGTHS = Ranges((1, 2, 3, 4, 5, 6))
+DISTANCES = Ranges((0, 1, 3, 6, 11, 21))
 
 EntityGroup = Callable[[Span, Sentence], str]
 RelationGroup = Callable[[RelationItem, Sentence], str]
@@ -132,14 +132,14 @@ RelationGroup = Callable[[RelationItem, Sentence], str]
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The counts of the groups of one kind, by task: ``ner``, ``re_strict``, or both."""
+    """Counts of the groups of one breakdown by task: ``ner``, ``re_strict`` or both."""
 
     name: str
     title: str
     tasks: dict[str, dict[str, Counts]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; groups as a list, in the order in which they are to be shown."""
+        """Convert to plain values for JSON, with the groups as a list in display order."""
         tasks = {
             task: [{"group": group} | counts.to_dict() for group, counts in groups.items()]
             for task, groups in self.tasks.items()
@@ -154,9 +154,9 @@ def break_down(
     symmetric: str = "directed",
     training_documents: Iterable[Document] | None = None,
 ) -> list[Breakdown]:
-    """All breakdowns; that of ``entity_text`` where there are training documents to have seen."""
+    """Compute all breakdowns. ``entity_text`` requires training documents."""
 
-    def counted(
+    def count(
         name: str,
         title: str,
         entity: tuple[Sequence[str], EntityGroup] | None,
@@ -172,56 +172,56 @@ def break_down(
 
     lengths, sizes = SENTENCE_LENGTHS, ENTITY_LENGTHS
     found = [
-        counted(
+        count(
             "sentence_length",
-            "Words of the sentence",
-            (lengths.names, lambda _, sentence: lengths.name_of(len(sentence))),
-            (lengths.names, lambda _, sentence: lengths.name_of(len(sentence))),
+            "Sentence length in words",
+            (lengths.names, lambda _, sentence: lengths.find_name(len(sentence))),
+            (lengths.names, lambda _, sentence: lengths.find_name(len(sentence))),
         ),
-        counted(
+        count(
             "entity_length",
-            "Words of the entity; of a relation's longer argument",
-            (sizes.names, lambda span, _: sizes.name_of(_length(span))),
-            (sizes.names, lambda item, _: sizes.name_of(max(_length(item.head), _length(item.tail)))),
+            "Length in words of the entity, or of the longer argument",
+            (sizes.names, lambda span, _: sizes.find_name(_length(span))),
+            (sizes.names, lambda item, _: sizes.find_name(max(_length(item.head), _length(item.tail)))),
         ),
-        counted(
+        count(
             "argument_distance",
             "Words between the arguments",
             None,
-            ((SHARED_WORDS, *DISTANCES.names), lambda item, _: distance_group(item.head, item.tail)),
+            ((SHARED_WORDS, *DISTANCES.names), lambda item, _: find_distance_group(item.head, item.tail)),
         ),
-        counted("nesting", "Nested with another entity", (NESTINGS, nesting), (NESTINGS, _relation_nesting)),
+        count("nesting", "Nesting of entities", (NESTINGS, classify_nesting), (NESTINGS, _classify_relation_nesting)),
     ]
     if training_documents is not None:
         seen = SeenTexts(training_documents)
         found.append(
-            counted(
+            count(
                 "entity_text",
-                "Text of the entity in the training data",
-                (ENTITY_TEXTS, seen.entity),
-                (RELATION_TEXTS, seen.relation),
+                "Entity text in the training data",
+                (ENTITY_TEXTS, seen.find_entity_group),
+                (RELATION_TEXTS, seen.find_relation_group),
             )
         )
     return found
 
 
-def distance_group(one: Span, other: Span) -> str:
-    """The group of two arguments by the words between them."""
+def find_distance_group(one: Span, other: Span) -> str:
+    """Return the group of two arguments by the number of words between them."""
     first, second = sorted((one, other))
     between = second.start - first.end
-    return SHARED_WORDS if between < 0 else DISTANCES.name_of(between)
+    return SHARED_WORDS if between < 0 else DISTANCES.find_name(between)
 
 
-def nesting(span: Span, sentence: Sentence) -> str:
-    """How an entity stands to the other entities of its sentence: nested, crossing or flat."""
+def classify_nesting(span: Span, sentence: Sentence) -> str:
+    """Return whether an entity is nested with, crosses or is apart from the other entities of its sentence."""
     sharing = [o for o in sentence.entities if o != span and o.start < span.end and span.start < o.end]
-    if any(_within(span, other) or _within(other, span) for other in sharing):
+    if any(_is_within(span, other) or _is_within(other, span) for other in sharing):
         return "nested"
     return "crossing" if sharing else "flat"
 
 
 class SeenTexts:
-    """The texts that documents annotate as entities, and with which types."""
+    """Entity texts of documents, with the types they are annotated with."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._types: dict[tuple[str, ...], set[str]] = {}
@@ -230,15 +230,15 @@ class SeenTexts:
                 for span in sentence.entities:
                     self._types.setdefault(_text(span, sentence), set()).add(span.label)
 
-    def entity(self, span: Span, sentence: Sentence) -> str:
-        """The group of an entity by its text and type."""
+    def find_entity_group(self, span: Span, sentence: Sentence) -> str:
+        """Return the group of an entity by its text and type."""
         types = self._types.get(_text(span, sentence))
         if types is None:
             return "unseen"
         return "seen" if span.label in types else "seen as another type"
 
-    def relation(self, item: RelationItem, sentence: Sentence) -> str:
-        """The group of a relation by how many of its arguments' texts were seen."""
+    def find_relation_group(self, item: RelationItem, sentence: Sentence) -> str:
+        """Return the group of a relation by the number of its arguments whose text was seen."""
         n_seen = sum(_text(span, sentence) in self._types for span in (item.head, item.tail))
         return ("none seen", "one seen", "both seen")[n_seen]
 
@@ -247,8 +247,8 @@ def _entities(sentence: Sentence) -> set[Span]:
     return set(sentence.entities)
 
 
-def _relation_nesting(item: RelationItem, sentence: Sentence) -> str:
-    return min((nesting(item.head, sentence), nesting(item.tail, sentence)), key=NESTINGS.index)
+def _classify_relation_nesting(item: RelationItem, sentence: Sentence) -> str:
+    return min((classify_nesting(span, sentence) for span in (item.head, item.tail)), key=NESTINGS.index)
 
 
 def _text(span: Span, sentence: Sentence) -> tuple[str, ...]:
@@ -259,5 +259,5 @@ def _length(span: Span) -> int:
     return span.end - span.start
 
 
-def _within(inner: Span, outer: Span) -> bool:
+def _is_within(inner: Span, outer: Span) -> bool:
     return outer.start <= inner.start and inner.end <= outer.end

@@ -1,21 +1,20 @@
-"""Whether one model is better than another: a paired bootstrap of the difference in micro F1.
+"""Compare models by a paired bootstrap of the difference in micro F1.
 
-A test set is one sample of the texts there are. The bootstrap draws many others from it, with replacement and of the
-same size, scores both sides on each of them, and looks at how the difference varies. The 95 % interval is the middle
-95 % of the differences (percentile interval). The two-sided p-value is twice the share of the resamples in which the
-difference is zero or on the other side; one is added to both counts, so that it is never 0, and it is 1 at most.
-Paired means that both sides are scored on the same draws, so that texts which are hard for both cancel out.
+A test set is one sample of the texts there are. The bootstrap draws many samples of the same size from it, with
+replacement, and scores both sides on each of them. The 95 % interval covers the middle 95 % of the differences
+(percentile interval). The two-sided p-value is twice the share of resamples in which the difference is zero or has the
+other sign. One is added to both counts, so that it is never 0. In a paired bootstrap, both sides are scored on the same
+draws, so that texts that are hard for both cancel out.
 
-What is drawn is documents, since the sentences of a document are no independent sample: they share their subject,
-their terms and their annotator, and intervals from sentences are narrower than they should be. ``unit="sentence"`` is
-there for data whose documents are few or have no meaning.
+Documents are drawn by default. Sentences of a document share its topic, its terms and its annotator, and intervals from
+independent sentences are too narrow. ``unit="sentence"`` is for data with few or meaningless documents.
 
-A side can be several models, the seeds of one recipe: its figure is the mean of their F1. The models are then drawn
-too, so that the interval holds for the recipe rather than for these seeds of it; a side of one model has nothing to
-draw, and its interval is one for that model alone. Few seeds understate how much seeds vary.
+A side can have several models, such as the seeds of one recipe. Its figure is the mean of their F1, and models are
+drawn, too, so that the interval is about the recipe and not only about these seeds. The interval of a side with one
+model is about that model. Few seeds understate the variation between seeds.
 
-Nothing is scored anew for a resample: F1 is made of counts that add up, so that a resample is one product of how often
-each document was drawn with the counts of each document.
+F1 is a function of counts that add up. A resample is therefore one product of the draw counts with the counts of each
+document, and nothing is scored again.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from numpy.typing import NDArray
 
 from cascade_srn.config import require_choice, require_range
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.items import align_documents, require_policy
+from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, align_documents
 from cascade_srn.evaluation.scores import TASKS, task_items
 from cascade_srn.evaluation.summary import Spread
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
 UNITS = ("document", "sentence")
-# With fewer, every draw is the same.
-LEAST_UNITS = 2
-# How many draws are made at a time, over all units of some resamples, which bounds the memory.
+# With fewer units, all draws are equal.
+MIN_UNITS = 2
+# Maximum number of resamples times units at a time, to bound memory.
 _DRAWS_AT_ONCE = 1 << 21
 
 Array = NDArray[np.float64]
@@ -46,7 +45,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How resamples are made: how many, of what, from which seed, and whether several models are drawn too."""
+    """Settings of the bootstrap. ``draw_models`` draws models, too, on a side with several models."""
 
     n_resamples: int = 10_000
     unit: str = "document"
@@ -61,7 +60,7 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two sides in micro F1, first minus second, as fractions."""
+    """Difference in micro F1 between two sides, first minus second, in fractions."""
 
     protocol: str
     first: Spread
@@ -74,11 +73,11 @@ class Difference:
 
     @property
     def difference(self) -> float:
-        """The mean F1 of the first side minus that of the second."""
+        """Mean F1 of the first side minus mean F1 of the second."""
         return self.first.mean - self.second.mean
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with all that is needed to make them again."""
+        """Convert to plain values for JSON, with the settings needed to reproduce them."""
         return {
             "protocol": self.protocol,
             "first": self.first.to_dict(),
@@ -109,11 +108,8 @@ def count_units(
     symmetric: str = "directed",
     unit: str = "document",
 ) -> Array:
-    """The numbers of gold, predicted and correct items of each unit and task.
-
-    Shapes: returns (n_units, n_tasks, 3), tasks in the order of ``TASKS``
-    """
-    require_policy(symmetric)
+    """Count the gold, predicted and correct items. Shape: (n_units, n_tasks, 3), tasks as in ``TASKS``."""
+    require_choice("symmetric", symmetric, SYMMETRIC_POLICIES)
     require_choice("unit", unit, UNITS)
     owners = [number for number, document in enumerate(gold) for _ in document.sentences]
     n_units = len(gold) if unit == "document" else len(owners)
@@ -137,14 +133,26 @@ def compare(
     symmetric: str = "directed",
     bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 (frozen)
 ) -> dict[str, Difference]:
-    """The differences between two sides by task; a side is the predictions of one or more models."""
+    """Compare two sides, each with the predictions of one or more models.
+
+    Returns:
+        The difference in micro F1 by task.
+
+    Raises:
+        ConfigError: A side has no model, or the data has fewer than two units.
+    """
+    for name, side in (("first", first), ("second", second)):
+        if not side:
+            raise ConfigError(f"the {name} side of the comparison has no model", "Pass the predictions of at least one")
     counts = [
         np.stack([count_units(gold, model, schema=schema, symmetric=symmetric, unit=bootstrap.unit) for model in side])
-        for side in (_given(first, "first"), _given(second, "second"))
+        for side in (first, second)
     ]
     n_units = counts[0].shape[1]
-    if n_units < LEAST_UNITS:
-        raise ConfigError(f"a bootstrap over {n_units} {bootstrap.unit}s says nothing; give data with at least two")
+    if n_units < MIN_UNITS:
+        raise ConfigError(
+            f"a bootstrap needs at least {MIN_UNITS} {bootstrap.unit}s, but the data has {n_units}", "Use more data"
+        )
     whole = [_f1(side.sum(axis=1)) for side in counts]
     drawn = drawn_differences(counts[0], counts[1], _f1, bootstrap)
     found = {}
@@ -165,10 +173,10 @@ def compare(
 
 
 def drawn_differences(first: Array, second: Array, statistic: Callable[[Array], Array], bootstrap: Bootstrap) -> Array:
-    """The differences of two sides in a figure on resamples of the units, and of each side's models.
+    """Compute the difference in a statistic on resamples of the units, and of the models of each side.
 
-    Shapes: first, second (n_models, n_units, …, n_counts), the last of which the statistic makes a figure of; returns
-        (n_resamples, …)
+    Shapes: first, second (n_models, n_units, …, n_counts); the statistic maps (…, n_counts) to (…); returns
+        (n_resamples, …).
     """
     generator = np.random.default_rng(bootstrap.seed)
     n_units = first.shape[1]
@@ -176,38 +184,32 @@ def drawn_differences(first: Array, second: Array, statistic: Callable[[Array], 
     found = []
     for begin in range(0, bootstrap.n_resamples, at_once):
         n = min(at_once, bootstrap.n_resamples - begin)
-        # How often each unit is drawn: the same for both sides and for all models.
-        times = _draws(generator, n_units, n)
+        # Number of draws of each unit, the same for both sides and all models.
+        times = _draw_counts(generator, n_units, n)
         sides = []
         for counts in (first, second):
             n_models = counts.shape[0]
             values = statistic(np.einsum("ru,mu...->rm...", times, counts, optimize=True))
             drawn = bootstrap.draw_models and n_models > 1
-            weights = _draws(generator, n_models, n) if drawn else np.ones((n, n_models))
+            weights = _draw_counts(generator, n_models, n) if drawn else np.ones((n, n_models))
             sides.append((weights.reshape(n, n_models, *[1] * (values.ndim - 2)) * values).sum(axis=1) / n_models)
         found.append(sides[0] - sides[1])
     return np.concatenate(found)
 
 
-def _draws(generator: np.random.Generator, n_things: int, n_resamples: int) -> Array:
-    """How often each of the things is drawn in each resample. Shapes: returns (n_resamples, n_things)."""
+def _draw_counts(generator: np.random.Generator, n_things: int, n_resamples: int) -> Array:
+    """Return the number of draws of each thing in each resample. Shape: (n_resamples, n_things)."""
     return generator.multinomial(n_things, np.full(n_things, 1 / n_things), size=n_resamples).astype(np.float64)
 
 
 def _f1(counts: Array) -> Array:
-    """F1 as :class:`~cascade_srn.evaluation.scores.Counts` has it. Shapes: (…, 3) to (…)."""
+    """Return F1 as :class:`~cascade_srn.evaluation.scores.Counts` defines it. Shapes: (…, 3) to (…)."""
     total = counts[..., 0] + counts[..., 1]
     return np.divide(2 * counts[..., 2], total, out=np.zeros_like(total), where=total > 0)
 
 
 def p_value_of(differences: Array) -> float:
-    """The two-sided p-value of there being no difference. Shapes: differences (n_resamples,)."""
-    # Rounding makes equal figures differ in their last digit, which must not count as a difference.
+    """Return the two-sided p-value of the hypothesis of no difference. Shape of the differences: (n_resamples,)."""
+    # Equal figures can differ by a rounding error, which is not a difference.
     below, above = (differences <= 1e-12).sum(), (differences >= -1e-12).sum()
     return float(min(1.0, 2 * (1 + min(below, above)) / (1 + len(differences))))
-
-
-def _given(side: Sequence[Sequence[Document]], name: str) -> Sequence[Sequence[Document]]:
-    if not side:
-        raise ConfigError(f"the {name} side of a comparison has no model; give the predictions of at least one")
-    return side

@@ -1,29 +1,30 @@
-"""Which types are taken for which, where the words are right: a table of gold types against predicted types.
+"""Kinds of entity and relation errors, and confusion tables of types.
 
-Entities are brought together by their words, relations by the words of their subject and of their object, as
-``re_boundaries`` counts them under the policy in force. What both sides have is on the diagonal. Of what is left at one
-place, a gold type and a predicted type are a confusion; what then has no partner stands against "none". At a place with
-several types left on a side, the types pair up in the schema's order.
+Each error has exactly one kind, the first that applies. A wrong prediction and the gold item in its place are two
+errors, as they are for precision and recall.
 
-So a row adds up to the gold items of its type, a column to the predicted items, the diagonal to the correct ones; and
-no item stands in two cells.
+A confusion table counts gold types against predicted types on the same words. Entities match by their words, and
+relations by the words of both arguments, as in ``re_boundaries``. Items that both sides have are on the diagonal. Of
+the remaining items at one place, gold and predicted types pair up in the order of the schema. Items without a partner
+count against "none". A row adds up to the gold items of its type, a column to the predicted items, and the diagonal to
+the correct items.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from cascade_srn.evaluation.items import Pair, RelationItem, relation_items, same_arguments
+from cascade_srn.evaluation.items import Pair, RelationItem, have_same_arguments, relation_items
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
 
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """A kind of error: its short name, its name, and whether it is one of ``predicted`` or of ``gold`` items."""
+    """A kind of error. ``side`` is "predicted" for wrong predictions and "gold" for missed gold items."""
 
     kind: str
     name: str
@@ -33,7 +34,7 @@ class ErrorKind:
 
 @dataclass(frozen=True)
 class Errors:
-    """The number of errors by kind and label, under the name of the protocol that they are errors of."""
+    """Numbers of errors under one protocol, by kind and label."""
 
     protocol: str
     kinds: tuple[ErrorKind, ...]
@@ -41,22 +42,19 @@ class Errors:
     labels: Sequence[str]
 
     def n(self, kind: str) -> int:
-        """How many errors are of a kind."""
+        """Return the number of errors of a kind."""
         return sum(self.counts[kind, label] for label in self.labels)
 
-    def side(self, side: str) -> int:
-        """How many errors are predictions that are wrong (``predicted``), or gold that was missed (``gold``)."""
+    def count_side(self, side: str) -> int:
+        """Return the number of wrong predictions ("predicted") or of missed gold items ("gold")."""
         return sum(self.n(kind.kind) for kind in self.kinds if kind.side == side)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; ``share`` is of all errors, 0..1."""
-        total = self.side("predicted") + self.side("gold")
+        """Convert to plain values for JSON. ``share`` is the fraction of all errors."""
+        total = self.count_side("predicted") + self.count_side("gold")
         kinds = [
-            {
-                "kind": kind.kind,
-                "name": kind.name,
-                "side": kind.side,
-                "description": kind.description,
+            asdict(kind)
+            | {
                 "n": self.n(kind.kind),
                 "share": self.n(kind.kind) / total if total else 0.0,
                 "per_label": {label: self.counts[kind.kind, label] for label in self.labels},
@@ -66,33 +64,33 @@ class Errors:
         return {
             "protocol": self.protocol,
             "n_errors": total,
-            "n_wrong": self.side("predicted"),
-            "n_missed": self.side("gold"),
+            "n_wrong": self.count_side("predicted"),
+            "n_missed": self.count_side("gold"),
             "kinds": kinds,
         }
 
 
 ENTITY_KINDS = (
-    ErrorKind("wrong-type", "wrong type", "predicted", "gold has another type on these words"),
-    ErrorKind("wrong-boundaries", "wrong boundaries", "predicted", "a gold entity shares words with it"),
-    ErrorKind("spurious", "spurious", "predicted", "gold has no entity here"),
-    ErrorKind("type-missed", "type missed", "gold", "another type was predicted on these words"),
-    ErrorKind("boundaries-missed", "boundaries missed", "gold", "a predicted entity shares words with it"),
-    ErrorKind("missed", "missed", "gold", "no entity was predicted here"),
+    ErrorKind("wrong-type", "wrong type", "predicted", "gold has another type on the same words"),
+    ErrorKind("wrong-boundaries", "wrong boundaries", "predicted", "it overlaps a gold entity"),
+    ErrorKind("spurious", "spurious", "predicted", "it overlaps no gold entity"),
+    ErrorKind("type-missed", "type missed", "gold", "another type was predicted on the same words"),
+    ErrorKind("boundaries-missed", "boundaries missed", "gold", "it overlaps a predicted entity"),
+    ErrorKind("missed", "missed", "gold", "it overlaps no predicted entity"),
 )
 _WRONG, _MISSED = (tuple(k.kind for k in ENTITY_KINDS if k.side == side) for side in ("predicted", "gold"))
 
 
-def entity_errors(gold: Sentence, predicted: Sentence) -> dict[str, dict[Span, str]]:
-    """The kinds of the errors of a sentence by side: ``predicted`` (wrong ones) and ``gold`` (missed ones)."""
+def find_entity_errors(gold: Sentence, predicted: Sentence) -> dict[str, dict[Span, str]]:
+    """Return the error kinds of a sentence by side: "predicted" for wrong entities, "gold" for missed ones."""
     known, found = set(gold.entities), set(predicted.entities)
     return {
-        "predicted": {span: _kind(span, known, _WRONG) for span in sorted(found - known)},
-        "gold": {span: _kind(span, found, _MISSED) for span in sorted(known - found)},
+        "predicted": {span: _find_kind(span, known, _WRONG) for span in sorted(found - known)},
+        "gold": {span: _find_kind(span, found, _MISSED) for span in sorted(known - found)},
     }
 
 
-def _kind(span: Span, others: set[Span], kinds: tuple[str, ...]) -> str:
+def _find_kind(span: Span, others: set[Span], kinds: tuple[str, ...]) -> str:
     same, sharing, none = kinds
     if any((other.start, other.end) == (span.start, span.end) for other in others):
         return same
@@ -102,50 +100,60 @@ def _kind(span: Span, others: set[Span], kinds: tuple[str, ...]) -> str:
 
 
 def count_entity_errors(pairs: Iterable[Pair], *, schema: Schema) -> Errors:
-    """How many errors there are of each kind, in all and by entity type."""
+    """Count the entity errors by kind and entity type."""
     counts: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
-        for side in entity_errors(pair.gold, pair.predicted).values():
+        for side in find_entity_errors(pair.gold, pair.predicted).values():
             counts.update((kind, span.label) for span, kind in side.items())
     return Errors("ner", ENTITY_KINDS, counts, schema.entity_types)
 
 
 RELATION_KINDS = (
-    ErrorKind("RTE", "relation type error", "predicted", "right entities, which gold relates by another type"),
-    ErrorKind("RME", "relation match error", "predicted", "right entities, which gold does not relate this way"),
-    ErrorKind("ETE", "entity type error", "predicted", "right words, but an argument has the wrong entity type"),
-    ErrorKind("ESE", "entity span error", "predicted", "the words of an argument are no gold entity"),
-    ErrorKind("RNF", "relation not found", "gold", "both entities were found, the relation was not"),
-    ErrorKind("ENF", "entity not found", "gold", "an entity of the relation was not found"),
+    ErrorKind(
+        "RTE",
+        "relation type error",
+        "predicted",
+        "both arguments are gold entities, which gold relates by another type",
+    ),
+    ErrorKind(
+        "RME",
+        "relation match error",
+        "predicted",
+        "both arguments are gold entities, which gold does not relate in this direction",
+    ),
+    ErrorKind(
+        "ETE", "entity type error", "predicted", "the words of both arguments are right, but an entity type is wrong"
+    ),
+    ErrorKind("ESE", "entity span error", "predicted", "an argument does not have the words of a gold entity"),
+    ErrorKind("RNF", "relation not found", "gold", "both entities were predicted, but not the relation"),
+    ErrorKind("ENF", "entity not found", "gold", "an argument was not predicted with the right words and type"),
 )
 
 
 @dataclass(frozen=True)
 class RelationError:
-    """One error, and what the other side has instead.
+    """One relation error.
 
-    ``instead`` are the types of the other side's relations between the same arguments; ``reversed`` says that the
-    other side has this relation with subject and object exchanged.
+    Attributes:
+        kind: Short name of the kind.
+        instead: Types of the relations that the other side has between the same arguments.
+        reversed: The other side has this relation with subject and object exchanged.
     """
 
     kind: str
     instead: tuple[str, ...] = ()
     reversed: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"kind": self.kind, "instead": list(self.instead), "reversed": self.reversed}
-
 
 def relation_errors(
     gold: Sentence, predicted: Sentence, *, schema: Schema, symmetric: str = "directed"
 ) -> dict[str, dict[RelationItem, RelationError]]:
-    """The errors of a sentence by side, ``predicted`` (wrong ones) and ``gold`` (missed ones), each with its kind."""
+    """Return the errors of a sentence by side: "predicted" for wrong relations, "gold" for missed ones."""
     gold_items = relation_items(gold, schema, symmetric)
     predicted_items = relation_items(predicted, schema, symmetric)
 
     def instead(item: RelationItem, others: set[RelationItem]) -> tuple[str, ...]:
-        return tuple(sorted({other.label for other in others if same_arguments(item, other, schema, symmetric)}))
+        return tuple(sorted({other.label for other in others if have_same_arguments(item, other, schema, symmetric)}))
 
     def is_reversed(item: RelationItem, others: set[RelationItem]) -> bool:
         return RelationItem(item.label, item.tail, item.head) in others
@@ -153,7 +161,7 @@ def relation_errors(
     wrong, missed = {}, {}
     for item in sorted(predicted_items - gold_items):
         labels = instead(item, gold_items)
-        kind = _wrong_kind(item, gold, related=bool(labels))
+        kind = _find_wrong_kind(item, gold, related=bool(labels))
         wrong[item] = RelationError(kind, labels, is_reversed(item, gold_items))
     for item in sorted(gold_items - predicted_items):
         found = item.head in predicted.entities and item.tail in predicted.entities
@@ -162,7 +170,7 @@ def relation_errors(
     return {"predicted": wrong, "gold": missed}
 
 
-def _wrong_kind(item: RelationItem, gold: Sentence, *, related: bool) -> str:
+def _find_wrong_kind(item: RelationItem, gold: Sentence, *, related: bool) -> str:
     words = {(entity.start, entity.end) for entity in gold.entities}
     arguments = (item.head, item.tail)
     if any((argument.start, argument.end) not in words for argument in arguments):
@@ -173,7 +181,7 @@ def _wrong_kind(item: RelationItem, gold: Sentence, *, related: bool) -> str:
 
 
 def count_relation_errors(pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed") -> Errors:
-    """How many errors there are of each kind, in all and by relation type."""
+    """Count the relation errors by kind and relation type."""
     counts: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
         found = relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
@@ -181,8 +189,7 @@ def count_relation_errors(pairs: Iterable[Pair], *, schema: Schema, symmetric: s
     return Errors(f"re_strict, {symmetric}", RELATION_KINDS, counts, schema.relation_types)
 
 
-# The row of predictions at places where gold has nothing, the column of gold where nothing was predicted. In the cells
-# it is None, so that a type of this name would not be mixed up with it.
+# Name of the row and column of items without a partner. Their key is None, so that it differs from any type's name.
 NONE = "none"
 
 T = TypeVar("T", Span, RelationItem)
@@ -190,49 +197,49 @@ T = TypeVar("T", Span, RelationItem)
 
 @dataclass(frozen=True)
 class Confusion:
-    """The cells that are not empty, by gold type and predicted type; None is "none"."""
+    """Non-empty cells by gold type and predicted type. None is the row or column "none"."""
 
     protocol: str
     labels: Sequence[str]
     cells: Counter[tuple[str | None, str | None]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: ``rows`` by gold type, ``columns`` by predicted type, "none" last in both."""
+        """Convert to plain values for JSON, with rows by gold type, columns by predicted type and "none" last."""
         axis = [*self.labels, None]
         names = [*self.labels, NONE]
         rows = [[self.cells[gold, predicted] for predicted in axis] for gold in axis]
         return {"protocol": self.protocol, "gold": names, "predicted": names, "rows": rows}
 
 
-def confuse_entities(pairs: Iterable[Pair], *, schema: Schema) -> Confusion:
-    """The table of entity types."""
+def count_entity_confusions(pairs: Iterable[Pair], *, schema: Schema) -> Confusion:
+    """Count gold against predicted entity types."""
 
     def same_place(one: Span, other: Span) -> bool:
         return (one.start, one.end) == (other.start, other.end)
 
     return Confusion(
-        "ner", schema.entity_types, _cells(pairs, lambda s: set(s.entities), same_place, schema.entity_types)
+        "ner", schema.entity_types, _count_cells(pairs, lambda s: set(s.entities), same_place, schema.entity_types)
     )
 
 
-def confuse_relations(pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed") -> Confusion:
-    """The table of relation types."""
+def count_relation_confusions(pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed") -> Confusion:
+    """Count gold against predicted relation types."""
 
     def items(sentence: Sentence) -> set[RelationItem]:
-        # Without the entity types, which the words alone are compared by.
+        # Without entity types, since relations match by words alone.
         return {
-            RelationItem(item.label, _words(item.head), _words(item.tail))
+            RelationItem(item.label, _without_label(item.head), _without_label(item.tail))
             for item in relation_items(sentence, schema, symmetric)
         }
 
     def same_place(one: RelationItem, other: RelationItem) -> bool:
-        return same_arguments(one, other, schema, symmetric)
+        return have_same_arguments(one, other, schema, symmetric)
 
-    cells = _cells(pairs, items, same_place, schema.relation_types)
+    cells = _count_cells(pairs, items, same_place, schema.relation_types)
     return Confusion(f"re_boundaries, {symmetric}", schema.relation_types, cells)
 
 
-def _cells(
+def _count_cells(
     pairs: Iterable[Pair],
     items: Callable[[Sentence], set[T]],
     same_place: Callable[[T, T], bool],
@@ -252,5 +259,5 @@ def _cells(
     return cells
 
 
-def _words(span: Span) -> Span:
+def _without_label(span: Span) -> Span:
     return Span(span.start, span.end, "")

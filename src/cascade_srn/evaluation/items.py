@@ -1,11 +1,11 @@
-"""Plain-text tables."""
+"""Items that the scores count, pairs of gold and predicted sentences, and plain-text tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from cascade_srn.errors import AnnotationError, ConfigError, did_you_mean
+from cascade_srn.errors import AnnotationError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span, Triple
 
@@ -13,43 +13,34 @@ SYMMETRIC_POLICIES = ("directed", "canonical", "doubled")
 
 
 class RelationItem(NamedTuple):
-    """A relation as ``re_strict`` counts it; a :class:`~cascade_srn.types.Triple` can stand for two of them."""
+    """A relation as ``re_strict`` counts it. One :class:`~cascade_srn.types.Triple` can give two items."""
 
     label: str
     head: Span
     tail: Span
 
 
-def require_policy(symmetric: str) -> None:
-    """Refuse what is no policy for symmetric relations."""
-    if symmetric not in SYMMETRIC_POLICIES:
-        raise ConfigError(
-            f"{symmetric!r} is no policy for symmetric relations. {did_you_mean(str(symmetric), SYMMETRIC_POLICIES)}"
-        )
-
-
-def items_of(triple: Triple, schema: Schema, symmetric: str) -> list[RelationItem]:
-    """What a relation counts as: one item, or two where it is symmetric and the policy doubles it."""
+def expand_triple(triple: Triple, schema: Schema, symmetric: str) -> list[RelationItem]:
+    """Return the items that a relation counts as: two for symmetric relations under ``doubled``, otherwise one."""
     head, tail = triple.head, triple.tail
     if triple.label in schema.symmetric:
         if symmetric == "doubled":
             return [RelationItem(triple.label, head, tail), RelationItem(triple.label, tail, head)]
         if symmetric == "canonical":
-            # Spans order by start, end, label: text order, and one order even for arguments that share words.
+            # Spans are ordered by start, end and label, so that arguments on the same words have an order, too.
             return [RelationItem(triple.label, min(head, tail), max(head, tail))]
     return [RelationItem(triple.label, head, tail)]
 
 
 def relation_items(sentence: Sentence, schema: Schema, symmetric: str) -> set[RelationItem]:
-    """The relations of a sentence as a policy counts them; a repeated one counts once."""
-    return {item for triple in sentence.triples for item in items_of(triple, schema, symmetric)}
+    """Return the relation items of a sentence. A repeated relation counts once."""
+    return {item for triple in sentence.triples for item in expand_triple(triple, schema, symmetric)}
 
 
-def same_arguments(one: RelationItem, other: RelationItem, schema: Schema, symmetric: str) -> bool:
-    """Whether two relations, of whatever types, hold between the same arguments (their entity types included).
+def have_same_arguments(one: RelationItem, other: RelationItem, schema: Schema, symmetric: str) -> bool:
+    """Return whether two relations of any types have the same arguments, including their entity types.
 
-    Direction counts, except where the policy takes it away: under ``canonical`` and ``doubled`` a relation of a
-    symmetric type has none, so that either order of its arguments is the same as the other relation's.
+    Under ``canonical`` and ``doubled``, the order of the arguments is ignored if one of the relations is symmetric.
     """
     if (one.head, one.tail) == (other.head, other.tail):
         return True
@@ -58,7 +49,7 @@ def same_arguments(one: RelationItem, other: RelationItem, schema: Schema, symme
 
 
 class Pair(NamedTuple):
-    """A gold sentence, the predicted one of the same words, and where they stand, for messages."""
+    """A gold sentence and a predicted sentence with the same words. ``where`` names them in messages."""
 
     where: str
     gold: Sentence
@@ -66,43 +57,47 @@ class Pair(NamedTuple):
 
 
 def align(gold: Iterable[Sentence], predicted: Iterable[Sentence], *, within: str = "") -> Iterator[Pair]:
-    """Sentences in pairs, the first with the first; ``within`` follows a sentence's number in messages."""
+    """Pair sentences by position. ``within`` follows the number of a sentence in messages.
+
+    Raises:
+        AnnotationError: The two sides do not have the same sentences, word for word.
+    """
     gold, predicted = list(gold), list(predicted)
-    _same_number(len(gold), len(predicted), "sentence", within)
+    _require_same_number(len(gold), len(predicted), "sentence", within)
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True)):
         where = f"sentence {number}{within}"
         if one.words != other.words:
-            raise AnnotationError(f"{where} {_first_difference(one, other)}; give both sides the same words")
+            raise AnnotationError(f"{where} {_first_difference(one, other)}", "Predict on the words of the gold data")
         yield Pair(where, one, other)
 
 
 def align_documents(gold: Iterable[Document], predicted: Iterable[Document]) -> Iterator[Pair]:
-    """The sentences of documents in pairs, the first document with the first."""
+    """Pair the sentences of documents by position. See :func:`align`."""
     gold, predicted = list(gold), list(predicted)
-    _same_number(len(gold), len(predicted), "document", "")
+    _require_same_number(len(gold), len(predicted), "document", "")
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True)):
         name = f" ({one.id!r})" if one.id else ""
         yield from align(one.sentences, other.sentences, within=f" of document {number}{name}")
 
 
-def _same_number(n_gold: int, n_predicted: int, kind: str, within: str) -> None:
+def _require_same_number(n_gold: int, n_predicted: int, kind: str, within: str) -> None:
     if n_gold != n_predicted:
         raise AnnotationError(
-            f"there are {n_gold} gold {kind}s but {n_predicted} predicted ones: "
-            f"{kind} {min(n_gold, n_predicted)}{within} is the first without a partner; "
-            f"give both sides the same {kind}s"
+            f"{n_gold} gold {kind}s, but {n_predicted} predicted {kind}s: "
+            f"{kind} {min(n_gold, n_predicted)}{within} has no counterpart",
+            f"Predict on the same {kind}s as the gold data, in the same order",
         )
 
 
 def _first_difference(gold: Sentence, predicted: Sentence) -> str:
     for at, (one, other) in enumerate(zip(gold.words, predicted.words, strict=False)):
         if one != other:
-            return f"differs from word {at} on: gold has {one!r}, the prediction {other!r}"
-    return f"has {len(gold)} words in gold but {len(predicted)} in the prediction"
+            return f"differs at word {at}: {one!r} in gold, {other!r} in the prediction"
+    return f"has {len(gold)} words in gold, but {len(predicted)} in the prediction"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as columns of text, the first column to the left and the others to the right."""
+    """Format rows as a plain-text table with the first column left-aligned and the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *rest in rows:

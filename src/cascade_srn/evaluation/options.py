@@ -1,4 +1,4 @@
-"""What an evaluation can be asked to do; free of torch, so that a command line can show it at once."""
+"""Options of an evaluation. This module does not import torch, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from cascade_srn.data.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 
-# Here and not from predict.py, which needs torch.
+# A copy of those in inference/cascade_search.py, which imports torch.
 PRECISIONS = ("auto", "float32", "bf16")
 RESAMPLED = ("documents", "sentences")
 
 
 @dataclass(frozen=True)
 class EvaluateOptions(Settings):
-    """Models (folders or hub ids) and the annotated data to evaluate them on.
+    """Models, the data to evaluate them on, and how.
 
-    ``against`` are the models on the other side of a comparison; without it, two models are compared with each other.
-    ``symmetric`` is a policy or "all". With ``gold_entities`` the relations between given gold entities are evaluated.
-    ``format`` is that of the data; ``align`` is "exact", or "expand" to take whole words where an offset falls within
-    one. ``train`` is the data that the models were trained on, in whatever format, for entity texts that were seen or
-    not.
+    Args:
+        models: Model folders or hub ids.
+        data: Path of the annotated data.
+        against: Models of the second side of a comparison. Without it, two models are compared with each other.
+        format: Format of the data; detected if None.
+        align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
+        symmetric: Policy for symmetric relations, or "all".
+        gold_entities: Predict relations between the gold entities only.
+        train: Path of the training data, in any format, for scores by whether an entity text was seen.
+        resample: Unit of the bootstrap, which also uses ``n_resamples`` and ``seed``.
     """
 
     models: tuple[str, ...]
@@ -42,7 +47,7 @@ class EvaluateOptions(Settings):
 
     def __post_init__(self) -> None:
         if not self.models:
-            raise ConfigError(f"no model was given beside the data {self.data!r}; give MODEL DATA, one or more models")
+            raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
         require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"))
         require_choice("precision", self.precision, PRECISIONS)
@@ -50,19 +55,19 @@ class EvaluateOptions(Settings):
         require_range("batch_words", self.batch_words, 1)
         require_range("n_resamples", self.n_resamples, 100)
         require_range("seed", self.seed, 0)
-        # The same folder by another path is the same model; a hub id is not a path, and comes to no harm.
+        # Two paths of one folder are the same model. Resolving a hub id does no harm.
         names: dict[str, list[str]] = {}
         for name in (*self.models, *self.against):
             names.setdefault(os.path.realpath(os.path.expanduser(name)), []).append(name)
         if repeated := next((given[1] for given in names.values() if len(given) > 1), None):
-            raise ConfigError(f"the model {repeated!r} is given twice, but would count as two; name each model once")
+            raise ConfigError(f"the model {repeated!r} is given twice", "Give each model once")
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """The policies to score under; the first is the one of the analysis."""
+        """Policies to score under. The analysis uses the first."""
         return SYMMETRIC_POLICIES if self.symmetric == "all" else (self.symmetric,)
 
     @property
     def entities(self) -> str:
-        """Where entities are from, as :func:`~cascade_srn.evaluation.analysis.analyse` is told."""
+        """Source of the entities, as :func:`~cascade_srn.evaluation.analysis.analyse` takes it."""
         return "gold" if self.gold_entities else "predicted"

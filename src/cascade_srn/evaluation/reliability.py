@@ -1,11 +1,11 @@
-"""Whether scores are what they say they are: of the predictions scored about 0.8, are about 80 % correct?
+"""Reliability of scores: of the predictions with a score of about 0.8, are about 80 % correct?
 
-The curve puts predictions into bins of equal width by their score, and holds against each other the mean score of a bin
-and the share of it that is correct. The expected calibration error is the mean distance between the two, each bin
-weighed by its predictions. Only what was predicted has a score, so the curve begins about where the thresholds are.
+Predictions are put into bins of equal width by their score. The reliability curve compares the mean score of each bin
+with its precision. The expected calibration error is the mean distance between the two, weighted by bin size. Only
+predictions have a score, so the curve starts near the thresholds.
 
-Entities are correct as ``ner`` counts them, relations as ``re_strict`` does under the policy in force, each relation
-as the model wrote it and counted once.
+Entities are correct as in ``ner``. Relations are correct as in ``re_strict`` under the given policy, and each predicted
+relation counts once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.evaluation.items import Pair, items_of, relation_items
+from cascade_srn.evaluation.items import Pair, expand_triple, relation_items
 from cascade_srn.schema import Schema
 
 N_BINS = 10
@@ -22,7 +22,7 @@ N_BINS = 10
 
 @dataclass(frozen=True)
 class Bin:
-    """The predictions with a score of ``low`` to ``high`` (below it; the last bin includes 1)."""
+    """Predictions with a score in [``low``, ``high``). The last bin includes 1."""
 
     low: float
     high: float
@@ -32,16 +32,16 @@ class Bin:
 
     @property
     def mean_score(self) -> float | None:
-        """The mean of the scores; None where there are none."""
+        """Mean of the scores, or None for an empty bin."""
         return self.score_sum / self.n if self.n else None
 
     @property
     def precision(self) -> float | None:
-        """The share that is correct; None where there are none."""
+        """Share of correct predictions, or None for an empty bin."""
         return self.n_correct / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "low": self.low,
             "high": self.high,
@@ -53,25 +53,25 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """A reliability curve; ``n_unscored`` predictions came without a score and are in no bin."""
+class ReliabilityCurve:
+    """Bins of scored predictions, and the number of predictions without a score."""
 
     bins: tuple[Bin, ...]
     n_unscored: int = 0
 
     @property
     def n(self) -> int:
-        """The predictions that have a score."""
+        """Number of predictions with a score."""
         return sum(part.n for part in self.bins)
 
     @property
     def expected_calibration_error(self) -> float | None:
-        """The mean distance of precision from score, 0..1; None where no prediction has a score."""
-        # A bin's n times the distance of its two means is the distance of its two sums.
+        """Mean distance between precision and score, 0..1, or None if no prediction has a score."""
+        # The size of a bin times the distance of its means is the distance of its sums.
         return sum(abs(part.n_correct - part.score_sum) for part in self.bins) / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with the mean score and the precision of all predictions that have a score."""
+        """Convert to plain values for JSON, with mean score and precision over all bins."""
         whole = Bin(0, 1, self.n, sum(b.n_correct for b in self.bins), sum(b.score_sum for b in self.bins))
         return {
             "n": self.n,
@@ -83,8 +83,8 @@ class Calibration:
         }
 
 
-def calibrate(predictions: Iterable[tuple[float | None, bool]], *, n_bins: int = N_BINS) -> Calibration:
-    """The curve of predictions, each a score (0..1, or None) and whether it is correct."""
+def measure_reliability(predictions: Iterable[tuple[float | None, bool]], *, n_bins: int = N_BINS) -> ReliabilityCurve:
+    """Compute the curve of predictions, given as pairs of score (0..1 or None) and correctness."""
     n, correct, scores = [0] * n_bins, [0] * n_bins, [0.0] * n_bins
     n_unscored = 0
     for score, is_correct in predictions:
@@ -96,22 +96,23 @@ def calibrate(predictions: Iterable[tuple[float | None, bool]], *, n_bins: int =
         correct[at] += is_correct
         scores[at] += score
     bins = (Bin(i / n_bins, (i + 1) / n_bins, n[i], correct[i], scores[i]) for i in range(n_bins))
-    return Calibration(tuple(bins), n_unscored)
+    return ReliabilityCurve(tuple(bins), n_unscored)
 
 
-def calibrate_entities(pairs: Iterable[Pair]) -> Calibration:
-    """The curve of the predicted entities."""
-    return calibrate(
+def measure_entity_reliability(pairs: Iterable[Pair]) -> ReliabilityCurve:
+    """Compute the curve of the predicted entities."""
+    return measure_reliability(
         (entity.score, entity in pair.gold.entities) for pair in pairs for entity in pair.predicted.entities
     )
 
 
-def calibrate_relations(pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed") -> Calibration:
-    """The curve of the predicted relations."""
+def measure_relation_reliability(
+    pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed"
+) -> ReliabilityCurve:
+    """Compute the curve of the predicted relations. A repeated relation counts once, with its first score."""
     found: list[tuple[float | None, bool]] = []
     for pair in pairs:
         gold = relation_items(pair.gold, schema, symmetric)
-        # A repeated relation once, with the score that it has first.
         for triple in dict.fromkeys(pair.predicted.triples):
-            found.append((triple.score, gold.issuperset(items_of(triple, schema, symmetric))))
-    return calibrate(found)
+            found.append((triple.score, gold.issuperset(expand_triple(triple, schema, symmetric))))
+    return measure_reliability(found)

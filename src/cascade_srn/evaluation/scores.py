@@ -1,18 +1,16 @@
 """Precision, recall and F1 of entities and relations, over sets of exact matches.
 
-Three tasks, by what has to agree for a prediction to be correct:
+A prediction is correct if gold has an item with the same
 
-* ``ner``: an entity's two boundaries and its type;
-* ``re_boundaries``: the boundaries of both arguments and the relation type;
-* ``re_strict``: that, and the entity types of both arguments.
+* ``ner``: boundaries and entity type;
+* ``re_boundaries``: boundaries of both arguments and relation type;
+* ``re_strict``: the same, and entity types of both arguments.
 
-Three policies for the relation types that the schema declares symmetric:
+A policy says how relations of symmetric types count, in gold and in predictions:
 
-* ``directed``: a relation counts as it is written, (a, b) is not (b, a);
-* ``canonical``: the two arguments are put in text order, so (a, b) and (b, a) are one relation;
-* ``doubled``: (a, b) counts as (a, b) and as (b, a), two relations.
-
-Whatever the policy does, it does to gold and to predictions alike. ``docs/scores.md`` has an example of each.
+* ``directed``: as written, so that (a, b) differs from (b, a);
+* ``canonical``: with the arguments in text order, so that (a, b) and (b, a) are one relation;
+* ``doubled``: as two relations, (a, b) and (b, a).
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from cascade_srn.config import require_choice
 from cascade_srn.evaluation.items import (
     SYMMETRIC_POLICIES,
     Pair,
@@ -29,7 +28,6 @@ from cascade_srn.evaluation.items import (
     align_documents,
     aligned,
     relation_items,
-    require_policy,
 )
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
@@ -41,7 +39,7 @@ TASKS = ("ner", "re_boundaries", "re_strict")
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What precision, recall and F1 are made of; counts of disjoint sets can be added."""
+    """Numbers of gold, predicted and correct items. Counts of disjoint sets can be added."""
 
     n_gold: int = 0
     n_predicted: int = 0
@@ -49,17 +47,17 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """The share of the predictions that are correct; 0 where nothing was predicted."""
+        """Share of the predictions that are correct, or 0 without predictions."""
         return self.n_correct / self.n_predicted if self.n_predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of the gold annotations that were found; 0 where there is none."""
+        """Share of the gold items that were predicted, or 0 without gold items."""
         return self.n_correct / self.n_gold if self.n_gold else 0.0
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 where both are 0."""
+        """Harmonic mean of precision and recall, or 0 if both are 0."""
         total = self.n_gold + self.n_predicted
         return 2 * self.n_correct / total if total else 0.0
 
@@ -71,7 +69,7 @@ class Counts:
         )
 
     def to_dict(self) -> dict[str, float | int]:
-        """Plain values for JSON; precision, recall and F1 within 0..1."""
+        """Convert to plain values for JSON. Precision, recall and F1 are fractions."""
         return {
             "precision": self.precision,
             "recall": self.recall,
@@ -84,11 +82,14 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """The scores of one task: micro in ``counts``, one entry of ``per_label`` for each label that occurs.
+    """Scores of one task.
 
-    ``per_label`` holds the labels that occur in gold or in the predictions, in the schema's order; the macro
-    figures are plain means over them, and 0 where there is none. A label on neither side has no F1 to speak
-    of, and counting it as 0 would make the macro figures depend on which labels a test set happens to lack.
+    Attributes:
+        name: Name of the task.
+        counts: Counts over all labels, for micro averages.
+        per_label: Counts of each label that occurs in gold or in the predictions, in the order of the schema. Macro
+            averages are means over these labels. Other labels have no F1, and counting them as 0 would make macro
+            averages depend on the labels that a test set lacks.
     """
 
     name: str
@@ -97,21 +98,21 @@ class TaskScores:
 
     @property
     def macro_precision(self) -> float:
-        """The mean of the labels' precision."""
+        """Mean precision of the labels."""
         return _mean([counts.precision for counts in self.per_label.values()])
 
     @property
     def macro_recall(self) -> float:
-        """The mean of the labels' recall."""
+        """Mean recall of the labels."""
         return _mean([counts.recall for counts in self.per_label.values()])
 
     @property
     def macro_f1(self) -> float:
-        """The mean of the labels' F1 (not the F1 of the mean precision and recall)."""
+        """Mean F1 of the labels, which differs from the F1 of mean precision and mean recall."""
         return _mean([counts.f1 for counts in self.per_label.values()])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, the averages under their names."""
+        """Convert to plain values for JSON."""
         return {
             "micro": self.counts.to_dict(),
             "macro": {
@@ -126,7 +127,7 @@ class TaskScores:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores of all three tasks and the policy for symmetric relations they were counted under."""
+    """Scores of all three tasks under one policy for symmetric relations."""
 
     symmetric: str
     ner: TaskScores
@@ -134,13 +135,14 @@ class Scores:
     re_strict: TaskScores
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: the policy's name, then each task's scores under the task's name."""
+        """Convert to plain values for JSON: the policy, then the scores by task."""
         return {"symmetric": self.symmetric} | {task.name: task.to_dict() for task in self._tasks()}
 
     def table(self, *, per_label: bool = False) -> str:
-        """A plain-text table: one row a figure, each row opening with the name of its protocol.
+        """Format a plain-text table, in percent, with one row per protocol.
 
-        Precision, recall and F1 are percentages with one decimal.
+        Args:
+            per_label: Add a row for each label.
         """
         rows: list[tuple[str, ...]] = [("protocol", "precision", "recall", "F1", "gold", "predicted", "correct")]
         for task in self._tasks():
@@ -166,10 +168,19 @@ def score(
     schema: Schema,
     symmetric: str = "directed",
 ) -> Scores:
-    """Score predicted sentences against gold ones, the first with the first and so on.
+    """Score predicted sentences against gold sentences, paired by position.
 
-    Both sides must hold the same sentences, word for word, and only labels of the schema. Annotations are
-    compared as sets within a sentence: a repeated relation counts once.
+    Annotations are compared as sets within a sentence, so that a repeated relation counts once.
+
+    Args:
+        gold: Annotated sentences.
+        predicted: Predictions on the same sentences, word for word.
+        schema: Label set of both.
+        symmetric: Policy for symmetric relations: "directed", "canonical" or "doubled".
+
+    Raises:
+        AnnotationError: The two sides do not have the same sentences.
+        SchemaError: A label is not in the schema.
     """
     return _score(align(gold, predicted), schema, symmetric)
 
@@ -181,17 +192,17 @@ def score_documents(
     schema: Schema,
     symmetric: str = "directed",
 ) -> Scores:
-    """Like :func:`score`, on documents: the first with the first, and their sentences likewise."""
+    """Score documents, paired by position. See :func:`score`."""
     return _score(align_documents(gold, predicted), schema, symmetric)
 
 
-# What is compared: a label first, whatever the task, so that counting by label needs to know no task.
+# An item of any task starts with its label.
 Item = tuple[object, ...]
 
 
 def _score(pairs: Iterable[Pair], schema: Schema, symmetric: str) -> Scores:
-    require_policy(symmetric)
-    # By task, then by label: how many in gold, in the predictions, in both.
+    require_choice("symmetric", symmetric, SYMMETRIC_POLICIES)
+    # By task, then by label: numbers of gold, predicted and correct items.
     tallies = {task: (Counter[object](), Counter[object](), Counter[object]()) for task in TASKS}
     for where, gold, predicted in pairs:
         schema.check(gold, f"gold {where}")
@@ -214,7 +225,7 @@ def _score(pairs: Iterable[Pair], schema: Schema, symmetric: str) -> Scores:
 
 
 def task_items(sentence: Sentence, schema: Schema, symmetric: str) -> dict[str, set[Item]]:
-    """What a sentence contributes to each task."""
+    """Return the items of a sentence by task."""
     relations = relation_items(sentence, schema, symmetric)
     return {
         "ner": {(entity.label, entity.start, entity.end) for entity in sentence.entities},

@@ -1,34 +1,29 @@
-"""Each sentence with what was right and wrong in it, so that there are sentences to look at behind each figure."""
+"""Mark each entity and relation of a sentence as correct or with the kind of its error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from cascade_srn.evaluation.breakdown import IN_TRIPLE, triple_group
-from cascade_srn.evaluation.errors import RelationError, entity_errors, relation_errors
-from cascade_srn.evaluation.items import Pair, items_of
+from cascade_srn.evaluation.breakdown import IN_TRIPLE, find_triple_group
+from cascade_srn.evaluation.errors import RelationError, find_entity_errors, relation_errors
+from cascade_srn.evaluation.items import Pair, expand_triple
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
 
 @dataclass(frozen=True)
 class JudgedEntity:
-    """A gold or predicted entity; ``kind`` is that of its error, None where the other side has it too."""
+    """A gold or predicted entity, with the kind of its error, or None if it is correct."""
 
     span: Span
     in_triple: bool
     kind: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        span = self.span
-        return {
-            "start": span.start,
-            "end": span.end,
-            "label": span.label,
-            "score": span.score,
+        """Convert to plain values for JSON."""
+        return asdict(self.span) | {
             "in_triple": self.in_triple,
             "correct": self.kind is None,
             "kind": self.kind,
@@ -37,7 +32,7 @@ class JudgedEntity:
 
 @dataclass(frozen=True)
 class JudgedRelation:
-    """A gold or predicted relation between two entities of its side, by their positions; ``error`` None if correct."""
+    """A gold or predicted relation. ``head`` and ``tail`` are positions in the entities of the same side."""
 
     triple: Triple
     head: int
@@ -45,7 +40,7 @@ class JudgedRelation:
     error: RelationError | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Convert to plain values for JSON."""
         error = RelationError("") if self.error is None else self.error
         return {
             "head": self.head,
@@ -61,9 +56,9 @@ class JudgedRelation:
 
 @dataclass(frozen=True)
 class SentenceAnalysis:
-    """A sentence of a document, what gold has in it and what was predicted, each thing judged.
+    """A sentence with its gold and predicted annotations.
 
-    Relations stand as they were written, a repeated one once, whatever the policy for symmetric ones counts them as.
+    Relations are as annotated, whatever the policy for symmetric relations. A repeated relation appears once.
     """
 
     document_id: str
@@ -77,16 +72,16 @@ class SentenceAnalysis:
 
     @property
     def entity_kinds(self) -> list[str]:
-        """The kinds of its entity errors, wrong ones first."""
+        """Kinds of the entity errors, wrong predictions first."""
         return [e.kind for e in (*self.predicted_entities, *self.gold_entities) if e.kind is not None]
 
     @property
     def relation_kinds(self) -> list[str]:
-        """The kinds of its relation errors, wrong ones first."""
+        """Kinds of the relation errors, wrong predictions first."""
         return [r.error.kind for r in (*self.predicted_relations, *self.gold_relations) if r.error is not None]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "document_id": self.document_id,
             "document": self.document,
@@ -101,23 +96,23 @@ class SentenceAnalysis:
 def analyse_sentence(
     pair: Pair, *, document_id: str, document: int, sentence: int, schema: Schema, symmetric: str = "directed"
 ) -> SentenceAnalysis:
-    """Judge everything that gold and the prediction have in a sentence."""
-    entity_kinds = entity_errors(pair.gold, pair.predicted)
+    """Find the errors in a sentence, which is at position ``sentence`` of document number ``document``."""
+    entity_kinds = find_entity_errors(pair.gold, pair.predicted)
     errors = relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
 
     def entities(side: str, of: Sentence) -> tuple[JudgedEntity, ...]:
         return tuple(
-            JudgedEntity(span, triple_group(span, of) == IN_TRIPLE, entity_kinds[side].get(span))
+            JudgedEntity(span, find_triple_group(span, of) == IN_TRIPLE, entity_kinds[side].get(span))
             for span in of.entities
         )
 
     def relations(side: str, of: Sentence) -> tuple[JudgedRelation, ...]:
-        place = {span: number for number, span in enumerate(of.entities)}
+        position = {span: number for number, span in enumerate(of.entities)}
         found = []
         for triple in dict.fromkeys(of.triples):
-            # Where a policy makes two items of a relation, they are both right, or both wrong and of one kind.
-            error = errors[side].get(items_of(triple, schema, symmetric)[0])
-            found.append(JudgedRelation(triple, place[triple.head], place[triple.tail], error))
+            # If a policy makes two items of a relation, both are correct or both have the same kind of error.
+            error = errors[side].get(expand_triple(triple, schema, symmetric)[0])
+            found.append(JudgedRelation(triple, position[triple.head], position[triple.tail], error))
         return tuple(found)
 
     return SentenceAnalysis(

@@ -1,11 +1,11 @@
-"""The figures of one model or of several under their full names, as rows and as a table."""
+"""Figures of one or several models, as mean and standard deviation."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.errors import ConfigError
@@ -15,11 +15,11 @@ from cascade_srn.evaluation.scores import TASKS, Counts, Scores, TaskScores
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and sample standard deviation of ``n`` values that are given as fractions, 0..1.
+    """Mean and sample standard deviation of ``n`` fractions. ``sd`` is None for a single value.
 
-    ``sd`` is None for one value: one run says nothing about how much runs differ, and a 0 would read as "they do
-    not". Everything in here is a fraction, as it is everywhere in the library; ``str()`` alone is in percent, with
-    one decimal: "68.5 ± 0.4", or "68.5" for one value.
+    Example:
+        >>> print(Spread.of([0.680, 0.684, 0.688]))  # in percent
+        68.4 ± 0.4
     """
 
     mean: float
@@ -28,18 +28,22 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
-        """The spread of fractions, 0..1 (a difference of two: -1..1); a percentage is refused."""
+        """Compute the spread of fractions, or of differences of fractions.
+
+        Raises:
+            ConfigError: There is no value, or a value is outside -1..1, such as a percentage.
+        """
         given = [float(value) for value in values]
         if not given:
-            raise ConfigError("a mean of no values was asked for; give at least one")
+            raise ConfigError("there is no value to average", "Pass at least one value")
         for value in given:
             if not (math.isfinite(value) and -1 <= value <= 1):
-                raise ConfigError(f"{value:g} is no fraction; give values within 0..1, not percentages")
+                raise ConfigError(f"{value:g} is not a fraction", "Pass values from 0 to 1 instead of percentages")
         return cls(statistics.fmean(given), statistics.stdev(given) if len(given) > 1 else None, len(given))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: ``mean`` and ``sd`` as fractions, ``sd`` null for one value, and ``n``."""
-        return {"mean": self.mean, "sd": self.sd, "n": self.n}
+        """Convert to plain values for JSON."""
+        return asdict(self)
 
     def __str__(self) -> str:
         mean = f"{100 * self.mean:.1f}"
@@ -48,7 +52,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Figure:
-    """Precision, recall and F1 under one protocol; ``counts`` where they are of one model and not a macro average."""
+    """Precision, recall and F1 under one protocol. ``counts`` is None for several models and for macro averages."""
 
     protocol: str
     precision: Spread
@@ -57,7 +61,7 @@ class Figure:
     counts: Counts | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "protocol": self.protocol,
             "precision": self.precision.to_dict(),
@@ -67,20 +71,22 @@ class Figure:
 
 
 def summarise(
-    models: Sequence[Sequence[Scores]], *, per_label: bool = False, condition: str = "", without: Sequence[str] = ()
+    models: Sequence[Sequence[Scores]], *, per_label: bool = False, condition: str = "", exclude: Sequence[str] = ()
 ) -> list[Figure]:
-    """The figures of models, each scored under the same policies for symmetric relations, as means and deviations.
+    """Compute mean and standard deviation over models. NER does not depend on a policy and is listed once.
 
-    NER, which no policy changes, comes once. ``condition`` is added to every name; ``without`` are tasks to leave out.
-    A label that one of the models has not predicted, and that is not in gold, counts 0 for that model.
+    Each model has scores under the same policies. A label that a model lacks counts 0 for that model. ``condition``
+    is a suffix of every protocol name, ``exclude`` has tasks to omit.
     """
     if not models or not models[0]:
-        raise ConfigError("there are no scores to summarise; give those of at least one model")
+        raise ConfigError("there are no scores to summarise", "Pass the scores of at least one model")
     policies = [[scores.symmetric for scores in model] for model in models]
     if any(names != policies[0] for names in policies):
-        raise ConfigError(f"the models are scored under different policies, {policies}; score all of them alike")
+        raise ConfigError(
+            f"the models are scored under different policies: {policies}", "Score all models under the same policies"
+        )
     found: list[Figure] = []
-    for task in (task for task in TASKS if task not in without):
+    for task in (task for task in TASKS if task not in exclude):
         for at, policy in enumerate(policies[0][:1] if task == "ner" else policies[0]):
             name = ", ".join(part for part in (task, "" if task == "ner" else policy) if part)
             for average, rows, counts in _rows([getattr(model[at], task) for model in models], per_label):
@@ -93,7 +99,7 @@ def summarise(
 def _rows(
     tasks: Sequence[TaskScores], per_label: bool
 ) -> Iterator[tuple[str, list[tuple[float, float, float]], Counts | None]]:
-    """The names of a task's averages, with precision, recall and F1 of each model."""
+    """Yield the name of each average, precision, recall and F1 of each model, and the counts of a single model."""
 
     def rows(all_counts: list[Counts]) -> tuple[list[tuple[float, float, float]], Counts | None]:
         return [(c.precision, c.recall, c.f1) for c in all_counts], all_counts[0] if len(all_counts) == 1 else None
@@ -106,7 +112,7 @@ def _rows(
 
 
 def figures_table(figures: Sequence[Figure]) -> str:
-    """One line a figure, each opening with the name of its protocol; percentages with one decimal."""
+    """Format a plain-text table, in percent, with one row per figure."""
     rows: list[tuple[str, ...]] = [("protocol", "precision", "recall", "F1", "gold", "predicted", "correct")]
     for figure in figures:
         counts = figure.counts

@@ -1,1 +1,1 @@
-"""Extraction from files into files: what ``cascade-srn extract`` does, as functions."""
+"""Extraction from many texts: read them from files, run the extractor, write the documents."""

@@ -1,4 +1,4 @@
-"""Texts through an extractor into a writer, with everything that can go wrong on the way counted and told."""
+"""Extract from many texts: count documents, report bad texts and show progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
@@ -19,12 +18,15 @@ from cascade_srn.extraction.writers import Writer
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText, reason
 from cascade_srn.inference.thresholds import ThresholdsLike
+from cascade_srn.runs.display import ProgressRow, duration, show_progress
 from cascade_srn.types import Document
+
+_REFRESH_SECONDS = 0.2
 
 
 @dataclass
-class Counts:
-    """What has been done so far; ``position`` is how many bytes of the input that was."""
+class ExtractionTotals:
+    """Totals so far. ``bad`` counts the texts that could not be used, ``position`` the bytes of input."""
 
     documents: int = 0
     words: int = 0
@@ -43,9 +45,9 @@ class Counts:
     def __str__(self) -> str:
         return ", ".join(
             (
-                _counted(self.documents, "document", "documents"),
-                _counted(self.entities, "entity", "entities"),
-                _counted(self.relations, "relation", "relations"),
+                _with_number(self.documents, "document", "documents"),
+                _with_number(self.entities, "entity", "entities"),
+                _with_number(self.relations, "relation", "relations"),
             )
         )
 
@@ -59,163 +61,166 @@ def extract_all(
     thresholds: ThresholdsLike | None = None,
     strict: bool = False,
     tell: Callable[[str], None] = lambda sentence: None,
-    progress: Callable[[Counts], None] = lambda counts: None,
-) -> Counts:
-    """Extract from all texts and write the documents in their order.
+    progress: Callable[[ExtractionTotals], None] = lambda totals: None,
+) -> ExtractionTotals:
+    """Extract from all texts, and write the documents in order.
 
-    What cannot be read, split, extracted from or written is told by ``tell`` and counted, and the rest goes on;
-    with ``strict`` it is an error that ends the work, once all that came before it is written. So is
-    no text at all. Where the work ends early, for this or any other reason, the writer keeps what it has, and ``tell``
-    says where.
+    Texts that cannot be read, split, extracted from or written are reported and counted. If the work ends early for any
+    reason, the writer keeps the documents so far, and their place is reported.
+
+    Args:
+        extractor: Extractor of the documents.
+        sources: Texts, with an :class:`Unreadable` in place of each text that could not be read.
+        writer: Writer of the documents, which is finished or abandoned at the end.
+        batch_words: Words per batch.
+        thresholds: Thresholds that differ from those of the model.
+        strict: Raise an error at the first bad text, after the documents before it are written.
+        tell: Called with each message to the user.
+        progress: Called with the totals after each document.
+
+    Raises:
+        DataError: There is no usable text, or a bad text with ``strict``.
     """
-    counts = Counts()
-    run = _Run(counts, tell, strict)
+    totals = ExtractionTotals()
+    run = _ExtractionRun(totals, tell, strict)
     try:
-        for document in run.documents(extractor, sources, batch_words, thresholds):
+        for document in run.extract(extractor, sources, batch_words, thresholds):
             run.write(writer, document)
-            progress(counts)
-        if not counts.documents:
-            raise DataError(
-                "there was nothing to extract from; give files or folders with text, - for standard input, or --text"
-                if not counts.bad
-                else "none of the texts could be used; nothing was written"
-            )
+            progress(totals)
+        if not totals.documents:
+            if totals.bad:
+                raise DataError(f"none of the {totals.bad} texts could be used")
+            raise DataError("there is no text", "Give files or folders with text, - for standard input, or a text")
         writer.finish()
     except BaseException:
-        _keep(writer, counts, tell)
+        _keep_finished(writer, totals, tell)
         raise
-    return counts
+    return totals
 
 
-def _keep(writer: Writer, counts: Counts, tell: Callable[[str], None]) -> None:
-    """Keep what was written, and tell what keeps from it rather than hide the reason for stopping."""
+def _keep_finished(writer: Writer, totals: ExtractionTotals, tell: Callable[[str], None]) -> None:
+    # An error here is reported and not raised, because it would hide the reason for stopping.
     try:
         kept = writer.abandon()
     except (CascadeError, OSError) as error:
-        tell(f"stopped early, and what was extracted until then could not be kept: {error}")
+        tell(f"stopped early, and the documents so far could not be kept: {error}")
     else:
         if kept is not None:
-            tell(f"stopped early; what was extracted until then is in {kept}: {counts}")
+            tell(f"stopped early; the documents so far are in {kept}: {totals}")
 
 
-class _Run:
-    """The texts that are under way, so that each result is known by the place its text came from."""
+class _ExtractionRun:
+    """Matches each result with its source by a queue of the sources in progress."""
 
-    def __init__(self, counts: Counts, tell: Callable[[str], None], strict: bool) -> None:
-        self.counts = counts
+    def __init__(self, totals: ExtractionTotals, tell: Callable[[str], None], strict: bool) -> None:
+        self.totals = totals
         self.tell = tell
         self.strict = strict
-        self._under_way: deque[Text | Unreadable] = deque()
+        self._in_progress: deque[Text | Unreadable] = deque()
         self._place = ""
 
-    def documents(
+    def extract(
         self,
         extractor: Extractor,
         sources: Iterable[Text | Unreadable],
         batch_words: int,
         thresholds: ThresholdsLike | None,
     ) -> Iterator[Document]:
-        # What is unreadable goes through the stream as well, and comes out in its turn as a bad text.
-        taken: Iterator[Any] = self._taken(extractor, sources)
-        for document in extractor.stream(taken, batch_words=batch_words, thresholds=thresholds, on_error=self._bad):
-            done = self._under_way.popleft()
-            assert isinstance(done, Text)
-            self.counts.position, self._place = done.position, done.place
+        # Unreadable sources pass through the stream as bad texts, so that they are reported in order.
+        items: Iterator[Any] = self._prepare(extractor, sources)
+        for document in extractor.stream(items, batch_words=batch_words, thresholds=thresholds, on_error=self._skip):
+            source = self._in_progress.popleft()
+            assert isinstance(source, Text)
+            self.totals.position, self._place = source.position, source.place
             yield document
 
-    def _taken(self, extractor: Extractor, sources: Iterable[Text | Unreadable]) -> Iterator[Document | Unreadable]:
+    def _prepare(self, extractor: Extractor, sources: Iterable[Text | Unreadable]) -> Iterator[Document | Unreadable]:
         for source in sources:
-            self._under_way.append(source)
+            self._in_progress.append(source)
             if isinstance(source, Unreadable):
                 yield source
             elif isinstance(source.text, Document):
                 yield source.text
             else:
-                yield from self._split(extractor, source, source.text)
+                yield self._split(extractor, source, source.text)
 
-    def _split(self, extractor: Extractor, source: Text, text: str) -> Iterator[Document | Unreadable]:
+    def _split(self, extractor: Extractor, source: Text, text: str) -> Document | Unreadable:
         try:
-            document = Document.from_text(text, id=source.id, segmenter=extractor.segmenter)
-        except Exception as error:  # a segmenter can be anyone's
-            self._under_way[-1] = unreadable = Unreadable(f"{source.place}: {reason(error)}", source.position)
-            yield unreadable
-        else:
-            yield document
+            return Document.from_text(text, id=source.id, segmenter=extractor.segmenter)
+        except Exception as error:  # a custom segmenter can raise anything
+            unreadable = Unreadable(_at(source.place, error), source.position)
+            self._in_progress[-1] = unreadable
+            return unreadable
 
-    def _bad(self, bad: BadText) -> None:
-        done = self._under_way.popleft()
-        self.counts.position = done.position
-        if isinstance(done, Unreadable):
-            self._count(done.reason, bad.error)
-        else:
-            self._count(f"{done.place}: {reason(bad.error)}", bad.error)
+    def _skip(self, bad: BadText) -> None:
+        source = self._in_progress.popleft()
+        self.totals.position = source.position
+        self._report(source.error if isinstance(source, Unreadable) else _at(source.place, bad.error), bad.error)
 
     def write(self, writer: Writer, document: Document) -> None:
-        """Write a document, or count it as bad where the format cannot hold it."""
+        """Write a document, or report it if the format cannot represent it."""
         try:
             writer.write(document)
         except CascadeError as error:
-            self._count(f"{self._place}: {error}", error)
+            self._report(_at(self._place, error), error)
         else:
-            self.counts.add(document)
+            self.totals.add(document)
 
-    def _count(self, sentence: str, cause: Exception) -> None:
-        self.counts.bad += 1
+    def _report(self, error: CascadeError, cause: Exception) -> None:
+        self.totals.bad += 1
         if self.strict:
-            raise DataError(sentence) from cause
-        self.tell(sentence)
+            raise error from cause
+        self.tell(str(error))
 
 
-def told(counts: Counts, output: Path | None) -> str:
-    """What was done, in a line."""
+def _at(place: str, error: Exception) -> DataError:
+    """Return the error with the place of its text."""
+    if isinstance(error, CascadeError):
+        return DataError(f"{place}: {error.problem}", error.hint, option=error.option)
+    return DataError(f"{place}: {reason(error)}")
+
+
+def told(totals: ExtractionTotals, output: Path | None) -> str:
+    """Format the totals of a finished run in one line."""
     where = "" if output is None else f" in {output}"
-    bad = f"; {_counted(counts.bad, 'text', 'texts')} could not be used" if counts.bad else ""
-    return f"{counts}{where}{bad}"
+    bad = f"; skipped {_with_number(totals.bad, 'text', 'texts')}" if totals.bad else ""
+    return f"{totals}{where}{bad}"
 
 
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-_REFRESH = 0.2
+def _with_number(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
 @contextmanager
-def display(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[Counts], None]]:
-    """A function to be told of progress, which draws a bar on standard error where it is to be ``shown``."""
+def display(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[ExtractionTotals], None]]:
+    """Show a progress bar on standard error if ``shown``. Yield the function that updates it."""
     if not shown:
-        yield lambda counts: None
+        yield lambda totals: None
         return
-    columns = (SpinnerColumn(), TextColumn("extracting"), BarColumn(), TextColumn("{task.fields[told]}"))
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, refresh_per_second=1 / _REFRESH) as bar:
-        task = bar.add_task("extracting", total=n_bytes or None, told="")
-        start = last = time.monotonic()
+    start = last = time.monotonic()
 
-        def update(counts: Counts) -> None:
+    def row(totals: ExtractionTotals) -> ProgressRow:
+        text = format_progress(totals, time.monotonic() - start, n_bytes)
+        return ProgressRow("extracting", totals.position, n_bytes or None, text, line=f"extracting  {text}")
+
+    with show_progress(Console(stderr=True), row, counts=False) as shown_progress:
+
+        def update(totals: ExtractionTotals) -> None:
             nonlocal last
             now = time.monotonic()
-            if now - last >= _REFRESH:
+            if now - last >= _REFRESH_SECONDS:
                 last = now
-                bar.update(task, completed=counts.position, told=figures(counts, now - start, n_bytes))
+                shown_progress.progress(totals)
 
         yield update
 
 
-def figures(counts: Counts, seconds: float, n_bytes: int | None) -> str:
-    """Rate and time left on one line."""
-    parts = [
-        f"{counts.documents:,} documents",
-        f"{counts.documents / seconds:,.1f}/s" if seconds else "",
-        f"{counts.words / seconds:,.0f} words/s" if seconds else "",
-    ]
-    if n_bytes and counts.position:
-        left = seconds * max(0, n_bytes - counts.position) / counts.position
-        parts.append(f"{_duration(left)} left")
-    return "  ".join(part for part in parts if part)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+def format_progress(totals: ExtractionTotals, seconds: float, n_bytes: int | None) -> str:
+    """Format number of documents, rates and remaining time in one line."""
+    parts = [f"{totals.documents:,} documents"]
+    if seconds:
+        parts += [f"{totals.documents / seconds:,.1f}/s", f"{totals.words / seconds:,.0f} words/s"]
+    if n_bytes and totals.position:
+        left = seconds * max(0, n_bytes - totals.position) / totals.position
+        parts.append(f"{duration(left)} left")
+    return "  ".join(parts)

@@ -1,4 +1,4 @@
-"""How the entities of turn 1 and the current subject reach the later turns (docs/adr/0001)."""
+"""Fusion: passes the entities and the current subject on to the later turns (docs/adr/0001)."""
 
 from cascade_srn.fusion.markers import Markers
 from cascade_srn.fusion.span import SubjectSpan

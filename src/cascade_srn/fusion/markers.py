@@ -1,4 +1,4 @@
-"""Text markers around entities and the subject: the paper's early fusion."""
+"""Early fusion of the paper: text markers around entities and the subject."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUBJECT_START, SUBJECT_END = "[S:S]", "[S:E]"
 
 
 def marker_names(fusion: FusionSettings, entity_types: Iterable[str]) -> dict[str, str]:
-    """The markers a fusion inserts, each with words that describe it (its vector starts from theirs)."""
+    """Return the markers of a fusion, each with words that describe it and initialise its embedding."""
     names = {}
     if fusion.entities == "markers":
         for label in entity_types:
@@ -39,8 +39,11 @@ def _entity_end(label: str) -> str:
 class Markers:
     """Inserts markers into the row of a sentence.
 
-    Around words that several spans share, the longest span opens first and closes last. Of spans over the same
-    words, entities nest in the order given, and the subject's markers stand innermost, right at its words.
+    If spans are nested, the markers of the longer span are outside. Entities on the same words nest in the given order,
+    and the markers of a subject on these words are innermost.
+
+    Args:
+        ids: The piece id of each marker.
     """
 
     def __init__(self, ids: Mapping[str, int]) -> None:
@@ -48,42 +51,42 @@ class Markers:
 
     @classmethod
     def of(cls, fusion: FusionSettings, entity_types: Iterable[str], tokenizer: Any) -> Markers:
-        """The markers of a fusion, looked up in a tokenizer that holds them."""
+        """Create the markers of a fusion with the ids of a tokenizer that contains them."""
         names = marker_names(fusion, entity_types)
         return cls({name: int(tokenizer.convert_tokens_to_ids(name)) for name in names})
 
     def insert(self, row: Row, entities: Sequence[Span] = (), subject: tuple[int, int] | None = None) -> Row:
-        """The row with markers around the entities and the subject, which is given as ``[start, end)`` words."""
+        """Return the row with markers around the entities and around the subject, a ``[start, end)`` pair of words."""
         around = [(e.start, e.end, _entity_start(e.label), _entity_end(e.label)) for e in entities]
         if subject is not None:
             around.append((*subject, SUBJECT_START, SUBJECT_END))
         if not around:
             return row
-        # At one place between two words, what closes comes before what opens.
+        # Between two words, closing markers come before opening ones.
         events = []
         for depth, (start, end, opening, closing) in enumerate(around):
             events.append((end, 0, end - start, -depth, self.ids[closing]))
             events.append((start, 1, start - end, depth, self.ids[opening]))
         events.sort()
-        places = np.array([event[0] for event in events], dtype=np.int64)
+        positions = np.array([event[0] for event in events], dtype=np.int64)
         markers = np.array([event[-1] for event in events], dtype=np.int64)
-        piece_places = np.concatenate(([0], np.cumsum(row.sizes)))[places]
+        piece_positions = np.concatenate(([0], np.cumsum(row.sizes)))[positions]
         n_words = len(row.word_items)
         return Row(
-            pieces=_inserted(row.pieces, piece_places, markers),
-            sizes=_inserted(row.sizes, places, np.ones_like(places)),
-            word_items=np.arange(n_words) + np.searchsorted(places, np.arange(n_words), side="right"),
+            pieces=_insert(row.pieces, piece_positions, markers),
+            sizes=_insert(row.sizes, positions, np.ones_like(positions)),
+            word_items=np.arange(n_words) + np.searchsorted(positions, np.arange(n_words), side="right"),
             left=row.left,
             right=row.right,
         )
 
 
-def _inserted(values: Integers, places: Integers, new: Integers) -> Integers:
-    """``new`` put before the values at ``places``, which rise; several times faster than ``numpy.insert``."""
-    at = places + np.arange(len(places))
-    kept = np.ones(len(values) + len(new), dtype=bool)
-    kept[at] = False
-    joined = np.empty(len(kept), dtype=np.int64)
-    joined[at] = new
-    joined[kept] = values
+def _insert(values: Integers, positions: Integers, new: Integers) -> Integers:
+    """Insert ``new`` before ascending positions. Several times faster than ``numpy.insert``."""
+    targets = positions + np.arange(len(positions))
+    is_old = np.ones(len(values) + len(new), dtype=bool)
+    is_old[targets] = False
+    joined = np.empty(len(is_old), dtype=np.int64)
+    joined[targets] = new
+    joined[is_old] = values
     return joined

@@ -1,4 +1,4 @@
-"""Entity tags and subject tags: the paper's late fusion, as its equations stand (eq. 11)."""
+"""Late fusion of the paper: entity tags and subject tags (eq. 11)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Queries:
-    """The subjects whose objects are asked for: each is a span of one of the batch's sentences.
+    """The subjects whose objects turn 3 extracts, each a span of a sentence of the batch.
 
     Shapes:
         sentence, start, last: (n_queries,); ``last`` is the index of the subject's last word
@@ -24,27 +24,30 @@ class Queries:
         return self.sentence.shape[0]
 
     def to(self, device: torch.device | str) -> Queries:
-        """The same queries on a device."""
+        """Return the same queries on a device."""
         return Queries(self.sentence.to(device), self.start.to(device), self.last.to(device))
 
     def words_inside(self) -> tuple[Tensor, Tensor]:
-        """Every query with the words of its subject: positions of both. Shapes: (n_subject_words,) each."""
+        """Return query index and word index of each word of each subject. Shapes: (n_subject_words,) each."""
         size = self.last - self.start + 1
         query = torch.arange(len(self), device=self.start.device).repeat_interleave(size)
         within = torch.arange(query.shape[0], device=query.device) - (size.cumsum(0) - size)[query]
         return query, self.start[query] + within
 
     def distances(self, n_words: int) -> tuple[Tensor, Tensor]:
-        """Of every word to each subject's first and last words, signed. Shapes: (n_queries, n_words) both."""
+        """Return the signed distances of all words to each subject's first and last words.
+
+        Shapes: (n_queries, n_words) each
+        """
         word = torch.arange(n_words, device=self.start.device)
         return word - self.start[:, None], word - self.last[:, None]
 
 
 class EntityTags(nn.Module):
-    """An entity-type embedding per word: the table T^e, whose last row stands for "no entity".
+    """An entity-type embedding per word: the table T^e. Its last row is for words outside all entities.
 
-    A word inside several entities (nested ones, or two types on one span) gets the sum of their types' rows;
-    for a word in one entity or none that is the paper's look-up.
+    A word inside several entities (nested, or two types on one span) gets the sum of the rows of their types. For other
+    words this is the look-up of the paper.
     """
 
     def __init__(self, n_types: int, width: int) -> None:
@@ -54,14 +57,14 @@ class EntityTags(nn.Module):
         self.table = nn.Parameter(torch.randn(n_types + 1, width) * 0.1)
 
     def forward(self, sentence: Tensor, start: Tensor, last: Tensor, label: Tensor, shape: tuple[int, int]) -> Tensor:
-        """Tags of all words of a batch, from its entities.
+        """Compute the tags of all words of a batch from its entities.
 
         Shapes:
             sentence, start, last, label: (n_entities,)
             shape: (n_sentences, n_words)
             returns: (n_sentences, n_words, width)
         """
-        # +1 where an entity starts and −1 past its end: the running sum counts the entities over each word.
+        # +1 at the start of an entity and −1 after its end: the cumulative sum counts the entities over each word.
         n_sentences, n_words = shape
         steps = self.table.new_zeros(n_sentences, n_words + 1, self.n_types)
         first = (sentence * (n_words + 1) + start) * self.n_types + label
@@ -69,18 +72,17 @@ class EntityTags(nn.Module):
         ones = torch.ones_like(start, dtype=steps.dtype)
         steps.view(-1).index_add_(0, first, ones).index_add_(0, past, ones, alpha=-1)
         covered = steps.cumsum(1)[:, :n_words]
-        # Two entities of one type over the same word still make one tag of that type.
+        # Two entities of the same type over a word count once.
         types = (covered > 0.5).to(self.table.dtype)
         none = (types.sum(-1, keepdim=True) < 0.5).to(self.table.dtype)
         return torch.cat((types, none), dim=-1) @ self.table
 
 
 class SubjectTag(nn.Module):
-    """A 0/1 subject embedding per word: the table T^s, joined to the object representation (eq. 11).
+    """A 0/1 subject embedding per word: the table T^s, concatenated with the object representation (eq. 11).
 
-    Every word outside the subject gets the same vector whoever the subject is, and the span heads look at one
-    word at a time: so outside the subject the object scores do not depend on it. That is the paper's late
-    fusion as its equations stand; :class:`~cascade_srn.fusion.span.SubjectSpan` is the repair.
+    The tag of a word outside the subject is the same for every subject. The scores of such words therefore do not
+    depend on the subject. :class:`~cascade_srn.fusion.span.SubjectSpan` fixes this.
     """
 
     def __init__(self, input_width: int, width: int) -> None:
@@ -89,20 +91,23 @@ class SubjectTag(nn.Module):
         self.output_width = input_width + width
 
     def forward(self, words: Tensor, queries: Queries) -> Tensor:
-        """Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, output_width)."""
+        """Compute the inputs of the object turn.
+
+        Shapes: words (n_sentences, n_words, input_width); returns (n_queries, n_words, output_width)
+        """
         own = self.words(words).index_select(0, queries.sentence)
         return self.join(own, own, *queries.distances(words.shape[1]))
 
     def words(self, words: Tensor) -> Tensor:
-        """What a word brings along: itself."""
+        """Return the words unchanged, for the interface of :class:`~cascade_srn.fusion.span.SubjectSpan`."""
         return words
 
     def subjects(self, means: Tensor) -> Tensor:
-        """What each subject brings along: nothing that is used, but its place."""
+        """Return the means unchanged. :meth:`join` does not use them."""
         return means
 
     def join(self, own: Tensor, subject: Tensor, from_start: Tensor, from_last: Tensor) -> Tensor:
-        """A word and the tag that says whether it is within the subject, whatever that is.
+        """Concatenate words with the tag for inside or outside the subject.
 
         Shapes: own (…, input_width); from_start, from_last (…); returns (…, output_width)
         """

@@ -1,4 +1,4 @@
-"""Span extraction: a start classifier, an end classifier and a start–end matcher, one class for the three turns."""
+"""Span extraction heads: start classifier, end classifier and start–end matcher, and their loss."""
 
 from cascade_srn.heads.loss import SpanLabels, SpanTargets, TargetWeights, pair_positions, span_loss, span_targets
 from cascade_srn.heads.span_extraction import Pairs, SpanExtractor, SpanLogits, pairs_within

@@ -26,15 +26,15 @@ class SpanLabels:
     label: Tensor
 
     def to(self, device: torch.device | str) -> SpanLabels:
-        """The same spans on a device."""
+        """Return the same spans on a device."""
         return SpanLabels(*(c.to(device) for c in (self.row, self.start, self.last, self.label)))
 
 
 @dataclass(frozen=True)
 class TargetWeights:
-    """How much there is at each position of some targets: its probability, times what its sentence counts.
+    """Weights of the positions of :class:`SpanTargets`: probability times sentence weight.
 
-    Shapes: as the positions
+    Shapes: those of the positions
     """
 
     start: Tensor
@@ -44,9 +44,9 @@ class TargetWeights:
 
 @dataclass(frozen=True)
 class SpanTargets:
-    """What one turn is to find: which words start or end a span of a label, and which pairs of words are one.
+    """Targets of one turn: the positions of span starts, span ends and spans.
 
-    Without ``weights`` each position is one for sure.
+    Without ``weights``, all positions have the target 1.
 
     Shapes:
         start, end: distinct flat positions in (n_rows × n_words × n_labels)
@@ -62,16 +62,16 @@ class SpanTargets:
 def span_targets(
     labels: SpanLabels, lengths: Tensor, n_words: int, n_labels: int, place: Tensor | None = None
 ) -> SpanTargets:
-    """Gold spans as positions. Made before a batch goes to a GPU, which would wait for the distinct ones.
+    """Convert gold spans to targets. Call it before the batch moves to a GPU: ``torch.unique`` would synchronise there.
 
     Shapes:
         lengths: (n_rows,)
-        place: where each pair of ``pairs_within`` stands among those that are used; None: all are
+        place: index of each pair of ``pairs_within`` among the pairs of the turn; None if the turn has all of them
     """
 
     def words(position: Tensor) -> Tensor:
-        found: Tensor = torch.unique((labels.row * n_words + position) * n_labels + labels.label)
-        return found
+        distinct: Tensor = torch.unique((labels.row * n_words + position) * n_labels + labels.label)
+        return distinct
 
     pairs = pair_positions(labels, lengths)
     if place is not None:
@@ -87,14 +87,14 @@ def span_loss(
     n_sentences: int,
     pair_weights: Tensor | None = None,
 ) -> Tensor:
-    """α · L_start + β · L_end + γ · L_match, each summed over words (pairs) and labels, per sentence.
+    """Compute α · L_start + β · L_end + γ · L_match, each summed over words (pairs) and labels, per sentence.
 
-    Dividing by the number of sentences (not rows: a sentence has as many object rows as candidate subjects)
-    keeps the scale the same whatever the batch size.
+    The sum is divided by the number of sentences, so that its scale does not depend on the batch size. Rows would not
+    serve: a sentence has one object row for each candidate subject.
 
     Shapes:
-        real: (n_rows, n_words, 1), 0 at padding, and at words 1 or what their sentence counts
-        pair_weights: (n_pairs, 1), what the sentence of a pair counts; None: 1
+        real: (n_rows, n_words, 1), 0 at padding, elsewhere the weight of the sentence
+        pair_weights: (n_pairs, 1), the weight of the sentence of a pair; None: 1
         returns: ()
     """
     soft = targets.weights
@@ -107,21 +107,21 @@ def span_loss(
 def cross_entropy(
     logits: Tensor, positions: Tensor, real: Tensor | None = None, weights: Tensor | None = None
 ) -> Tensor:
-    """The summed binary cross-entropy where everything is "no" but the positions.
+    """Compute the summed binary cross-entropy with the target 0 everywhere except at the positions.
 
-    For a target y, 1 or a probability, it is log(1 + eˣ) − y · x, so that no table of targets has to be made.
+    The loss of a target y is log(1 + eˣ) − y · x, so that no dense table of targets is needed.
 
     Shapes:
-        logits: (…, n_labels); positions: flat positions in it; real: as of :func:`span_loss`
-        weights: as the positions, of :class:`TargetWeights`; None: 1
+        logits: (…, n_labels); positions: flat positions in it; real: that of :func:`span_loss`
+        weights: targets at the positions (:class:`TargetWeights`); None: 1
     """
-    each = softplus(logits) if real is None else softplus(logits) * real
-    found = logits.flatten().index_select(0, positions)
-    return each.sum() - (found if weights is None else found * weights).sum()
+    negative = softplus(logits) if real is None else softplus(logits) * real
+    positive = logits.flatten().index_select(0, positions)
+    return negative.sum() - (positive if weights is None else positive * weights).sum()
 
 
 def pair_positions(labels: SpanLabels, lengths: Tensor) -> Tensor:
-    """Where each gold span stands in the order of ``pairs_within``: by row, then start, then last word.
+    """Return the index of each gold span in the order of ``pairs_within``: by row, then start, then last word.
 
     Shapes:
         lengths: (n_rows,)

@@ -1,4 +1,4 @@
-"""The span extraction model (paper, appendix "Span Extraction Model"), shared by the three turns."""
+"""The span extraction model of the three turns (paper, appendix "Span Extraction Model")."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-# What share of words starts (or ends) a span of a given label, and what share of word pairs is one: the output
-# biases start there, or the first epochs are spent on learning that almost everything is "no".
+# Typical share of words that start (or end) a span of a label, and of word pairs that are a span. The output biases
+# start there. Otherwise the first epochs only learn that most targets are 0.
 BOUNDARY_PRIOR = 0.02
 MATCH_PRIOR = 0.002
+
+# Prediction scores this many pairs at a time, which bounds its memory. A CPU is faster with parts that fit its cache.
+_CHUNK_PAIRS, _CPU_CHUNK_PAIRS = 1 << 17, 1 << 12
+# Training keeps the activations of this many pairs, about 1.5 GB with the default width. More pairs, as in long
+# sentences with many entities, are scored in checkpointed parts, which are computed again in the backward pass.
+_MAX_KEPT_PAIRS = 1 << 19
+
+# The pairs of sentences up to this length are cached.
+_MAX_CACHED_WORDS = 128
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of words that may be the first and the last word of a span.
+    """Pairs of words that are candidates for the first and last word of a span.
 
     Shapes:
         row, start, last: (n_pairs,)
@@ -39,7 +48,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class SpanLogits:
-    """What a span extraction model says of a batch, before the sigmoid.
+    """Outputs of a span extraction model for a batch, before the sigmoid.
 
     Shapes:
         start, end: (n_rows, n_words, n_labels)
@@ -51,33 +60,33 @@ class SpanLogits:
     match: Tensor
 
 
-def pairs_within(lengths: Tensor) -> Pairs:
-    """All pairs of words of the same row in which the start does not come after the last word.
+def pairs_within(lengths: Tensor, max_words: int | None = None) -> Pairs:
+    """Return all pairs of words of the same row with start ≤ last, by row, then start, then last word.
 
-    Deviation: the paper sums its matching loss over all n² pairs. A pair whose start comes after its end is
-    never decoded, so those cells are neither computed nor learned.
+    Deviation: the paper sums its matching loss over all n² pairs. Pairs with start > last are never decoded, so that
+    they are neither computed nor learned here.
 
-    Shapes:
-        lengths: (n_rows,)
+    Args:
+        lengths: The number of words of each row, (n_rows,).
+        max_words: Leave out spans of more words. None: keep all.
     """
-    triangles = [_triangle(n) if n <= _SHORT else np.triu_indices(n) for n in lengths.tolist()]
+    triangles = [_triangle(n) if n <= _MAX_CACHED_WORDS else np.triu_indices(n) for n in lengths.tolist()]
     none = np.zeros(0, dtype=np.int64)
     row = np.repeat(np.arange(len(triangles)), [len(starts) for starts, _ in triangles])
     start, last = (np.concatenate([none, *(triangle[i] for triangle in triangles)]) for i in (0, 1))
+    if max_words is not None:
+        is_short = last - start < max_words
+        row, start, last = row[is_short], start[is_short], last[is_short]
     return Pairs(torch.from_numpy(row), torch.from_numpy(start), torch.from_numpy(last))
 
 
-# Sentences up to this length have their pairs remembered.
-_SHORT = 128
-
-
-@lru_cache(maxsize=_SHORT)
+@lru_cache(maxsize=_MAX_CACHED_WORDS)
 def _triangle(n_words: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.triu_indices(n_words)
 
 
 class SpanExtractor(nn.Module):
-    """Start, end and match logits for each label, from the words' task-specific representations."""
+    """Computes start, end and match logits of each label from task-specific word representations (eq. 12, 13)."""
 
     def __init__(self, width: int, n_labels: int, *, matcher: LinearMatcher | MlpMatcher, dropout: float = 0.0) -> None:
         super().__init__()
@@ -89,7 +98,7 @@ class SpanExtractor(nn.Module):
             nn.init.constant_(layer.bias, _logit(BOUNDARY_PRIOR))
 
     def forward(self, words: Tensor, pairs: Pairs) -> SpanLogits:
-        """Logits of all words and of the pairs of words.
+        """Compute the logits of all words and of the given pairs.
 
         Shapes:
             words: (n_rows, n_words, width)
@@ -98,11 +107,11 @@ class SpanExtractor(nn.Module):
         return SpanLogits(self.start(words), self.end(words), self.matcher(words, pairs))
 
     def boundaries(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Start and end logits alone. Shapes: words (…, width); returns two of (…, n_labels)."""
+        """Compute start and end logits. Shapes: words (…, width); returns two of (…, n_labels)."""
         return self.start(words), self.end(words)
 
     def spans(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Start, end and match logits of spans, from the representations of their first and last words.
+        """Compute start, end and match logits of spans from the representations of their first and last words.
 
         Shapes:
             first, last: (n_pairs, width)
@@ -111,15 +120,15 @@ class SpanExtractor(nn.Module):
         return self.start(first), self.end(last), self.matcher.score(self.matcher.start(first), self.matcher.last(last))
 
     def match(self, words: Tensor, pairs: Pairs) -> Tensor:
-        """Match logits of chosen pairs. Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
+        """Compute match logits of pairs. Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
         logits: Tensor = self.matcher(words, pairs)
         return logits
 
 
 class LinearMatcher(nn.Module):
-    """The paper's matcher: one linear layer over the two words' representations side by side (eq. 13).
+    """The matcher of the paper: one linear layer over the concatenated representations of two words (eq. 13).
 
-    It equals a score for the start plus a score for the end, so it cannot tell which belongs to which.
+    Its score is a sum of a start score and an end score, so that it cannot model which start belongs to which end.
     """
 
     def __init__(self, width: int, n_labels: int) -> None:
@@ -130,17 +139,17 @@ class LinearMatcher(nn.Module):
 
     def forward(self, words: Tensor, pairs: Pairs) -> Tensor:
         """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
-        return self.score(*_of_pairs(self.start(words), self.last(words), pairs))
+        return self.score(*_gather_pairs(self.start(words), self.last(words), pairs))
 
     def score(self, start: Tensor, last: Tensor) -> Tensor:
-        """From the projections of first and last words. Shapes: (n_pairs, n_labels) all."""
+        """Score pairs from the projections of their first and last words. Shapes: (n_pairs, n_labels) each."""
         return start + last
 
 
 class MlpMatcher(nn.Module):
-    """Ours, the default: a hidden layer over the sum of two projections, so that start and end interact."""
+    """The default matcher: a hidden layer over the sum of two projections, so that start and end interact."""
 
-    # Deviation: eq. 13 is additive, a_i + b_j + bias, and cannot pair starts with ends (docs/adr/0002).
+    # Deviation: eq. 13 is additive, a_i + b_j + bias, and cannot match starts with ends (docs/adr/0002).
 
     def __init__(self, width: int, n_labels: int, *, hidden_width: int) -> None:
         super().__init__()
@@ -153,11 +162,10 @@ class MlpMatcher(nn.Module):
     def forward(self, words: Tensor, pairs: Pairs) -> Tensor:
         """Shapes: words (n_rows, n_words, width); returns (n_pairs, n_labels)."""
         start, last = self.start(words), self.last(words)
-        # A processor is faster with few pairs at a time, which stay in its cache; a GPU wants many.
-        at_once = _PAIRS_AT_ONCE if self.training or start.is_cuda else _PAIRS_AT_ONCE_ON_CPU
-        if len(pairs) <= (_PAIRS_KEPT if self.training else at_once):
+        chunk = _CHUNK_PAIRS if self.training or start.is_cuda else _CPU_CHUNK_PAIRS
+        if len(pairs) <= (_MAX_KEPT_PAIRS if self.training else chunk):
             return self._score_pairs(start, last, pairs)
-        parts = [pairs[at : at + at_once] for at in range(0, len(pairs), at_once)]
+        parts = [pairs[first : first + chunk] for first in range(0, len(pairs), chunk)]
         if not self.training:
             return torch.cat([self._score_pairs(start, last, part) for part in parts])
         scores = [
@@ -167,24 +175,17 @@ class MlpMatcher(nn.Module):
         return torch.cat(scores)
 
     def _score_pairs(self, start: Tensor, last: Tensor, pairs: Pairs) -> Tensor:
-        return self.score(*_of_pairs(start, last, pairs))
+        return self.score(*_gather_pairs(start, last, pairs))
 
     def score(self, start: Tensor, last: Tensor) -> Tensor:
-        """From the projections of first and last words. Shapes: (n_pairs, hidden_width) to (n_pairs, n_labels)."""
-        # As the weights are: in half precision a processor adds up the gradients of a norm wrongly.
+        """Score pairs from the projections of their words. Shapes: (n_pairs, hidden_width) to (n_pairs, n_labels)."""
+        # In the dtype of the weights, because a CPU accumulates the gradients of a norm in bfloat16 inaccurately.
         logits: Tensor = self.output(nn.functional.gelu(self.norm((start + last).to(self.norm.weight.dtype))))
         return logits
 
 
-# Prediction looks at this many pairs at a time, which bounds its memory whatever passes the boundary thresholds.
-_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 17, 1 << 12
-# Training keeps what is between of as many pairs for the way back, some 1.5 GB with the default width. Beyond, as long
-# sentences with many entities have it, they are taken in parts as well, each of which is computed a second time.
-_PAIRS_KEPT = 1 << 19
-
-
-def _of_pairs(start: Tensor, last: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
-    """The start projection of each pair's first word and the last projection of its last one: no table is made."""
+def _gather_pairs(start: Tensor, last: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """Return the start projection of each pair's first word and the last projection of its last word."""
     n_words = start.shape[1]
     first = start.flatten(0, 1).index_select(0, pairs.row * n_words + pairs.start)
     second = last.flatten(0, 1).index_select(0, pairs.row * n_words + pairs.last)

@@ -1,1 +1,1 @@
-"""From encoded sentences to entities and relations."""
+"""Prediction: batching, search, decoding, thresholds and streaming."""

@@ -1,22 +1,29 @@
-"""Which sentences go through the model together."""
+"""Batches of sentences of similar length, and memory: what to do when it runs out or fragments."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar
 
 import torch
 
-# A parameter of glibc's mallopt, and the block size from which memory is mapped alone and unmapped when it is freed.
+from cascade_srn.errors import CascadeError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# A parameter of glibc's mallopt, and the block size from which blocks are mapped one by one and unmapped when freed.
 _MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
 
 
 def give_back_freed() -> bool:
-    """Return freed memory to the system; return whether the C library can do that.
+    """Return freed memory to the system, and return whether the C library can do that.
 
-    Batches of many shapes leave gaps between blocks that live longer. glibc keeps the gaps, and a process that
-    streams for hours grows although it uses no more memory than at first.
+    Batches of many shapes leave gaps between long-lived blocks. glibc keeps the gaps, so that a process that streams
+    for hours grows although it uses no more memory than at first.
     """
     trim = _c_function("malloc_trim")
     if trim is None:
@@ -26,9 +33,9 @@ def give_back_freed() -> bool:
 
 
 def map_large_blocks() -> bool:
-    """Have the C library map large blocks one by one; return whether it can do that.
+    """Make the C library map large blocks one by one, and return whether it can do that.
 
-    By default glibc raises its limit for this up to 32 MiB, and large tensors of many sizes then fragment the heap.
+    By default, glibc raises its limit for this up to 32 MiB. Large tensors of many sizes then fragment the heap.
     """
     mallopt = _c_function("mallopt")
     return mallopt is not None and bool(mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES))
@@ -38,28 +45,66 @@ def map_large_blocks() -> bool:
 def _c_function(name: str) -> Callable[..., int] | None:
     try:
         found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError, TypeError):  # not glibc; on Windows there is no library without a name
+    except (AttributeError, OSError, TypeError):  # Not glibc. On Windows, CDLL(None) raises TypeError.
         return None
     return found
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: that of a GPU, or a processor's, whose allocator raises a plain RuntimeError."""
+    """Return whether an error says that the memory of a GPU or of the host ran out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
+    # The allocator of torch for CPUs raises a plain RuntimeError.
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
-def by_word_budget(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Groups of positions of similar length, each of at most ``budget`` words with its padding.
+def halve_on_out_of_memory(
+    run: Callable[[Sequence[Item]], list[Result]], batch: Sequence[Item], shrink: Callable[[Sequence[Item]], bool]
+) -> list[Result]:
+    """Run a function on a batch. If memory runs out, run it on both halves of the batch, and so on.
 
-    Longest first, so that a batch that does not fit into memory shows at once; one sentence longer than the
-    budget is a group of its own.
+    Args:
+        run: Returns the results of a batch.
+        batch: The items.
+        shrink: Called with a batch that does not fit into memory. Returns False to raise the error. If it returns
+            True for a single item, the item is run again, so it must have lowered another limit.
+
+    Returns:
+        The results of all parts, in order.
+    """
+    try:
+        return run(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error) or not shrink(batch):
+            raise
+    # After the except clause, because the error keeps the tensors of the failed batch alive.
+    torch.cuda.empty_cache()
+    middle = (len(batch) + 1) // 2
+    parts = [part for part in (batch[:middle], batch[middle:]) if part]
+    return [result for part in parts for result in halve_on_out_of_memory(run, part, shrink)]
+
+
+@contextmanager
+def explain_out_of_memory(make_error: Callable[[], CascadeError]) -> Iterator[None]:
+    """Raise another error if memory runs out in this block."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise make_error() from error
+
+
+def by_word_budget(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield groups of positions of sentences of similar length, each of at most ``budget`` words with padding.
+
+    The longest sentences come first, so that a batch that does not fit into memory fails early. A sentence that is
+    longer than the budget is a group of its own.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     group: list[int] = []
     for position in order:
-        # The group's first member is its longest, and what all others are padded to.
+        # All members are padded to the length of the first, which is the longest.
         if group and lengths[group[0]] * (len(group) + 1) > budget:
             yield group
             group = []

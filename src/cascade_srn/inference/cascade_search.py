@@ -1,4 +1,4 @@
-"""Prediction with any method: batches within memory, thresholds by label, results in the order of the input."""
+"""Prediction with any model family: batching, thresholds, memory, and the protocols that a family implements."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from cascade_srn.config import SearchLimits, Temperatures, Thresholds, require_c
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.batching import by_word_budget, is_out_of_memory
+from cascade_srn.inference.batching import by_word_budget, halve_on_out_of_memory
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
-# Sentences whose rows are made at once, for batches of similar length. More would only take memory.
+# Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
 
 PRECISIONS = ("auto", "float32", "bf16")
 
 
 class ScoredTriple(NamedTuple):
-    """A triple with the score of its subject as a subject and that of its object as an object of that subject.
+    """A triple and the scores that it was accepted by.
 
-    The triple's own score is that of :func:`as_a_whole`.
+    Attributes:
+        triple: The triple. Its own score is :func:`relation_score`.
+        subject: Score of the subject in turn 2.
+        object: Score of the object in turn 3.
     """
 
     triple: Triple
@@ -35,16 +38,27 @@ class ScoredTriple(NamedTuple):
 
 
 def relation_score(head: Span, tail: Span, object_: float) -> float:
-    """How sure it is that a triple is right in all its parts: the score of its object, and those of both entities.
+    """Return the score of a triple: the product of the scores of its object, its head and its tail.
 
-    Entities that were given without a score are taken to be right. The subject's own score is left out: what is asked
-    for a subject's objects also says whether there are any.
+    Entities without a score were given by the caller and count as 1. The score of the subject in turn 2 is left out,
+    because the score of the object already says whether the subject has any.
     """
-    return object_ * sureness(head) * sureness(tail)
+    return object_ * entity_score(head) * entity_score(tail)
+
+
+def entity_score(entity: Span) -> float:
+    """Return the score of an entity, or 1 for an entity that was given without a score."""
+    return 1.0 if entity.score is None else entity.score
 
 
 class SearchResult(NamedTuple):
-    """A sentence with what was found in it; ``limited`` tells whether one of the ``SearchLimits`` applied."""
+    """The annotations found in one sentence.
+
+    Attributes:
+        sentence: The sentence with its entities and triples.
+        triples: The triples with their scores.
+        limited: Whether one of the :class:`~cascade_srn.config.SearchLimits` applied.
+    """
 
     sentence: Sentence
     triples: Sequence[ScoredTriple] = ()
@@ -52,18 +66,18 @@ class SearchResult(NamedTuple):
 
 
 class SearchSettings(NamedTuple):
-    """What a search in one batch goes by.
+    """Settings of the search in one batch.
 
     Attributes:
-        entity: what an entity has to reach, by its type. Shape: (n_entity_types,)
-        subject: what a subject has to reach
-        object: what an object has to reach, by the type of the relation. Shape: (n_relation_types,)
-        temperatures: what logits are divided by, by turn
-        batch_words: how many words may go through at once, padding included
-        limits: bounds on what is looked at in one sentence
-        check: called at short intervals during the work; it may raise to stop it
-        half: whether the pretrained encoder computes in bf16; all that comes after it is float32
-        device: where the network is
+        entity: Threshold of each entity type. Shape: (n_entity_types,)
+        subject: Threshold of subjects.
+        object: Threshold of objects by relation type. Shape: (n_relation_types,)
+        temperatures: Divisors of the logits, by turn.
+        batch_words: Maximum number of words that are encoded at once, padding included.
+        limits: Bounds on the work per sentence.
+        check: Called at short intervals. It may raise to stop the work.
+        half: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
+        device: Device of the network.
     """
 
     entity: Tensor
@@ -78,54 +92,49 @@ class SearchSettings(NamedTuple):
 
     @property
     def pass_pieces(self) -> int:
-        """Pieces that may go through the encoder at once, padding included."""
+        """Maximum number of pieces per encoder pass, padding included."""
         return PIECES_PER_WORD * self.batch_words
 
 
 def within_limits(
     entities: Sequence[list[Span]], sentences: Sequence[Sentence], limits: SearchLimits
 ) -> tuple[list[list[Span]], set[int]]:
-    """Choose the entities that relations are looked for between: those of the best spans where there are very many.
+    """Choose the entities that relations are searched between: those on the best spans, up to the limit.
 
     Returns:
-        The chosen entities of each sentence, and the positions of the sentences where some were left out.
+        The chosen entities of each sentence, and the positions of the sentences in which the limit applied.
     """
     chosen, crowded = list(entities), set()
-    for number, (there, sentence) in enumerate(zip(entities, sentences, strict=True)):
+    for number, (found, sentence) in enumerate(zip(entities, sentences, strict=True)):
         most = limits.max_spans(len(sentence))
-        if len(there) <= most:
+        if len(found) <= most:
             continue
         best: dict[tuple[int, int], float] = {}
-        for entity in there:
-            place = entity.start, entity.end
-            best[place] = max(best.get(place, 0.0), sureness(entity))
+        for entity in found:
+            span = entity.start, entity.end
+            best[span] = max(best.get(span, 0.0), entity_score(entity))
         if len(best) > most:
-            ranked = sorted((-score, place) for place, score in best.items())
-            kept = {place for _, place in ranked[:most]}
-            chosen[number] = [entity for entity in there if (entity.start, entity.end) in kept]
+            ranked = sorted((-score, span) for span, score in best.items())
+            kept = {span for _, span in ranked[:most]}
+            chosen[number] = [entity for entity in found if (entity.start, entity.end) in kept]
             crowded.add(number)
     return chosen, crowded
 
 
-def sureness(entity: Span) -> float:
-    """Return the score of an entity. One that was given without a score is taken to be right."""
-    return 1.0 if entity.score is None else entity.score
-
-
 def never_stop() -> None:
-    """Let the work go on: the default ``check``."""
+    """Do nothing. The default ``check``."""
 
 
 class Search(Protocol):
-    """How a method finds things in one batch."""
+    """Finds entities and triples in one batch. Each model family implements it."""
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
-        """Find entities and triples, or only triples between the entities that the sentences have.
+        """Find entities and triples.
 
         Args:
-            examples: Sentences, at least one of which has words.
-            rows: The same sentences as the encoder reads them first.
-            given_entities: Whether the entities of the sentences are given.
+            examples: The sentences. At least one of them has words.
+            rows: The same sentences as rows without markers.
+            given_entities: Keep the entities of the sentences, and find triples only.
         """
 
 
@@ -167,21 +176,30 @@ class RowMaker(Protocol):
 
     @property
     def pieces(self) -> WordPieces:
-        """Words to pieces, and the cost of rows."""
+        """The conversion of words to pieces."""
 
     def plain(self, example: Example) -> Row:
-        """Make the row that the encoder reads first."""
+        """Return the row of a sentence without markers."""
 
 
 class Predictor:
-    """Finds entities and triples in sentences. ``search`` makes its method's search, anew for every batch.
+    """Finds entities and triples in any number of sentences.
 
-    ``batch_words`` bounds a batch, padding included, wherever the method reads text; it shrinks where the device runs
-    out of memory. ``collator`` makes rows of sentences and says what each costs in a batch.
-    ``limits`` bounds the work per sentence, and ``n_limited`` counts the sentences where it did. ``check`` is
-    called at short intervals and may raise to stop the work. ``precision`` is that of the pretrained encoder:
-    "float32", "bf16", or "auto" for bf16 on a GPU and float32 elsewhere (``half`` says which). All that comes after it
-    is float32.
+    Args:
+        network: The network, in evaluation mode.
+        schema: The labels of the model.
+        search: Makes the search of the model family. It is called for every batch.
+        collator: Makes rows from sentences, and says what each row costs.
+        thresholds: Minimum scores.
+        temperatures: Divisors of the logits, by turn.
+        limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
+        check: Called at short intervals. It may raise to stop the work.
+        batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
+        precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
+            elsewhere. Everything after the encoder computes in float32.
+
+    Raises:
+        ConfigError: If a setting is out of range, or a threshold is for a label that the model does not have.
     """
 
     def __init__(
@@ -200,7 +218,7 @@ class Predictor:
     ) -> None:
         require_range("batch_words", batch_words, 1)
         require_choice("precision", precision, PRECISIONS)
-        _refuse_unknown(thresholds, schema)
+        _check_labels(thresholds, schema)
         self.network = network
         self.schema = schema
         self.search = search
@@ -217,30 +235,34 @@ class Predictor:
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """Device of the network."""
         return next(self.network.parameters()).device
 
     def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
-        """The same sentences with what the model finds in them.
+        """Annotate sentences.
 
-        With ``given_entities`` the entities of the sentences are taken as they are, whatever their scores, and only
-        triples are looked for.
+        Args:
+            examples: The sentences, with their context.
+            given_entities: Keep the entities of the sentences, whatever their scores, and find triples only.
+
+        Returns:
+            The same sentences, in the same order, with the entities and triples of the model.
         """
         return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
 
     @torch.inference_mode()
     def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[SearchResult]:
-        """What :meth:`predict` finds, with the scores by which each triple was accepted."""
+        """Annotate sentences as :meth:`predict` does, and return the scores of each triple as well."""
         if self.network.training:
-            raise RuntimeError("the model is in training mode; call eval() on it before predicting")
+            raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
         results: list[SearchResult] = []
         for begin in range(0, len(examples), _PREPARED_AT_ONCE):
             results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
         if self.n_limited and not self._warned_of_limits:
             self._warned_of_limits = True
             warnings.warn(
-                "some sentences have more possible entities or relations than are considered; the best by score are "
-                "kept: such text is often a list, a table or code, and model.settings.limits holds the bounds",
+                "some sentences have more candidate entities or relations than the limits allow, as lists, tables and "
+                "code often do. The candidates with the best scores are kept. The limits are in model.settings.limits",
                 stacklevel=3,
             )
         return results
@@ -253,12 +275,13 @@ class Predictor:
             members = [examples[i] for i in group], [rows[i] for i in group]
             for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
                 self.n_limited += found.limited
-                sure = self._sure(found)
-                results[i] = sure if given_entities or self.thresholds.related is None else self._settled(sure)
+                found = self._drop_unsure_triples(found)
+                if not given_entities and self.thresholds.related is not None:
+                    found = self._drop_unrelated_entities(found)
+                results[i] = found
         return results
 
-    def _sure(self, found: SearchResult) -> SearchResult:
-        """Without the triples that are not sure enough as a whole."""
+    def _drop_unsure_triples(self, found: SearchResult) -> SearchResult:
         min_score = self.thresholds.relation
         if min_score is None:
             return found
@@ -266,8 +289,8 @@ class Predictor:
         sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
         return found._replace(sentence=sentence, triples=kept)
 
-    def _settled(self, found: SearchResult) -> SearchResult:
-        """Without the entities that had to have a relation, and have none."""
+    def _drop_unrelated_entities(self, found: SearchResult) -> SearchResult:
+        """Drop entities that passed ``related`` only and have no relation."""
         thresholds, sentence = self.thresholds, found.sentence
         related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
         kept = [
@@ -280,12 +303,12 @@ class Predictor:
         return found._replace(sentence=sentence.annotated(kept, sentence.triples))
 
     def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Batches by the word budget, which may shrink on the way."""
+        """Batch sentences by the word budget, which may shrink between two batches."""
         for group in by_word_budget(lengths, self.batch_words):
             for part in by_word_budget([lengths[i] for i in group], self.batch_words):
                 yield [group[i] for i in part]
 
-    def _terms(self) -> SearchSettings:
+    def _search_settings(self) -> SearchSettings:
         thresholds, schema = self.thresholds, self.schema
         entity = _by_label(schema.entity_types, thresholds.entity_types, thresholds.entity)
         if thresholds.related is not None:
@@ -306,44 +329,45 @@ class Predictor:
     def _within_memory(
         self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
     ) -> list[SearchResult]:
-        """A batch, in halves where the memory does not hold it: from then on, all batches are that small."""
+        """Search a batch. If it does not fit into memory, halve it, and all later batches."""
         sentences = [example.sentence for example in examples]
-        if not any(len(sentence) for sentence in sentences):
-            return [SearchResult(sentence.annotated((), ())) for sentence in sentences]
-        try:
-            return self.search(self._terms()).find(examples, rows, given_entities=given_entities)
-        except (RuntimeError, MemoryError) as error:
-            # A single sentence is retried in smaller encoder passes, until a pass is one of its words.
-            if not is_out_of_memory(error) or (len(examples) == 1 and self.batch_words <= len(sentences[0])):
-                raise
-        n_words = len(examples) * max(map(self.collator.pieces.cost, rows))
-        self.batch_words = max(1, min(self.batch_words, n_words) // 2)
-        torch.cuda.empty_cache()
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"the device ran out of memory on a batch of {n_words} words; going on with smaller ones: "
-                "give batch_words to choose their size",
-                stacklevel=4,
-            )
-        middle = (len(examples) + 1) // 2
-        parts = [part for part in (slice(None, middle), slice(middle, None)) if examples[part]]
-        return [found for part in parts for found in self._within_memory(examples[part], rows[part], given_entities)]
+
+        def find(numbers: Sequence[int]) -> list[SearchResult]:
+            if not any(len(sentences[i]) for i in numbers):
+                return [SearchResult(sentences[i].annotated((), ())) for i in numbers]
+            members = [examples[i] for i in numbers], [rows[i] for i in numbers]
+            return self.search(self._search_settings()).find(*members, given_entities=given_entities)
+
+        def shrink(numbers: Sequence[int]) -> bool:
+            # A single sentence is run again in smaller encoder passes, until a pass is one word of it.
+            if len(numbers) == 1 and self.batch_words <= len(sentences[numbers[0]]):
+                return False
+            n_words = len(numbers) * max(self.collator.pieces.cost(rows[i]) for i in numbers)
+            self.batch_words = max(1, min(self.batch_words, n_words) // 2)
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"the device ran out of memory on a batch of {n_words} words. Continuing with smaller batches. Set "
+                    "batch_words to choose their size",
+                    stacklevel=6,
+                )
+            return True
+
+        return halve_on_out_of_memory(find, range(len(examples)), shrink)
 
 
 def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:
-    """The threshold of each label: its own, where it has one. Shape: (n_labels,)."""
+    """Return the threshold of each label. Shape: (n_labels,)."""
     return torch.tensor([own.get(label, threshold) for label in labels])
 
 
-def _refuse_unknown(thresholds: Thresholds, schema: Schema) -> None:
-    """A threshold of a label that the model does not have is a mistake."""
-    kinds = {"entity": (thresholds.entity_types, schema.entity_types)}
-    kinds["relation"] = (thresholds.relation_types, schema.relation_types)
-    for kind, (given, known) in kinds.items():
-        for label in given:
+def _check_labels(thresholds: Thresholds, schema: Schema) -> None:
+    """Refuse thresholds of labels that the model does not have."""
+    for kind in ("entity_types", "relation_types"):
+        known = getattr(schema, kind)
+        for label in getattr(thresholds, kind):
             if label not in known:
                 raise ConfigError(
-                    f"there is a threshold for the {kind} type {label!r}, which the model does not have. "
-                    f"{did_you_mean(label, known)}"
+                    f"a threshold is set for {label!r}, which is not one of the {kind.replace('_', ' ')} of the model",
+                    did_you_mean(label, known),
                 )

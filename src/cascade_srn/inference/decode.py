@@ -1,4 +1,4 @@
-"""From probabilities to spans and triples: pure functions, on tensors until only results are left."""
+"""Decode spans from probabilities. All functions work on tensors, without a loop over words or spans."""
 
 from __future__ import annotations
 
@@ -17,26 +17,21 @@ def boundary_candidates(
 ) -> tuple[Tensor, ...]:
     """Find all spans whose first word passes as a start and whose last word passes as an end of the same label.
 
-    Args:
-        start: Probabilities of starts.
-        end: Probabilities of ends.
-        lengths: Words of each row.
-        threshold: What both must reach.
-        max_words: Longest span. Without it, a row in which everything passes has a candidate for each pair of words.
+    ``max_words`` is the maximum length of a span. Without it, the number of candidates can be quadratic.
 
     Shapes:
         start, end: (n_rows, n_words, n_labels), probabilities
         lengths: (n_rows,)
-        threshold: of all labels, or (n_labels,)
-        returns: row, first word, last word, label: (n_candidates,) each
+        threshold: (n_labels,), or one for all labels
+        returns: row, first word, last word and label, (n_candidates,) each
     """
     n_words, n_labels = start.shape[1:]
     threshold = threshold[:, None] if isinstance(threshold, Tensor) else threshold
     real = padding_mask(lengths, n_words)[:, None]
-    # Only starts and ends that pass are paired, never a table of all words.
+    # Pair only starts and ends that pass. A table of all pairs of words would be quadratic.
     start_row, start_label, first = ((start.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
     end_row, end_label, last = ((end.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
-    # Ends are sorted by row, label and word, so the ends that belong to a start are a range of them.
+    # Ends are sorted by row, label and word, so the ends that belong to a start are contiguous.
     group = (start_row * n_labels + start_label) * n_words
     ends = (end_row * n_labels + end_label) * n_words + last
     beyond = n_words if max_words is None else (first + max_words).clamp(max=n_words)
@@ -49,12 +44,12 @@ def boundary_candidates(
 
 
 def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | None:
-    """Choose the best items of each row, at most ``most`` of them. None if no row has more than that.
+    """Return a mask of the items with the best scores in each row, or None if all can be kept.
 
     Shapes:
-        row, score: (n,), row rising
-        most: (n_rows,)
-        returns: (n,), boolean
+        row, score: (n_items,), rows in ascending order
+        most: (n_rows,), the maximum number of items of each row
+        returns: (n_items,)
     """
     if len(row) <= min(most, default=0):
         return None
@@ -71,18 +66,19 @@ def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | No
 
 
 def distinct_spans(found: SpanLabels, n_words: int) -> Tensor:
-    """List spans without their labels, each once, in order. Shape: (n_spans, 3), row, first word and last word."""
+    """Return the distinct spans in order, without labels. Shape: (n_spans, 3): row, first word and last word."""
     distinct = torch.unique((found.row * n_words + found.start) * n_words + found.last)
     of_row = distinct % n_words**2
     return torch.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), dim=1)
 
 
 def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """Each query with each span of its own row.
+    """Pair each query with each span of its row.
 
     Shapes:
-        span_row: (n_spans,), rising; query_row: (n_queries,)
-        returns: positions of queries and of spans, (n_pairs,) each, by query and then by span
+        span_row: (n_spans,), ascending
+        query_row: (n_queries,)
+        returns: positions of queries and of spans, (n_pairs,) each, sorted by query and then by span
     """
     return next(spans_of_queries_in_parts(span_row, query_row, n_rows, None))
 
@@ -90,13 +86,13 @@ def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[
 def spans_of_queries_in_parts(
     span_row: Tensor, query_row: Tensor, n_rows: int, size: int | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The pairs of :func:`spans_of_queries`, so many at a time: very many of them never exist all at once.
+    """Yield the pairs of :func:`spans_of_queries` in parts of ``size`` pairs, to bound their memory.
 
-    There is one part at least; with a ``size`` of None it is the only one.
+    There is at least one part. A ``size`` of None makes one part of all pairs.
     """
     counts = torch.bincount(span_row, minlength=n_rows)
     ends = counts[query_row].cumsum(0)
-    # To the number of a pair, to get that of its span: where its row's spans begin, less where its query's pairs do.
+    # Position of a span = position of the pair + first span of its row - first pair of its query.
     shift = (counts.cumsum(0) - counts)[query_row] - (ends - counts[query_row])
     n_pairs = int(ends[-1]) if len(ends) else 0
     size = max(n_pairs, 1) if size is None else size
@@ -107,11 +103,11 @@ def spans_of_queries_in_parts(
 
 
 def entity_at(entities: Iterable[Span], start: int, end: int, not_this: Span | None = None) -> Span:
-    """The entity that a span of turns 2 and 3 stands for.
+    """Return the entity that a span of turns 2 and 3 stands for.
 
-    Those turns find words, not types. Where several entities share the words, it is the one that turn 1 is
-    surest of, and of equals the first by its label, however they were listed; the object of a relation is not the very
-    entity that is its subject when there is another.
+    Those turns find spans without entity types. Of several entities with the same span, it is the one with the best
+    score, and of equal scores the first by label. ``not_this`` is the subject when an object is looked up: it is
+    returned only if no other entity has the span.
     """
     sharing = [e for e in entities if e.start == start and e.end == end]
     others = [e for e in sharing if e != not_this] or sharing

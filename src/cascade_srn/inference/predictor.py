@@ -1,4 +1,4 @@
-"""The three turns over a batch: from sentences to entities and triples."""
+"""Search of the cascade: run the three turns over a batch of sentences and decode entities and triples."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from heapq import nlargest
 import torch
 from torch import Tensor
 
-from cascade_srn.cascade import Cascade, words_at
+from cascade_srn.cascade import Cascade, StartEndMatch
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
-from cascade_srn.heads import Pairs, SpanExtractor, SpanLabels
+from cascade_srn.heads import Pairs, SpanLabels
 from cascade_srn.inference.batching import by_word_budget
 from cascade_srn.inference.cascade_search import (
     ScoredTriple,
@@ -33,141 +33,135 @@ from cascade_srn.inference.decode import (
 )
 from cascade_srn.types import Span, Triple
 
+# Pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory. A CPU is faster with few
+# pairs, because they stay in its cache.
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
+
 
 @dataclass(frozen=True)
 class _Objects:
-    """What turn 3 found. Shapes: (n_found,) each; ``query`` and ``span`` are positions."""
+    """Objects found by turn 3: positions of subject and span, label and score. Shapes: (n_objects,) each."""
 
-    query: Tensor
+    subject: Tensor
     span: Tensor
     label: Tensor
     score: Tensor
 
 
-# Turn 3 looks at this many (subject, entity) pairs at a time, which bounds its memory. A processor is faster with
-# few pairs, which stay in its cache.
-_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
-
-
 @dataclass(frozen=True)
 class CascadeSearch:
-    """Runs a cascade over the sentences of a batch; what turn 3 has to read anew keeps to ``batch_words`` as well."""
+    """Finds entities and triples in a batch with a cascade.
+
+    Attributes:
+        cascade: The network.
+        collator: Makes rows, with markers if the fusion uses them.
+        settings: Thresholds, limits and device. ``batch_words`` also bounds the rows that turn 3 encodes at once.
+    """
 
     cascade: Cascade
     collator: Collator
     settings: SearchSettings
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
-        """What the three turns find, or, with entities that are given, turns 2 and 3 alone."""
+        """Run the three turns, or turns 2 and 3 if the entities are given. See :class:`.Search`."""
         sentences = [example.sentence for example in examples]
         features, lengths = self._features(rows)
         limited: set[int] = set()
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
-            found = self.collator.entity_labels(entities).to(self.settings.device)
+            labels = self.collator.entity_labels(entities).to(self.settings.device)
         else:
-            entities, found = self._turn1(features, lengths, [len(sentence) for sentence in sentences], limited)
+            entities, labels = self._find_entities(features, lengths, [len(s) for s in sentences], limited)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
-        if self.cascade.relations is not None and found.row.shape[0]:
-            shown, crowded = within_limits(entities, sentences, self.settings.limits)
+        if self.cascade.relations is not None and labels.row.shape[0]:
+            candidates, crowded = within_limits(entities, sentences, self.settings.limits)
             if crowded:
                 limited |= crowded
-                found = self.collator.entity_labels(shown).to(self.settings.device)
-            triples = self._relations(rows, features, shown, found, limited)
+                labels = self.collator.entity_labels(candidates).to(self.settings.device)
+            triples = self._find_triples(rows, features, candidates, labels, limited)
         return [
-            SearchResult(sentence.annotated(spans, [scored.triple for scored in there]), there, number in limited)
-            for number, (sentence, spans, there) in enumerate(zip(sentences, entities, triples, strict=True))
+            SearchResult(sentence.annotated(spans, [scored.triple for scored in found]), found, number in limited)
+            for number, (sentence, spans, found) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
     def _features(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Encode rows. Shapes: features (n_rows, n_words, *feature*) and words of each row (n_rows,)."""
+        """Encode rows. Shapes: returns features (n_rows, n_words, *feature*) and numbers of words (n_rows,)."""
         batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces).to(self.settings.device)
         return self.cascade.features(batch, half=self.settings.half, check=self.settings.check), batch.word_lengths
 
-    def _turn1(
+    def _find_entities(
         self, features: Tensor, lengths: Tensor, n_words: Sequence[int], limited: set[int]
     ) -> tuple[list[list[Span]], SpanLabels]:
-        """Find the entities of a batch, as Python objects and as tensors. Rows with too many are ``limited``."""
-        head, temperature, limits = (
-            self.cascade.entity_head,
-            self.settings.temperatures.entity,
-            self.settings.limits,
-        )
-        words = self.cascade.entity_inputs(features)
-        start, end = ((logits / temperature).sigmoid() for logits in head.boundaries(words))
-        threshold = self.settings.entity
+        """Turn 1: find the entities, as spans of each sentence and as tensors.
+
+        Sentences with more entities than the limit are added to ``limited``.
+        """
+        threshold, temperature, limits = self.settings.entity, self.settings.temperatures.entity, self.settings.limits
+        *boundaries, match_logits = self.cascade.entity_boundaries(features)
+        start, end = ((logits / temperature).sigmoid() for logits in boundaries)
         row, first, last, label = boundary_candidates(start, end, lengths, threshold, limits.entity_words)
-        match = head.match(words, Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
+        match = match_logits(Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
         score = min_score((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
         kept = (score >= threshold[label]).nonzero()[:, 0]
-        found, scores = SpanLabels(row[kept], first[kept], last[kept], label[kept]), score[kept]
-        columns = torch.stack((found.row, found.start, found.last, found.label), dim=1).tolist()
+        columns, score = torch.stack((row, first, last, label))[:, kept], score[kept]
+        found = columns.T.tolist()
         most = [limits.max_entities(n) for n in n_words]
-        # Counted on the host, where the entities go anyway: asking a GPU would make it wait.
-        if any(count > most[i] for i, count in Counter(column[0] for column in columns).items()):
-            best = best_of_rows(found.row, scores, most)
+        # Counted on the host, which needs the entities anyway. Counting on a GPU would wait for it once more.
+        if any(count > most[i] for i, count in Counter(entity[0] for entity in found).items()):
+            best = best_of_rows(columns[0], score, most)
             assert best is not None
-            limited.update(found.row[~best].tolist())
-            found = SpanLabels(*(part[best] for part in (found.row, found.start, found.last, found.label)))
-            scores = scores[best]
-            columns = torch.stack((found.row, found.start, found.last, found.label), dim=1).tolist()
+            limited.update(columns[0, ~best].tolist())
+            columns, score = columns[:, best], score[best]
+            found = columns.T.tolist()
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in n_words]
-        for (number, begin, stop, kind), sure in zip(columns, scores.tolist(), strict=True):
-            entities[number].append(Span(begin, stop + 1, names[kind], sure))
-        return [sorted(spans) for spans in entities], found
+        for (number, begin, stop, kind), value in zip(found, score.tolist(), strict=True):
+            entities[number].append(Span(begin, stop + 1, names[kind], value))
+        return [sorted(spans) for spans in entities], SpanLabels(*columns.unbind(0))
 
-    def _relations(
+    def _find_triples(
         self,
         rows: Sequence[Row],
         features: Tensor,
         entities: list[list[Span]],
-        found: SpanLabels,
+        labels: SpanLabels,
         limited: set[int],
     ) -> list[list[ScoredTriple]]:
-        """Turns 2 and 3, given the entities: as Python objects where markers are made of them, and as tensors.
+        """Turns 2 and 3: find the triples between entities.
 
-        Sentences in which a limit applies are added to ``limited``.
+        Args:
+            rows: The sentences without markers.
+            features: Features of the rows.
+            entities: The entities of each sentence.
+            labels: The same entities as tensors.
+            limited: Positions of sentences in which a limit applied. More are added here.
         """
         if self.collator.fusion.entities == "markers":
             marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
             features, _ = self._features(marked)
-        tags = self.cascade.tags(found, (features.shape[0], features.shape[1]))
-        # The distinct words of the entities, by sentence: the only spans that turns 2 and 3 need to look at.
-        spans = distinct_spans(found, features.shape[1])
-        head = self.cascade.relation_turns.subject_head
-        row, *edges = spans.unbind(1)
-        shown = [None if tags is None else words_at(tags, row, edge) for edge in edges]
-        first, last = (
-            self.cascade.subject_inputs(words_at(features, row, edge), tag)
-            for edge, tag in zip(edges, shown, strict=True)
-        )
+        tags = self.cascade.tags(labels, (features.shape[0], features.shape[1]))
+        # Subjects and objects are entities, so turns 2 and 3 score no other spans.
+        spans = distinct_spans(labels, features.shape[1])
+        logits = self.cascade.subject_span_logits(features, tags, spans)
         threshold = torch.full((1,), self.settings.subject, device=self.settings.device)
-        position, _, certainty = self._passing(head, first, last, threshold, self.settings.temperatures.subject)
+        position, _, score = _passing(logits, threshold, self.settings.temperatures.subject)
         if self.collator.fusion.subject == "markers":
-            best = best_of_rows(row[position], certainty, [self.settings.limits.marked_subjects] * len(rows))
+            row = spans[position, 0]
+            best = best_of_rows(row, score, [self.settings.limits.marked_subjects] * len(rows))
             if best is not None:
-                limited.update(row[position[~best]].tolist())
-                position, certainty = position[best], certainty[best]
+                limited.update(row[~best].tolist())
+                position, score = position[best], score[best]
         subjects = spans[position]
-        objects = self._turn3(rows, features, entities, tags, spans, subjects)
-        most = [self.settings.limits.max_relations(len(row.word_items)) for row in rows]
-        return self._triples(entities, spans, subjects, certainty, objects, most, limited)
+        objects = self._find_objects(rows, features, entities, tags, spans, subjects)
+        triples = self._make_triples(entities, spans, subjects, score, objects)
+        for number, found in enumerate(triples):
+            most = self.settings.limits.max_relations(len(rows[number].word_items))
+            if len(found) > most:
+                limited.add(number)
+                triples[number] = nlargest(most, found, key=lambda scored: scored.triple.score or 0.0)
+        return [sorted(found) for found in triples]
 
-    def _passing(
-        self, head: SpanExtractor, first: Tensor, last: Tensor, threshold: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Which spans pass start, end and match: position, label and score.
-
-        Shapes:
-            first, last: (n_spans, width), the representations of their first and last words
-            threshold: (n_labels,)
-        """
-        score = min_score(*((logits / temperature).sigmoid() for logits in head.spans(first, last)))
-        position, label = (score >= threshold).nonzero(as_tuple=True)
-        return position, label, score[position, label]
-
-    def _turn3(
+    def _find_objects(
         self,
         rows: Sequence[Row],
         features: Tensor,
@@ -176,34 +170,26 @@ class CascadeSearch:
         spans: Tensor,
         subjects: Tensor,
     ) -> _Objects:
-        """The objects of all subjects of a batch, as many subjects at a time as the budget holds."""
-        head, threshold = self.cascade.relation_turns.object_head, self.settings.object
-        parts = []
-        for group, asked in self._object_features(rows, features, entities, subjects):
+        """Turn 3: find the objects of all subjects of a batch."""
+        at_once = _PAIRS_AT_ONCE if spans.is_cuda else _PAIRS_AT_ONCE_ON_CPU
+        found = []
+        for group, group_features in self._object_features(rows, features, entities, subjects):
             queries = Queries(*subjects[group].unbind(1))
-            shown = None if tags is None else tags[:, : asked.shape[1]]
-            object_words = self.cascade.object_spans(asked, shown, queries, spans)
-            at_once = _PAIRS_AT_ONCE if spans.is_cuda else _PAIRS_AT_ONCE_ON_CPU
-            parted = spans_of_queries_in_parts(spans[:, 0], queries.sentence, len(rows), at_once)
-            for query, span in parted:
+            object_logits = self.cascade.object_span_logits(group_features, tags, queries, spans)
+            for query, span in spans_of_queries_in_parts(spans[:, 0], queries.sentence, len(rows), at_once):
                 self.settings.check()
-                first, last = object_words(query, span)
-                position, label, score = self._passing(head, first, last, threshold, self.settings.temperatures.object)
-                parts.append(_Objects(group[query[position]], span[position], label, score))
-        if not parts:
+                logits = object_logits(query, span)
+                position, label, score = _passing(logits, self.settings.object, self.settings.temperatures.object)
+                found.append((group[query[position]], span[position], label, score))
+        if not found:
             none = subjects.new_zeros(0)
             return _Objects(none, none, none, none.float())
-        return _Objects(
-            query=torch.cat([part.query for part in parts]),
-            span=torch.cat([part.span for part in parts]),
-            label=torch.cat([part.label for part in parts]),
-            score=torch.cat([part.score for part in parts]),
-        )
+        return _Objects(*(torch.cat(column) for column in zip(*found, strict=True)))
 
     def _object_features(
         self, rows: Sequence[Row], features: Tensor, entities: list[list[Span]], subjects: Tensor
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Groups of subjects (their positions) with the features that turn 3 reads for them."""
+        """Yield positions of subjects and the features that turn 3 reads for them."""
         if self.collator.fusion.subject != "markers":
             yield torch.arange(len(subjects), device=self.settings.device), features
             return
@@ -216,22 +202,15 @@ class CascadeSearch:
             features, _ = self._features([marked[i] for i in members])
             yield torch.tensor(members, device=self.settings.device), features
 
-    def _triples(
-        self,
-        entities: list[list[Span]],
-        spans: Tensor,
-        subjects: Tensor,
-        certainty: Tensor,
-        objects: _Objects,
-        most: Sequence[int],
-        limited: set[int],
+    def _make_triples(
+        self, entities: list[list[Span]], spans: Tensor, subjects: Tensor, subject_scores: Tensor, objects: _Objects
     ) -> list[list[ScoredTriple]]:
-        """Make triples of what turn 3 found, at most ``most`` for each sentence, the best by their whole score."""
+        """Return the triples of each sentence, with the entities that the spans stand for."""
         names = self.collator.schema.relation_types
-        heads, tails = subjects[objects.query], spans[objects.span]
+        heads, tails = subjects[objects.subject], spans[objects.span]
         columns = torch.cat((heads, tails[:, 1:], objects.label[:, None]), dim=1).tolist()
-        scores = torch.stack((certainty[objects.query], objects.score), dim=1).tolist()
-        # By their words, so that a sentence with very many entities is not searched again for every triple.
+        scores = torch.stack((subject_scores[objects.subject], objects.score), dim=1).tolist()
+        # Indexed by position, so that a sentence with many entities is not searched again for every triple.
         sharing: dict[tuple[int, int, int], list[Span]] = {}
         for row, spans_there in enumerate(entities):
             for span in spans_there:
@@ -242,15 +221,21 @@ class CascadeSearch:
             tail = entity_at(sharing[row, start, end + 1], start, end + 1, not_this=head)
             triple = Triple(head, names[label], tail, relation_score(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
-        for row, there in enumerate(triples):
-            if len(there) > most[row]:
-                limited.add(row)
-                triples[row] = nlargest(most[row], there, key=lambda scored: scored.triple.score or 0.0)
-        return [sorted(found) for found in triples]
+        return triples
+
+
+def _passing(logits: StartEndMatch, threshold: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return position, label and score of the spans that pass. Shapes: threshold (n_labels,); returns (n,) each."""
+    score = min_score(*((part / temperature).sigmoid() for part in logits))
+    position, label = (score >= threshold).nonzero(as_tuple=True)
+    return position, label, score[position, label]
 
 
 def min_score(first: Tensor, *others: Tensor) -> Tensor:
-    """The smallest, position by position: the score of a span, all three of whose probabilities have to pass."""
+    """Return the elementwise minimum.
+
+    A span passes if its start, end and match probabilities all pass, so its score is the smallest of them.
+    """
     for other in others:
         first = torch.minimum(first, other)
     return first

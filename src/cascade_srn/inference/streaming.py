@@ -1,4 +1,4 @@
-"""Many texts through a model: some at a time, in their order, the bad ones apart."""
+"""Extraction from a stream of texts: parts of bounded size, in order, with bad texts handled apart."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from typing import Any
 from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
 from cascade_srn.types import Document
 
-# A text with longer words than this on average counts by its characters: a word can be as long as a text.
+# A text counts as at least one word per this many characters, because a single word can be as long as a text.
 CHARACTERS_PER_WORD = 16
 
-# How many batches' worth of texts are taken at a time, so that sentences of similar length go together: few at
-# first, for the first results to come soon.
+# Batches per part. More batches allow better sorting by length. The first part is small, so that results come soon.
 _FIRST_BATCHES, _MOST_BATCHES = 1, 16
 
 
 @dataclass(frozen=True)
 class BadText:
-    """A text that nothing could be extracted from: the how many-th it was, counted from 0, and why."""
+    """A text that extraction failed on.
+
+    Attributes:
+        position: Zero-based position in the stream.
+        text: The text, as the stream gave it.
+        error: The reason.
+    """
 
     position: int
     text: Any
@@ -30,34 +35,30 @@ class BadText:
         return f"text {self.position}: {reason(self.error)}"
 
 
-def reason(error: Exception) -> str:
-    """What an error says, with its type where it is none of ours and may say little without."""
-    return str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
-
-
 Outcome = Document | BadText
 OnError = str | Callable[[BadText], Document | None]
 
 
+def reason(error: Exception) -> str:
+    """Return the message of an error, with its type if it is not an error of this package."""
+    return str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
+
+
 def error_policy(on_error: OnError) -> Callable[[BadText], Document | None]:
-    """What to do with a bad text, by the name of a policy or as the caller does it."""
+    """Return the function that handles bad texts: the caller's, or that of the policy "warn", "skip" or "raise"."""
     if callable(on_error):
         return on_error
-    named = {"warn": _warn, "skip": _skip, "raise": _raise}
-    if on_error not in named:
+    policies = {"warn": _warn, "skip": lambda bad: None, "raise": _raise}
+    if on_error not in policies:
         raise ConfigError(
-            f"on_error is {on_error!r}, not one of {', '.join(named)} or a function. "
-            f"{did_you_mean(str(on_error), named)}"
+            f"on_error is {on_error!r}, not one of {', '.join(policies)} or a function",
+            did_you_mean(str(on_error), policies),
         )
-    return named[on_error]
-
-
-def _skip(bad: BadText) -> None:
-    return None
+    return policies[on_error]
 
 
 def _warn(bad: BadText) -> None:
-    warnings.warn(f"left out: {bad}", stacklevel=3)
+    warnings.warn(f"skipped {bad}", stacklevel=3)
 
 
 def _raise(bad: BadText) -> None:
@@ -65,14 +66,14 @@ def _raise(bad: BadText) -> None:
 
 
 def parts(outcomes: Iterator[Outcome], batch_words: int) -> Iterator[list[Outcome]]:
-    """Texts by the part, each of some batches' worth of words; the texts of a part are taken when it is asked for.
+    """Split a stream into parts of a few batches each. Texts are read when their part is requested.
 
-    Where the texts end in an error, it is raised after the part of those that came before it.
+    If the stream raises an error, the texts before it are yielded first.
     """
     n_batches = _FIRST_BATCHES
     failure: Exception | None = None
     while failure is None:
-        part, failure = _words_worth(outcomes, n_batches * batch_words)
+        part, failure = _read_part(outcomes, n_batches * batch_words)
         if part:
             yield part
         elif failure is None:
@@ -81,13 +82,13 @@ def parts(outcomes: Iterator[Outcome], batch_words: int) -> Iterator[list[Outcom
     raise failure
 
 
-def _words_worth(outcomes: Iterator[Outcome], n_words: int) -> tuple[list[Outcome], Exception | None]:
-    """The next texts, until they hold that many words; and what kept from taking more."""
-    taken: list[Outcome] = []
+def _read_part(outcomes: Iterator[Outcome], n_words: int) -> tuple[list[Outcome], Exception | None]:
+    """Read texts until they have ``n_words`` words. Return them, and the error that ended the stream, if any."""
+    part: list[Outcome] = []
     count = 0
     try:
         for outcome in outcomes:
-            taken.append(outcome)
+            part.append(outcome)
             count += 1
             if isinstance(outcome, Document):
                 words = sum(len(sentence) for sentence in outcome.sentences)
@@ -95,25 +96,30 @@ def _words_worth(outcomes: Iterator[Outcome], n_words: int) -> tuple[list[Outcom
             if count >= n_words:
                 break
     except Exception as error:
-        return taken, error
-    return taken, None
+        return part, error
+    return part, None
 
 
 def attempt(
     numbered: Sequence[tuple[int, Document]], predict: Callable[[Sequence[Document]], list[Document]]
 ) -> dict[int, Outcome]:
-    """What a model makes of documents, by their positions; where it fails on some together, in halves.
+    """Predict documents. If that fails, halve them until the documents that fail are isolated.
 
-    So a document that it fails on costs the others nothing but time.
+    Args:
+        numbered: Documents with their positions.
+        predict: Annotates documents.
+
+    Returns:
+        The annotated document, or the failure, by position.
     """
     if not numbered:
         return {}
     try:
-        found = predict([document for _, document in numbered])
+        predicted = predict([document for _, document in numbered])
     except Exception as error:
         if len(numbered) == 1:
             position, document = numbered[0]
             return {position: BadText(position, document, error)}
         middle = len(numbered) // 2
         return attempt(numbered[:middle], predict) | attempt(numbered[middle:], predict)
-    return {position: document for (position, _), document in zip(numbered, found, strict=True)}
+    return {position: document for (position, _), document in zip(numbered, predicted, strict=True)}

@@ -1,1 +1,1 @@
-"""The model: its parts, its family, its folder on disk and its model card."""
+"""Models: building, model families, model folders and model cards."""

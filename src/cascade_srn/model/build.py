@@ -1,4 +1,4 @@
-"""Make the parts of a model from its settings."""
+"""Build the parts of a model from its settings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cascade_srn.inference.predictor import CascadeSearch
 from cascade_srn.model.family import ModelFamily
 from cascade_srn.schema import Schema
 
-# Where the model families other than the cascade are registered.
+# The module that registers the baselines.
 BASELINES_MODULE = "cascade_srn.baselines.build"
 
 
 def family_of(settings: ModelSettings) -> ModelFamily:
-    """Return the model family that the settings name.
+    """Return the model family that ``settings.method`` names.
 
-    Baselines are loaded on first use: extraction with a cascade does not need them, and they build on this package.
+    Baselines are imported on first use, because extraction with a cascade does not need them.
     """
     if settings.method == "cascade":
         return CASCADE
@@ -35,7 +35,7 @@ def family_of(settings: ModelSettings) -> ModelFamily:
 
 
 def build_cascade(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Cascade:
-    """A cascade of the shape the settings say, over an encoder whose vocabulary holds the markers already."""
+    """Build a cascade over an encoder whose vocabulary contains the markers."""
     sequence = _sequence_encoder(settings, encoder.width)
     relations = None
     if settings.joint and schema.relation_types:
@@ -69,7 +69,6 @@ def _relation_turns(settings: ModelSettings, schema: Schema, task_width: int) ->
     if fusion.subject == "tag":
         subject_fusion = SubjectTag(width, fusion.tag_width)
     elif fusion.subject == "span":
-        # As wide as a task's representation, whatever the sequence encoder.
         subject_fusion = SubjectSpan(width, task_width, max_distance=fusion.max_distance)
     object_width = width if subject_fusion is None else subject_fusion.output_width
     return RelationTurns(
@@ -90,14 +89,15 @@ def _span_extractor(settings: ModelSettings, width: int, n_labels: int) -> SpanE
     return SpanExtractor(width, n_labels, matcher=matcher, dropout=dropout)
 
 
-def _markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
-    return marker_names(settings.fusion, schema.entity_types)
-
-
 def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> Collator:
     markers = Markers.of(settings.fusion, schema.entity_types, tokenizer)
     return Collator(pieces, markers, schema, settings.fusion)
 
 
-CASCADE = ModelFamily(_markers, build_cascade, _collator, CascadeSearch)
+CASCADE = ModelFamily(
+    markers=lambda settings, schema: marker_names(settings.fusion, schema.entity_types),
+    network=build_cascade,
+    collator=_collator,
+    search=CascadeSearch,
+)
 """The family of ``ModelSettings.method == "cascade"``."""

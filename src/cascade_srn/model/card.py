@@ -1,4 +1,4 @@
-"""The README.md of a saved model."""
+"""Descriptions of a model: the README.md of a model folder, and one phrase."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from cascade_srn.schema import Schema
 
 
 def model_card(settings: ModelSettings, schema: Schema, encoder: str) -> str:
-    """What the model is, what it finds, and how to use it, as Markdown."""
+    """Return the model card as Markdown. ``encoder`` is the name of the encoder to show."""
     found = "entities and the relations between them" if settings.joint else "entities"
     tags = ["named-entity-recognition", *(["relation-extraction"] if settings.joint else [])]
-    rows = {"encoder": encoder, **_described(settings), "entity types": ", ".join(schema.entity_types)}
+    rows = {"encoder": encoder, **_describe(settings), "entity types": ", ".join(schema.entity_types)}
     if settings.joint:
         names = [f"{name} (symmetric)" if name in schema.symmetric else name for name in schema.relation_types]
         rows["relation types"] = ", ".join(names) or "none"
-    described = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     return f"""---
 library_name: cascade-srn
 pipeline_tag: token-classification
@@ -27,7 +27,7 @@ Extracts {found} from text.
 
 | | |
 | --- | --- |
-{described}
+{table}
 
 ```python
 from cascade_srn import Extractor
@@ -41,9 +41,10 @@ document = extractor.extract("Some text.")
 def summarize(settings: ModelSettings, schema: Schema) -> str:
     """Describe a model in one phrase: its family, its encoder and its sequence encoder.
 
-    >>> from cascade_srn.config import EncoderSettings
-    >>> summarize(ModelSettings(EncoderSettings("allenai/scibert"), method="pfn"), Schema(("Task",)))
-    'PFN baseline over scibert, partition filter network'
+    Example:
+        >>> from cascade_srn.config import EncoderSettings
+        >>> summarize(ModelSettings(EncoderSettings("allenai/scibert"), method="pfn"), Schema(("Task",)))
+        'PFN baseline over scibert, partition filter network'
     """
     encoder = settings.encoder.name.rpartition("/")[2]
     if settings.method == "pfn":
@@ -59,24 +60,24 @@ def summarize(settings: ModelSettings, schema: Schema) -> str:
     return f"{kind} fusion over {encoder}, {settings.sequence_encoder}"
 
 
-def _described(settings: ModelSettings) -> dict[str, str]:
-    """What there is to say of a model of this method."""
+def _describe(settings: ModelSettings) -> dict[str, str]:
+    """Return the rows of the model card that depend on the model family."""
     width = f"hidden width {settings.hidden_width}"
     if settings.method == "pipeline":
         longest = settings.baseline.max_span_words
         return {
-            "method": f"a baseline: classifies spans of up to {longest} words, then pairs of entities, each with an "
-            "encoder of its own"
+            "model family": f"baseline: classifies spans of up to {longest} words, then pairs of entities, with a "
+            "separate encoder for each"
         }
     if settings.method != "cascade":
         sequence = "partition filter network" if settings.method == "pfn" else "srn of two tasks"
         return {
-            "method": f"a baseline, `{settings.method}`: fills a table of entities and a table of relations",
+            "model family": f"baseline `{settings.method}`: fills a table of entities and a table of relations",
             "sequence encoder": f"{sequence}, {width}",
         }
     sequence_encoder = {"sequence encoder": f"{settings.sequence_encoder}, {width}"}
     if not settings.joint:
-        return {"method": "the first turn of the cascade alone: entities, no relations", **sequence_encoder}
+        return {"model family": "first turn of the cascade only: entities, no relations", **sequence_encoder}
     fusion = settings.fusion
     preset = f"`{fusion.preset}`" if fusion.preset else "no preset"
     return {"fusion": f"{preset}: entities by {fusion.entities}, subject by {fusion.subject}", **sequence_encoder}

@@ -1,7 +1,7 @@
-"""Protocols of a model family: what training, prediction and model folders use of a model.
+"""The protocols of a model family, which training, prediction and model folders use.
 
-The cascade is one family, each baseline another. A family consists of a network with its loss, a collator and a
-search. Everything else is shared: data, encoders, the training loop, the predictor, scoring and model folders.
+The cascade is one family, and each baseline is another. A family has a network with its loss, a collator and a search.
+Families share everything else: data, encoders, the training loop, the predictor, scoring and model folders.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cascade_srn.cascade import CascadeLoss
 from cascade_srn.config import ModelSettings, TurnWeights
 from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.pieces import Row, WordPieces
+from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.inference.cascade_search import Search, SearchSettings, TorchModule
+from cascade_srn.inference.cascade_search import RowMaker, Search, SearchSettings, TorchModule
 from cascade_srn.schema import Schema
 
 
@@ -34,8 +34,8 @@ class Batch(Protocol):
 class Network(TorchModule, Protocol):
     """A ``torch.nn.Module`` that computes the loss of a batch.
 
-    ``encoder`` holds all pretrained weights, which have their own learning rate: its ``config`` is the transformers
-    configuration and its ``model`` holds the parameters by layer.
+    ``encoder`` has all pretrained weights, which have their own learning rate. Its ``config`` is the configuration of
+    transformers, and its ``model`` has the parameters by layer.
     """
 
     @property
@@ -44,28 +44,21 @@ class Network(TorchModule, Protocol):
 
     @property
     def relations(self) -> nn.Module | None:
-        """The part that finds relations, or None for a model of entities alone."""
+        """The part that finds relations. None for a model that finds entities only."""
 
     def forward(self, batch: Any, weights: TurnWeights) -> CascadeLoss:
-        """Return the loss of a batch, each part a mean over the sentences."""
+        """Return the loss of a batch, averaged over the sentences."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call :meth:`forward` through the hooks of torch."""
 
 
-class BatchMaker(Protocol):
+class BatchMaker(RowMaker, Protocol):
     """A collator: makes encoder rows and training batches for one model."""
 
     @property
     def schema(self) -> Schema:
         """The labels of the model."""
-
-    @property
-    def pieces(self) -> WordPieces:
-        """The conversion of words to pieces and of rows to tensors."""
-
-    def plain(self, example: Example) -> Row:
-        """Return the row of a sentence without any markers."""
 
     def training_batch(
         self,
@@ -77,20 +70,20 @@ class BatchMaker(Protocol):
 
         Args:
             examples: The sentences.
-            settings: What the batch is made of. A family refuses settings that do not apply to it.
-            chance: Random numbers. None: a new generator.
+            settings: Settings of the batch. A family refuses settings that do not apply to it.
+            rng: Random numbers. None: a new generator.
         """
 
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """A model family: the functions that make its parts.
+    """A model family, as the functions that make its parts.
 
     Attributes:
-        markers: Return the special tokens that the family inserts into text, each with a description in words.
-        network: Make a network from settings, schema and an encoder whose vocabulary holds the markers.
-        collator: Make a collator from settings, schema, pieces and the tokenizer.
-        search: Make a search from a network and a collator of this family, and the search settings of a batch.
+        markers: Returns the special tokens that the family inserts into text, each with a description in words.
+        network: Makes a network from settings, schema and an encoder whose vocabulary contains the markers.
+        collator: Makes a collator from settings, schema, pieces and tokenizer.
+        search: Makes a search from a network, a collator and the search settings of a batch.
     """
 
     markers: Callable[[ModelSettings, Schema], dict[str, str]]

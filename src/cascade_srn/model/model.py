@@ -1,4 +1,4 @@
-"""A model as one object: settings, schema, tokenizer and network; create, save and load it."""
+"""A model: settings, schema, tokenizer and network. Create, save and load it."""
 
 from __future__ import annotations
 
@@ -30,23 +30,28 @@ from cascade_srn.version import __version__
 
 FORMAT_VERSION = 1
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
+# The section of config.json with the SHA-256 of the other files of the folder, by name.
 CHECKSUMS = "sha256"
-"""The section of ``config.json`` with the SHA-256 of other files of the folder, by name."""
+_COPY_AGAIN = "Copy the model again"
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model: everything that extraction needs. Use :meth:`create` or :meth:`load` to make one.
+    """A model, with everything that training and extraction need. Make one with :meth:`create` or :meth:`load`.
 
-    ``network`` and :attr:`collator` belong to the model family that ``settings.method`` names. Training, evaluation
-    and extraction use only what their protocols (:mod:`cascade_srn.model.family`) declare. Code for cascades alone uses
-    :attr:`cascade` and :attr:`cascade_collator`, which refuse a baseline.
+    ``network`` and :attr:`collator` belong to the model family that ``settings.method`` names, and have the protocols
+    of :mod:`cascade_srn.model.family`. Code for cascades only uses :attr:`cascade` and :attr:`cascade_collator`.
 
     Attributes:
         settings: The settings that are stored with the model.
         schema: The labels.
         tokenizer: The tokenizer of the pretrained encoder, with the markers of the family.
         network: The weights, as a module that computes the loss of a batch.
+
+    Example:
+        >>> model = extractor.model
+        >>> model.settings.fusion.preset, model.settings.hidden_width, model.schema.entity_types[:3]
+        ('swift', 128, ('Generic', 'Material', 'Method'))
     """
 
     settings: ModelSettings
@@ -56,19 +61,28 @@ class Model:
 
     @classmethod
     def create(cls, settings: ModelSettings, schema: Schema, *, seed: int = 0) -> Model:
-        """A new model over a pretrained encoder; all that is not pretrained starts at random, by the seed."""
+        """Create an untrained model over a pretrained encoder.
+
+        Args:
+            settings: The settings of the model.
+            schema: The labels.
+            seed: Seed of the weights that are not pretrained. The global random state does not change.
+
+        Raises:
+            ModelError: If the encoder cannot be loaded.
+        """
         if settings.encoder.name == FRESH and not Path(FRESH).exists():
             raise ModelError(
-                f"the encoder {FRESH!r} is made of the training text of a recipe; in Python make one by "
-                "cascade_srn.encoder.fresh.create_encoder(words, folder), and give its folder"
+                f"only a recipe can make the encoder {FRESH!r}, from its training text",
+                "Call cascade_srn.encoder.fresh.create_encoder(words, folder), and give its folder as the encoder",
             )
         tokenizer = load_tokenizer(settings.encoder.name)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             encoder = load_encoder(settings.encoder.name, pooling=settings.encoder.pooling)
-            method = family_of(settings)
-            add_markers(encoder, tokenizer, method.markers(settings, schema))
-            network = method.network(settings, schema, encoder)
+            family = family_of(settings)
+            add_markers(encoder, tokenizer, family.markers(settings, schema))
+            network = family.network(settings, schema, encoder)
         return cls(settings, schema, tokenizer, network)
 
     @property
@@ -79,10 +93,7 @@ class Model:
             ModelError: If the model is a baseline.
         """
         if not isinstance(self.network, Cascade):
-            raise ModelError(
-                f"the model is a baseline, {self.settings.method!r}, and has no cascade; use model.network, or a model "
-                "of the method 'cascade'"
-            )
+            raise self._not_a_cascade("has no cascade")
         return self.network
 
     @cached_property
@@ -97,20 +108,17 @@ class Model:
 
     @property
     def cascade_collator(self) -> Collator:
-        """The collator of a cascade, which can also mark entities and subjects.
+        """The collator of a cascade, which can also insert markers of entities and subjects.
 
         Raises:
             ModelError: If the model is a baseline.
         """
         if not isinstance(self.collator, Collator):
-            raise ModelError(
-                f"the model is a baseline, {self.settings.method!r}, and has no collator of a cascade; use "
-                "model.collator, or a model of the method 'cascade'"
-            )
+            raise self._not_a_cascade("has no collator of a cascade")
         return self.collator
 
     def cost(self, example: Example) -> int:
-        """Return what a sentence costs, counted in ordinary words; see ``WordPieces.cost``."""
+        """Return the cost of a sentence in ordinary words. See ``WordPieces.cost``."""
         return self.collator.pieces.cost(self.collator.plain(example))
 
     def predictor(
@@ -121,7 +129,14 @@ class Model:
         precision: str = "auto",
         check: Callable[[], None] = never_stop,
     ) -> Predictor:
-        """Make a predictor with this model's thresholds, or others. ``check`` may raise to stop it."""
+        """Make a predictor. See :class:`.Predictor`.
+
+        Args:
+            thresholds: Minimum scores. None: those of the model.
+            batch_words: Maximum number of words per batch, padding included.
+            precision: Precision of the pretrained encoder.
+            check: Called at short intervals. It may raise to stop the work.
+        """
         return Predictor(
             self.network,
             self.schema,
@@ -136,23 +151,27 @@ class Model:
         )
 
     def require_cascade(self, purpose: str) -> None:
-        """Refuse a baseline where only a cascade will do; ``purpose`` completes the sentence "… is for cascades"."""
+        """Raise a ModelError if the model is a baseline. ``purpose`` is the work that needs a cascade."""
         if self.settings.method != "cascade":
-            raise ModelError(
-                f"the model is a baseline, {self.settings.method!r}, and {purpose} is for cascades; give a model of "
-                "the method 'cascade'"
-            )
+            raise self._not_a_cascade(f"cannot be used for {purpose}")
+
+    def _not_a_cascade(self, consequence: str) -> ModelError:
+        return ModelError(f"the model is a baseline ({self.settings.method!r}) and {consequence}", "Give a cascade")
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder; a model that is there is replaced once everything is written.
+        """Write the model to a folder. A model in the folder is replaced after all files are written.
 
-        ``config.json`` is written last and holds the SHA-256 of the weights and of the tokenizer's files.
+        Args:
+            folder: A new folder, an empty one, or one with a model.
+
+        Raises:
+            ModelError: If the folder contains something else.
         """
         name = self.settings.encoder.name
-        # A folder of this machine means nothing elsewhere; its last part still says which encoder it was.
+        # The path of a folder means nothing on another machine, so only its name is stored.
         encoder = replace(self.settings.encoder, name=Path(name).name if Path(name).exists() else name)
         dropped = {"_name_or_path", "architectures", "transformers_version", "dtype"}
-        # Extraction does not write model folders.
+        # Imported here because extraction does not need them.
         from cascade_srn.model.card import model_card
         from cascade_srn.storage.folders import replacing_folder
 
@@ -177,21 +196,21 @@ class Model:
     def load(cls, folder: str | Path, *, schema: Schema | None = None, preset: str | None = None) -> Model:
         """Read a model from a folder.
 
-        Nothing in the folder is trusted: code is never run, the shapes that ``config.json`` implies are compared with
-        those of the weights before anything is allocated, and files are compared with their checksums.
+        The folder need not be trusted. Code in it is never run, the shapes of the weights are compared with
+        ``config.json`` before memory is allocated, and the files are compared with their checksums.
 
         Args:
-            folder: the folder that :meth:`save` wrote.
-            schema: the labels that the caller counts on; a model for other labels is refused.
-            preset: the fusion preset that the caller counts on; a model of another one is refused.
+            folder: The folder that :meth:`save` wrote.
+            schema: Refuse a model with other labels.
+            preset: Refuse a model with another fusion preset.
 
         Raises:
-            ModelError: if the folder holds no model, a damaged one, or one made for something else.
+            ModelError: If the folder has no model, a damaged one, or one with another schema or preset.
         """
         folder = Path(folder)
         settings, found, encoder_config, checksums = _read_config(folder)
         refuse_remote_code(folder)
-        _refuse_other(folder, settings, found, schema, preset)
+        _check_expectations(folder, settings, found, schema, preset)
         stored = _stored_weights(folder / WEIGHTS_FILE)
         check_sizes(encoder_config, f"the encoder in {str(folder / CONFIG_FILE)!r}", n_tensors=len(stored))
 
@@ -199,9 +218,9 @@ class Model:
             encoder = encoder_from_config(encoder_config, pooling=settings.encoder.pooling)
             return family_of(settings).network(settings, found, encoder)
 
-        _refuse_other_shapes(folder, build, stored)
-        _refuse_changed_files(folder, checksums)
-        # Initial weights are replaced below, and must not change the caller's random numbers.
+        _check_shapes(folder, build, stored)
+        _check_files(folder, checksums)
+        # The initial weights are replaced below, and must not change the global random state.
         with torch.random.fork_rng(devices=[]):
             network = build()
         _load_weights(network, folder / WEIGHTS_FILE)
@@ -209,65 +228,66 @@ class Model:
 
 
 def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], dict[str, str]]:
-    """Read the settings, the schema, the encoder's configuration and the checksums of the other files."""
+    """Read the settings, the schema, the configuration of the encoder and the checksums of the other files."""
     path = folder / CONFIG_FILE
+    if folder.is_file():
+        raise ModelError(f"{str(folder)!r} is a file, but a model is a folder", "Give the folder")
     if not path.is_file():
         best = folder / "best"
-        wanted = (
-            f"{str(best)!r}, the best model of that run"
-            if (best / CONFIG_FILE).is_file()
-            else "a folder that a model was saved to"
-        )
-        if folder.is_file():
-            raise ModelError(f"{str(folder)!r} is a file, but a model is a folder; give the folder that it is in")
-        raise ModelError(f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing; give {wanted}")
+        hint = "Give a folder that a model was saved to"
+        if (best / CONFIG_FILE).is_file():
+            hint = f"Give {str(best)!r}, the best model of that run"
+        raise ModelError(f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing", hint)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         version = config["format_version"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
-            f"{str(path)!r} is not the configuration of a cascade-srn model ({type(error).__name__}: {error}); "
-            "give a folder that a model was saved to"
+            f"{str(path)!r} is not the configuration of a cascade-srn model ({type(error).__name__}: {error})",
+            "Give a folder that a model was saved to",
         ) from error
     if version != FORMAT_VERSION:
         raise ModelError(
-            f"the model in {str(folder)!r} has format version {version}, and this release reads {FORMAT_VERSION}; "
-            "install the release that wrote it, or train it again"
+            f"the model in {str(folder)!r} has format version {version}, but this release reads {FORMAT_VERSION}",
+            "Install the release that wrote it, or train it again",
         )
     try:
         settings = ModelSettings.from_dict(config["model"], f"{path}: model")
         schema, encoder = Schema.from_dict(config["schema"]), config["encoder"]
     except KeyError as error:
-        raise ModelError(f"{str(path)!r} lacks the section {error}; the folder is incomplete") from error
-    except (CascadeError, OverflowError) as error:
-        raise ModelError(f"the configuration in {str(path)!r} cannot be read: {error}") from error
-    # Models of releases that wrote no checksums are read without them.
+        raise ModelError(f"{str(path)!r} lacks the section {error}", _COPY_AGAIN) from error
+    except CascadeError as error:
+        raise ModelError(f"{str(path)!r} cannot be read: {error.problem}", error.hint) from error
+    except OverflowError as error:
+        raise ModelError(f"{str(path)!r} cannot be read: {error}", _COPY_AGAIN) from error
+    # Older releases wrote no checksums.
     checksums = config.get(CHECKSUMS, {})
     for section, value in (("encoder", encoder), (CHECKSUMS, checksums)):
         if not isinstance(value, dict):
-            raise ModelError(f"the section {section!r} of {str(path)!r} is no mapping. Copy the model again.")
+            raise ModelError(f"the section {section!r} of {str(path)!r} is not a mapping", _COPY_AGAIN)
     return settings, schema, encoder, checksums
 
 
-def _refuse_other(
+def _check_expectations(
     folder: Path, settings: ModelSettings, found: Schema, schema: Schema | None, preset: str | None
 ) -> None:
+    """Compare a model with the schema and the preset that the caller expects."""
     if schema is not None and (differences := schema.differences(found)):
         raise ModelError(
-            f"the model in {str(folder)!r} was made for another schema: {'; '.join(differences)}; "
-            "use the schema it was trained with, or train a new model"
+            f"the model in {str(folder)!r} has another schema: {'; '.join(differences)}",
+            "Use the schema it was trained with, or train a new model",
         )
-    if preset is not None and settings.method != "cascade":
-        raise ModelError(
-            f"the model in {str(folder)!r} is a baseline, {settings.method!r}, which has no fusion, not a cascade with "
-            f"the fusion {preset!r}; choose a model of that preset"
-        )
-    if preset is not None and settings.fusion.preset != preset:
-        fusion = settings.fusion
-        raise ModelError(
-            f"the model in {str(folder)!r} has the fusion {fusion.preset or 'of no preset'} (entities "
-            f"{fusion.entities}, subject {fusion.subject}), not {preset!r}; choose a model of that preset"
-        )
+    if preset is None:
+        return
+    fusion = settings.fusion
+    if settings.method != "cascade":
+        has = f"is a baseline ({settings.method!r}), which has no fusion"
+    elif fusion.preset != preset:
+        name = f"the fusion {fusion.preset!r}" if fusion.preset else "a fusion without a preset"
+        has = f"has {name} (entities {fusion.entities}, subject {fusion.subject})"
+    else:
+        return
+    raise ModelError(f"the model in {str(folder)!r} {has}, not {preset!r}", "Choose a model with that preset")
 
 
 def _stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -275,70 +295,65 @@ def _stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     try:
         with safe_open(path, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
-            return {name: (tuple(found.get_shape()), str(found.get_dtype())) for name, found in slices.items()}
+            return {name: (tuple(stored.get_shape()), str(stored.get_dtype())) for name, stored in slices.items()}
     except (OSError, SafetensorError) as error:
-        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error}); copy the model again") from error
+        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", _COPY_AGAIN) from error
 
 
-def _refuse_other_shapes(
+def _check_shapes(
     folder: Path, build: Callable[[], Network], stored: Mapping[str, tuple[tuple[int, ...], str]]
 ) -> None:
-    """Compare what the configuration implies with what is stored, on the meta device, which allocates nothing."""
+    """Compare the stored weights with the configuration. The meta device allocates no memory for that."""
     path = folder / WEIGHTS_FILE
     try:
         with torch.device("meta"):
-            wanted = build().state_dict()
+            expected = build().state_dict()
     except ModelError:
         raise
     except Exception as error:
-        # The configuration may hold any number, and each part of the network complains in its own way.
+        # The configuration may contain any number, and each part of the network raises errors of its own.
         raise ModelError(
-            f"no network can be built from {str(folder / CONFIG_FILE)!r} ({type(error).__name__}: {error}). Copy the "
-            "model again."
+            f"no network can be built from {str(folder / CONFIG_FILE)!r} ({type(error).__name__}: {error})",
+            _COPY_AGAIN,
         ) from error
-    problems = [f"{name} is missing" for name in wanted if name not in stored]
-    problems += [f"{name} is unknown" for name in stored if name not in wanted]
+    problems = [f"{name} is missing" for name in expected if name not in stored]
+    problems += [f"{name} is unknown" for name in stored if name not in expected]
     problems += [
         f"{name} is {stored[name][0]}, not {tuple(value.shape)}"
-        for name, value in wanted.items()
+        for name, value in expected.items()
         if name in stored and stored[name][0] != tuple(value.shape)
     ]
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         raise ModelError(
-            f"the weights in {str(path)!r} do not fit the configuration beside them: "
-            f"{', '.join(problems[:3])}{more}; the two files are of different models"
+            f"the weights in {str(path)!r} do not fit {CONFIG_FILE}: {', '.join(problems[:3])}{more}",
+            "The two files belong to different models",
         )
-    for name, value in wanted.items():
-        kind = stored[name][1]
-        if value.is_floating_point() != (kind in FLOATS):
-            expected = "floating-point numbers are" if value.is_floating_point() else f"{value.dtype} is"
-            raise ModelError(
-                f"the weight {name} in {str(path)!r} is stored as {kind}, but {expected} expected. Copy the model "
-                "again."
-            )
+    for name, value in expected.items():
+        dtype = stored[name][1]
+        if value.is_floating_point() != (dtype in FLOATS):
+            kind = "a floating-point type" if value.is_floating_point() else value.dtype
+            raise ModelError(f"the weight {name} in {str(path)!r} is stored as {dtype}, not as {kind}", _COPY_AGAIN)
 
 
-def _refuse_changed_files(folder: Path, checksums: Mapping[str, Any]) -> None:
-    """Refuse files that are missing or are not what was written with the model."""
+def _check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
+    """Compare the files with the checksums that were written with the model."""
     for name, known in checksums.items():
         path = folder / name
         if Path(name).name != name or not path.is_file():
-            raise ModelError(f"{name!r} is missing from the model in {str(folder)!r}. Copy the model again.")
+            raise ModelError(f"{name!r} is missing from the model in {str(folder)!r}", _COPY_AGAIN)
         if checksum(path) != known:
-            raise ModelError(
-                f"{str(path)!r} does not match the SHA-256 that {CONFIG_FILE} records. Copy the model again."
-            )
+            raise ModelError(f"{str(path)!r} does not match the SHA-256 in {CONFIG_FILE}", _COPY_AGAIN)
 
 
 def _load_weights(network: Network, path: Path) -> None:
-    """Load weights whose names and shapes have been checked; refuse numbers that are not finite."""
+    """Load weights whose names and shapes are correct, and refuse values that are not finite."""
     try:
         network.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error}); copy the model again") from error
+        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", _COPY_AGAIN) from error
     for name, value in network.state_dict().items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise ModelError(
-                f"the weight {name} in {str(path)!r} holds numbers that are not finite. Copy or train the model again."
+                f"the weight {name} in {str(path)!r} has values that are not finite", "Copy or train the model again"
             )

@@ -1,1 +1,1 @@
-"""The paper's tables again: what each needs is trained, measured, and set beside the paper's figures."""
+"""Reproduce the tables of the paper: train the models, measure them, and compare with the published figures."""

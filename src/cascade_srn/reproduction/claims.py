@@ -1,17 +1,17 @@
-"""What the paper says of its figures, and what we say of ours, each as something that can turn out wrong."""
+"""Testable claims of the paper and of this project about the figures of two variants."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What is claimed of the first figure beside the second one.
+# Kinds of claims about the first figure compared with the second.
 MORE, FEWER, NO_WORSE = "more", "fewer", "no worse"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One figure of two variants. ``paper`` says whose claim it is: the paper's, or ours."""
+    """A claim about one figure of two variants. ``paper``: the claim is made by the paper, not by this project."""
 
     statement: str
     column: str
@@ -21,7 +21,7 @@ class Claim:
     paper: bool = True
 
 
-def _of(
+def _make_claims(
     columns: Sequence[str], statement: str, first: str, second: str, *, kind: str = MORE, paper: bool = True
 ) -> tuple[Claim, ...]:
     return tuple(Claim(statement, column, first, second, kind, paper) for column in columns)
@@ -30,30 +30,30 @@ def _of(
 _BOTH = ("ner", "re")
 _GROUPS = ("in_f1", "out_f1")
 
-EARLY_BEATS_LATE = _of(_BOTH, "early beats late", "early", "late")
+EARLY_BEATS_LATE = _make_claims(_BOTH, "early beats late", "early", "late")
 
 MAIN = (
     *EARLY_BEATS_LATE,
-    *_of(_BOTH, "early beats PFN", "early", "pfn"),
-    *_of(_BOTH, "early beats the pipeline", "early", "pipeline"),
-    *_of(_BOTH, "swift beats late", "swift", "late", paper=False),
-    *_of(_BOTH, "swift beats early", "swift", "early", paper=False),
-    *_of(_BOTH, "hybrid beats early", "hybrid", "early", paper=False),
+    *_make_claims(_BOTH, "early beats PFN", "early", "pfn"),
+    *_make_claims(_BOTH, "early beats the pipeline", "early", "pipeline"),
+    *_make_claims(_BOTH, "swift beats late", "swift", "late", paper=False),
+    *_make_claims(_BOTH, "swift beats early", "swift", "early", paper=False),
+    *_make_claims(_BOTH, "hybrid beats early", "hybrid", "early", paper=False),
 )
 
 ABLATION = (
-    *_of(_BOTH, "SRN beats BiLSTM", "early", "bilstm"),
-    *_of(_BOTH, "SRN is no worse than BiSRN", "early", "bisrn", kind=NO_WORSE),
-    *_of(_BOTH, "entity markers help", "early", "subject-marker"),
-    *_of(_BOTH, "subject markers beat the subject's span", "subject-marker", "no-markers", paper=False),
-    # Of relations alone the paper says so in words; its table has the same of entities.
+    *_make_claims(_BOTH, "SRN beats BiLSTM", "early", "bilstm"),
+    *_make_claims(_BOTH, "SRN is no worse than BiSRN", "early", "bisrn", kind=NO_WORSE),
+    *_make_claims(_BOTH, "entity markers help", "early", "subject-marker"),
+    *_make_claims(_BOTH, "subject markers beat the subject's span", "subject-marker", "no-markers", paper=False),
+    # The paper claims this for relations only; its table shows it for entities too.
     Claim("gold entities beat gold subjects as candidates", "ner", "early", "gold-subjects", paper=False),
     Claim("gold entities beat gold subjects as candidates", "re", "early", "gold-subjects"),
     Claim("RE helps NER", "ner", "early", "independent"),
 )
 
 ENTITIES = (
-    *_of(_GROUPS, "early beats PFN", "early", "pfn"),
+    *_make_claims(_GROUPS, "early beats PFN", "early", "pfn"),
     Claim("late beats PFN", "in_f1", "late", "pfn"),
     Claim("late beats PFN", "out_f1", "late", "pfn", paper=False),
     Claim("RE helps NER", "ner", "early", "independent"),
@@ -77,10 +77,10 @@ ENCODER = (
 )
 
 _BASES = (("PFN", "pfn"), ("late", "late"))
-# Whether the paper's picture of a distribution shows numbers or shares it does not say: both are judged.
+# The paper does not say whether its figure shows numbers or shares, so both are tested.
 ERRORS = tuple(
-    Claim(f"early has {kind} {error} errors than {name}", f"{error}{read_as}", "early", variant, kind)
+    Claim(f"early has {kind} {error} errors than {name}", f"{error}{suffix}", "early", variant, kind)
     for error, kind in (("RNF", FEWER), ("RME", FEWER), ("ESE", MORE))
     for name, variant in _BASES
-    for read_as in ("", "_share")
+    for suffix in ("", "_share")
 )

@@ -1,4 +1,4 @@
-"""The bootstrap of :mod:`cascade_srn.evaluation.comparison` for figures other than F1: recall, numbers of errors."""
+"""Test claims with a paired bootstrap, for F1 and for figures such as recall or numbers of errors."""
 
 from __future__ import annotations
 
@@ -11,39 +11,42 @@ import numpy as np
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.comparison import Array, Bootstrap, Difference, compare, drawn_differences, p_value_of
 from cascade_srn.reproduction.claims import FEWER, NO_WORSE, Claim
-from cascade_srn.reproduction.measures import MEASURES, POLICY, TASK_OF, Counted, Statistic
+from cascade_srn.reproduction.measures import MEASURES, POLICY, TASK_OF, SentenceCounts, Statistic
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
 
 @dataclass(frozen=True)
-class Resampled:
-    """The middle 95 % of the differences, first minus second, and the two-sided p-value of there being none."""
+class ResampledDifference:
+    """The 95 % interval of a difference, first minus second, and its two-sided p-value."""
 
     low: float
     high: float
     p_value: float
 
 
-def resample(first: Array, second: Array, statistic: Statistic, bootstrap: Bootstrap) -> Resampled:
-    """How the difference of two sides in a figure varies over resamples of the units, and of each side's models.
+def resample(first: Array, second: Array, statistic: Statistic, bootstrap: Bootstrap) -> ResampledDifference:
+    """Bootstrap the difference of two sides, over the units and over the models of each side.
 
-    Shapes: first, second (n_models, n_units, n_counts)
+    Shapes: first and second (n_models, n_units, n_counts)
     """
     differences = drawn_differences(first, second, statistic, bootstrap)
     low, high = np.percentile(differences, (2.5, 97.5))
-    return Resampled(float(low), float(high), p_value_of(differences))
+    return ResampledDifference(float(low), float(high), p_value_of(differences))
 
 
 HELD, NOT_SHOWN, CONTRADICTED = "held", "not shown", "contradicted"
-SURE, MARGIN = 0.05, 0.01
+SIGNIFICANCE = 0.05
+# Largest loss that still counts as no worse.
+MARGIN = 0.01
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim. Scores are fractions; of speeds, ``difference`` is the ratio, and so is its interval.
+    """The result of testing a claim: means of both variants, and their difference with its 95 % interval.
 
-    ``paper`` is the paper's own difference (or ratio), in the paper's unit, where it has both figures.
+    Scores are fractions. For speeds, ``difference`` is a ratio, and there is no p-value. ``paper`` is the difference or
+    ratio of the published figures, in the unit of the paper.
     """
 
     claim: Claim
@@ -58,14 +61,14 @@ class Verdict:
 
     @property
     def paper_within(self) -> bool | None:
-        """Whether the paper's own difference lies in our interval; None where it has none."""
+        """Whether the published difference is in our interval; None if there is none."""
         if self.paper is None:
             return None
         scale = 1 if self.p_value is None else 100
         return scale * self.low <= self.paper <= scale * self.high
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the verdict as JSON values."""
         claim = self.claim
         return {
             "claim": claim.statement,
@@ -83,50 +86,49 @@ class Verdict:
         }
 
 
-def outcome(kind: str, difference: float, low: float, p_value: float) -> str:
-    """What became of a claim of a kind; all figures are first minus second."""
-    wanted = -difference if kind == FEWER else difference
-    if p_value < SURE and wanted < 0:
+def decide_outcome(kind: str, difference: float, low: float, p_value: float) -> str:
+    """Return the outcome of a claim of a kind. ``low`` is the lower end of the interval of the difference."""
+    gain = -difference if kind == FEWER else difference
+    if p_value < SIGNIFICANCE and gain < 0:
         return CONTRADICTED
-    held = low > -MARGIN if kind == NO_WORSE else p_value < SURE and wanted > 0
+    held = low > -MARGIN if kind == NO_WORSE else p_value < SIGNIFICANCE and gain > 0
     return HELD if held else NOT_SHOWN
 
 
 class Judge:
-    """Judges claims by the predictions of some seeds of each variant, on the same test documents."""
+    """Tests claims on the test documents, with the predictions of each variant and seed and their counts."""
 
     def __init__(
         self,
         gold: Sequence[Document],
         predicted: Mapping[str, Sequence[Sequence[Document]]],
-        counted: Mapping[str, Sequence[Counted]],
+        counts: Mapping[str, Sequence[SentenceCounts]],
         *,
         schema: Schema,
         bootstrap: Bootstrap,
     ) -> None:
-        self.gold, self.predicted, self.counted = gold, predicted, counted
+        self.gold, self.predicted, self.counts = gold, predicted, counts
         self.schema, self.bootstrap = schema, bootstrap
         self._compared: dict[tuple[str, str], dict[str, Difference]] = {}
         n_units = len(gold) if bootstrap.unit == "document" else sum(len(document.sentences) for document in gold)
         if n_units < 2:
-            raise ConfigError(f"a bootstrap over {n_units} {bootstrap.unit}s says nothing; give data with at least two")
+            raise ConfigError(f"the test set has {n_units} {bootstrap.unit}s", "Give at least two for the bootstrap")
 
     def judge(self, claim: Claim, *, paper: float | None = None) -> Verdict:
-        """A claim about anything but speed."""
+        """Test a claim about anything but speed. ``paper`` is the published difference."""
         first, second = (self._mean(variant, claim.column) for variant in (claim.first, claim.second))
-        found = self._difference(claim)
-        difference = first - second
-        became = outcome(claim.kind, difference, found.low, found.p_value)
-        return Verdict(claim, first, second, difference, became, found.low, found.high, found.p_value, paper)
+        found = self._resample(claim)
+        outcome = decide_outcome(claim.kind, first - second, found.low, found.p_value)
+        return Verdict(claim, first, second, first - second, outcome, found.low, found.high, found.p_value, paper)
 
     def _mean(self, variant: str, column: str) -> float:
-        return float(np.mean([counted.value(column) for counted in self.counted[variant]]))
+        return float(np.mean([counts.value(column) for counts in self.counts[variant]]))
 
-    def _difference(self, claim: Claim) -> Difference | Resampled:
+    def _resample(self, claim: Claim) -> Difference | ResampledDifference:
         if claim.column in TASK_OF:
             return self._compare(claim.first, claim.second)[TASK_OF[claim.column]]
         first, second = (
-            np.stack([counted.by_unit(claim.column, self.bootstrap.unit) for counted in self.counted[variant]])
+            np.stack([counts.by_unit(claim.column, self.bootstrap.unit) for counts in self.counts[variant]])
             for variant in (claim.first, claim.second)
         )
         return resample(first, second, MEASURES[claim.column][1], self.bootstrap)
@@ -142,12 +144,12 @@ class Judge:
 
 
 def judge_speed(claim: Claim, rows: Mapping[str, Mapping[str, Any]], *, paper: float | None = None) -> Verdict:
-    """A claim that one variant is faster than another; ``rows`` are those of ``speed.json``, measured in turns."""
+    """Test a claim that one variant is faster than another. ``rows`` are those of ``speed.json``."""
     first, second = (rows[variant] for variant in (claim.first, claim.second))
-    # Ratios of speeds are those of times the other way round.
+    # The ratio of speeds is the inverse ratio of times.
     ratio = second["median_s"] / first["median_s"]
-    by_turn = [theirs / ours for ours, theirs in zip(first["times_s"], second["times_s"], strict=True)]
-    low, high = min(by_turn), max(by_turn)
-    became = HELD if low > 1 else CONTRADICTED if high < 1 else NOT_SHOWN
+    ratios = [b / a for a, b in zip(first["times_s"], second["times_s"], strict=True)]
+    low, high = min(ratios), max(ratios)
+    outcome = HELD if low > 1 else CONTRADICTED if high < 1 else NOT_SHOWN
     speeds = first["sentences_per_second"], second["sentences_per_second"]
-    return Verdict(claim, *speeds, ratio, became, low, high, paper=paper)
+    return Verdict(claim, *speeds, ratio, outcome, low, high, paper=paper)

@@ -1,4 +1,4 @@
-"""What the models of runs predict on the test documents: made once, and kept beside the model."""
+"""Predict the test documents with the models of the runs, and count what the tables need."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Corpus
 from cascade_srn.types import Document
 
-# How symmetric relations are counted: as the paper does.
+# Policy for symmetric relations, as in the paper.
 POLICY = "directed"
-# Tasks of the evaluation by the columns of tables.
+# Columns of the tables and their tasks in the evaluation.
 TASK_OF = {"ner": "ner", "re": "re_strict", "boundaries": "re_boundaries"}
 
 Statistic = Callable[[Array], Array]
@@ -36,31 +36,31 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
 
 
 def precision(counts: Array) -> Array:
-    """Of gold, predicted and correct ones. Shapes: (…, 3) to (…)."""
+    """Compute precision from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
     return _ratio(counts[..., 2], counts[..., 1])
 
 
 def recall(counts: Array) -> Array:
-    """Of gold, predicted and correct ones. Shapes: (…, 3) to (…)."""
+    """Compute recall from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
     return _ratio(counts[..., 2], counts[..., 0])
 
 
 def f1(counts: Array) -> Array:
-    """Of gold, predicted and correct ones. Shapes: (…, 3) to (…)."""
+    """Compute F1 from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
     return _ratio(2 * counts[..., 2], counts[..., 0] + counts[..., 1])
 
 
 def number(counts: Array) -> Array:
-    """Of things that are counted and nothing more. Shapes: (…, 1) to (…)."""
+    """Return a plain count. Shapes: (…, 1) to (…)."""
     return counts[..., 0]
 
 
 def share(counts: Array) -> Array:
-    """Of things of one kind, and of all kinds. Shapes: (…, 2) to (…)."""
+    """Compute the share of one kind from its count and the count of all kinds. Shapes: (…, 2) to (…)."""
     return _ratio(counts[..., 0], counts[..., 1])
 
 
-# Each column by the counts it is made of, and how.
+# The counts and the statistic of each column.
 MEASURES: Mapping[str, tuple[str, Statistic]] = {
     **{column: (column, f1) for column in TASK_OF},
     "ner_precision": ("ner", precision),
@@ -76,20 +76,20 @@ MEASURES: Mapping[str, tuple[str, Statistic]] = {
 
 
 @dataclass(frozen=True)
-class Counted:
-    """The counts of one model's predictions by what is counted, a row for each sentence, and where sentences are."""
+class SentenceCounts:
+    """Named counts of one model's predictions, with a row for each sentence, and the document of each sentence."""
 
     parts: Mapping[str, Array]
     documents: tuple[int, ...]
     n_documents: int
 
     def value(self, column: str) -> float:
-        """A figure over all sentences."""
+        """Return the figure of a column over all sentences."""
         part, statistic = MEASURES[column]
         return float(statistic(self.parts[part].sum(axis=0)))
 
     def by_unit(self, column: str, unit: str) -> Array:
-        """The counts that a figure is made of, by "document" or by "sentence". Shapes: returns (n_units, n_counts)."""
+        """Return the counts of a column by "document" or "sentence". Shape: (n_units, n_counts)."""
         counts = self.parts[MEASURES[column][0]]
         if unit == "sentence":
             return counts
@@ -98,16 +98,15 @@ class Counted:
         return summed
 
 
-def count(gold: Sequence[Document], predicted: Sequence[Document], schema: Schema) -> Counted:
-    """Count all that the tables are made of."""
-    owners = tuple(at for at, document in enumerate(gold) for _ in document.sentences)
-    rows = [_counts(pair, schema) for pair in align_documents(gold, predicted)]
+def count_predictions(gold: Sequence[Document], predicted: Sequence[Document], schema: Schema) -> SentenceCounts:
+    """Count everything that the tables need."""
+    documents = tuple(position for position, document in enumerate(gold) for _ in document.sentences)
+    rows = [_count_sentence(pair, schema) for pair in align_documents(gold, predicted)]
     parts = {part: np.array([row[part] for row in rows], dtype=np.float64) for part in rows[0]}
-    return Counted(parts, owners, len(gold))
+    return SentenceCounts(parts, documents, len(gold))
 
 
-def _counts(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
-    """The counts of one sentence, by what is counted."""
+def _count_sentence(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
     known, found = (task_items(sentence, schema, POLICY) for sentence in (pair.gold, pair.predicted))
     groups = group_in_triples([pair])
     found_errors = count_relation_errors([pair], schema=schema, symmetric=POLICY)
@@ -117,49 +116,50 @@ def _counts(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
             column: (len(known[task]), len(found[task]), len(known[task] & found[task]))
             for column, task in TASK_OF.items()
         },
-        "in": _three(groups.in_triple),
-        "out": _three(groups.out_of_triple),
+        "in": _as_tuple(groups.in_triple),
+        "out": _as_tuple(groups.out_of_triple),
         **{kind: (n,) for kind, n in errors.items()},
         **{f"{kind}_share": (n, sum(errors.values())) for kind, n in errors.items()},
     }
 
 
-def _three(counts: Counts) -> tuple[int, int, int]:
+def _as_tuple(counts: Counts) -> tuple[int, int, int]:
     return counts.n_gold, counts.n_predicted, counts.n_correct
 
 
 def predictions_path(run: PlannedRun, corpus: Corpus, *, precision: str, batch_words: int) -> Path:
-    """Where a run's predictions on the test documents are kept.
+    """Return the file of a run's predictions on the test documents.
 
-    Other documents, another precision or batch size, and a model with other thresholds have another name. Where the
-    model is there no more, its predictions are those that are there, if they are the only ones of these documents.
+    Its name depends on the documents, the precision, the batch size and the settings of the model. If the model was
+    deleted and there is exactly one file for these documents, it is that file.
     """
     documents, folder = corpus.splits["test"].sha256[:12], run.folder.path
     settings = run.folder.best / "config.json"
     if not settings.is_file():
-        there = sorted(folder.glob(f"test-{documents}*.jsonl"))
-        if len(there) == 1:
-            return there[0]
+        existing = sorted(folder.glob(f"test-{documents}*.jsonl"))
+        if len(existing) == 1:
+            return existing[0]
     model = settings.read_bytes() if settings.is_file() else b""
-    made = hashlib.sha256(model + f"{precision} {batch_words}".encode()).hexdigest()[:12]
-    return folder / f"test-{documents}-{made}.jsonl"
+    digest = hashlib.sha256(model + f"{precision} {batch_words}".encode()).hexdigest()[:12]
+    return folder / f"test-{documents}-{digest}.jsonl"
 
 
 def check_data(run: PlannedRun, corpus: Corpus) -> None:
-    """Refuse a finished run that learned from other data than is there now."""
+    """Raise a DataError if a finished run was trained on other data."""
     before = run.folder.read_summary()["data"]
     for name, (path, sha256) in corpus.checksums.items():
         if before[name]["sha256"] != sha256:
             raise DataError(
-                f"data.{name}, {path!r}, is not what the run in {str(run.folder.path)!r} was made with; give the data "
-                "it was made with, or another --output"
+                f"data.{name} ({path!r}) differs from the data of the run in {str(run.folder.path)!r}",
+                "Use the same data, or another output folder",
+                option="output",
             )
 
 
 def predict_test(
     run: PlannedRun, corpus: Corpus, *, device: torch.device, precision: str, batch_words: int
 ) -> list[Document]:
-    """The test documents with what the best model of a run finds in them, read where they were written before."""
+    """Return the predictions of a run's best model on the test documents, from its file if there is one."""
     path = predictions_path(run, corpus, precision=precision, batch_words=batch_words)
     if not path.is_file():
         require_model(run)
@@ -169,9 +169,9 @@ def predict_test(
 
 
 def require_model(run: PlannedRun) -> None:
-    """Refuse a run whose model was taken away before all was measured."""
+    """Raise a ModelError if the model of a finished run was deleted."""
     if not run.folder.best.is_dir():
         raise ModelError(
-            f"the run in {str(run.folder.path)!r} is finished, but its model is not in it any more; put best/ back, or "
-            "remove the run's folder to train it again"
+            f"the run in {str(run.folder.path)!r} is finished, but its model is missing",
+            "Restore best/, or delete the folder of the run to train it again",
         )

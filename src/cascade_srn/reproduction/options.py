@@ -1,4 +1,4 @@
-"""What a reproduction can be asked to do; free of torch, so that a command line can show it at once."""
+"""Variants and options of a reproduction. This module does not import torch, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Self
 from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.evaluation.options import PRECISIONS, RESAMPLED
-from cascade_srn.reproduction.tables import chosen_tables
+from cascade_srn.reproduction.tables import select_tables
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A model by what makes it another one than the others; ``extra`` are settings that belong to its method."""
+    """A model of the tables. ``extra`` are settings of the recipe that belong to its method."""
 
     about: str
     fusion: str = "early"
@@ -26,39 +26,39 @@ class Variant:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def overrides(self) -> list[str]:
-        """The changes to a recipe. All that tells variants apart is given, whatever the recipe has."""
-        chosen = {
+        """Return the changes to the recipe. They set everything in which variants differ."""
+        changes = {
             "model.method": self.method,
             "model.joint": str(self.joint).lower(),
             "training.candidates": self.candidates,
         }
         if self.method == "cascade":
-            chosen |= {"model.fusion": self.fusion, "model.sequence_encoder": self.sequence_encoder}
-        return [f"{key}={value}" for key, value in (chosen | dict(self.extra)).items()]
+            changes |= {"model.fusion": self.fusion, "model.sequence_encoder": self.sequence_encoder}
+        return [f"{key}={value}" for key, value in (changes | dict(self.extra)).items()]
 
 
-# As in recipes/baselines: the published width and dropout. Tables are told no entities, so that none can be mistaken;
-# the pipeline's relation model is told them as the cascade's later turns are, with the mistakes of the shared recipe.
+# Published width and dropout, as in recipes/baselines. Table filling reads no entities, so corruption has no meaning
+# for it; the relation model of the pipeline reads corrupted entities, as the later turns of the cascade do.
 _TABLES = {"model.hidden_width": "300", "training.corruption": "0"}
 _PIPELINE = {"model.head_dropout": "0.2"}
 
 VARIANTS: Mapping[str, Variant] = {
     "early": Variant("early fusion, the paper's default"),
-    "late": Variant("late fusion, as the paper's equations stand", fusion="late"),
+    "late": Variant("late fusion, as in the equations of the paper", fusion="late"),
     "swift": Variant("entities as tags, the subject by its span", fusion="swift"),
     "hybrid": Variant("entities as markers, the subject by its span", fusion="hybrid"),
     "pfn": Variant("partition filter network, two tables", method="pfn", extra=_TABLES),
-    "table-srn": Variant("the same tables over an SRN of two tasks", method="table-srn", extra=_TABLES),
-    "pipeline": Variant("spans, then pairs of entities, two encoders", method="pipeline", extra=_PIPELINE),
+    "table-srn": Variant("two tables over an SRN with two tasks", method="table-srn", extra=_TABLES),
+    "pipeline": Variant("span and pair classification, two encoders", method="pipeline", extra=_PIPELINE),
     "bisrn": Variant("early fusion, SRN in both directions", sequence_encoder="bisrn"),
-    "bilstm": Variant("early fusion, BiLSTM in place of the SRN", sequence_encoder="bilstm"),
+    "bilstm": Variant("early fusion, BiLSTM instead of the SRN", sequence_encoder="bilstm"),
     "subject-marker": Variant("early fusion without entity markers", fusion="subject-marker"),
     "no-markers": Variant("no text markers, the subject by its span", fusion="{entities: none, subject: span}"),
     "gold-subjects": Variant("early fusion, objects of gold subjects only", candidates="subjects"),
-    "independent": Variant("turn 1 alone: entities without relations", joint=False),
+    "independent": Variant("turn 1 only: entities without relations", joint=False),
 }
 
-# What a variant decides, or the command itself, and its options besides --set.
+# Settings that a variant or another option decides.
 _DECIDED = (
     "model.method",
     "model.joint",
@@ -74,19 +74,20 @@ _DECIDED = (
 
 
 def check_changes(changes: Sequence[str]) -> None:
-    """Refuse changes, each ``key=value``, to what tells variants apart."""
+    """Raise a ConfigError if a change ``key=value`` sets something in which variants differ."""
     for change in changes:
         key = change.partition("=")[0].strip()
         if any(f"{decided}.".startswith(f"{key}.") for decided in _DECIDED):
             raise ConfigError(
-                f"--set {change} would change what tells the models of the tables apart; change settings that all of "
-                "them share, such as training.epochs"
+                f"{change!r} changes a setting in which the variants differ",
+                "Change settings that all of them share, such as training.epochs",
+                option="changes",
             )
 
 
 SPLITS = ("train", "dev", "test")
 
-# What holds unless it is given otherwise, for the whole thing and for a quick look at it.
+# Defaults of a full and of a quick reproduction.
 DEFAULTS: Mapping[str, Any] = {
     "recipe": "recipes/scierc.yaml",
     "output": "runs/reproduce",
@@ -101,7 +102,7 @@ QUICK: Mapping[str, Any] = {
     "repeats": 3,
     "n_resamples": 1000,
 }
-# Small and fast, so that two epochs over the example corpus teach every variant something.
+# Small models that learn something in two epochs over the example corpus.
 QUICK_CHANGES = (
     "model.hidden_width=24",
     "model.matcher_width=24",
@@ -124,11 +125,11 @@ QUICK_CHANGES = (
 
 @dataclass(frozen=True)
 class ReproduceOptions(Settings):
-    """Tables to fill, and with what.
+    """Options of a reproduction.
 
-    ``encoder`` and ``data`` (a folder with train, dev and test) take the place of the recipe's; ``changes`` are
-    settings of the recipe, each ``key=value``. The bootstrap draws ``resample``. Predictions and speed are those of
-    ``batch_words`` and ``precision``.
+    ``encoder`` and ``data``, a folder with train, dev and test, replace those of the recipe. ``changes`` are settings
+    of the recipe, each ``key=value``. ``batch_words`` and ``precision`` apply to predictions and speed. ``repeats`` is
+    the number of timed runs, and ``resample`` the unit of the bootstrap, "documents" or "sentences".
     """
 
     tables: tuple[str, ...]
@@ -149,36 +150,39 @@ class ReproduceOptions(Settings):
 
     def __post_init__(self) -> None:
         if not self.tables:
-            raise ConfigError("no table was named; name one or more, or all of them by 'all'")
-        chosen_tables(self.tables)
+            raise ConfigError("no tables given", "Name at least one table, or 'all'")
+        select_tables(self.tables)
         check_changes(self.changes)
-        require_range("--seeds", self.n_seeds, 1)
-        require_range("--jobs", self.jobs, 1)
-        require_range("--repeats", self.repeats, 1)
-        require_range("--batch-words", self.batch_words, 1)
-        require_range("--resamples", self.n_resamples, 100)
-        require_choice("--precision", self.precision, PRECISIONS)
-        require_choice("--resample", self.resample, RESAMPLED)
+        require_range("n_seeds", self.n_seeds, 1)
+        require_range("jobs", self.jobs, 1)
+        require_range("repeats", self.repeats, 1)
+        require_range("batch_words", self.batch_words, 1)
+        require_range("n_resamples", self.n_resamples, 100)
+        require_choice("precision", self.precision, PRECISIONS)
+        require_choice("resample", self.resample, RESAMPLED)
 
     @classmethod
     def create(cls, *, quick: bool = False, **given: Any) -> Self:
-        """Options with the defaults of a whole or a quick reproduction for whatever is None or left out."""
+        """Return options with the defaults of a full or quick reproduction in place of missing and None values."""
         chosen = {key: value for key, value in given.items() if value is not None}
         if quick:
             for name in ("recipe", "encoder", "data"):
                 if name in chosen:
                     raise ConfigError(
-                        f"--quick and --{name} were both given, but a quick look has a recipe, data and an encoder of "
-                        "its own; give one of the two"
+                        f"quick and {name} were both given, but a quick reproduction has its own recipe, data and "
+                        "encoder",
+                        "Give one of the two",
+                        option=name,
                     )
             if not Path(QUICK["recipe"]).is_file():
                 raise ConfigError(
-                    f"--quick wants {QUICK['recipe']}, which is not here; run it in a checkout of the repository"
+                    f"a quick reproduction needs {QUICK['recipe']}, which does not exist",
+                    "Run it in a checkout of the repository",
                 )
         return cls(quick=quick, **{**(QUICK if quick else DEFAULTS), **chosen})
 
     def overrides(self) -> tuple[list[str], list[str]]:
-        """Changes to the recipe for all variants: those to make before a variant's own, and those after."""
+        """Return the changes to the recipe of all variants: those before and those after the changes of a variant."""
         before: list[str] = []
         if self.encoder is not None:
             before += [f"model.encoder.name={self.encoder}", *["fresh=null"] * (self.encoder != "fresh")]
@@ -188,18 +192,21 @@ class ReproduceOptions(Settings):
 
 
 def data_overrides(folder: Path) -> list[str]:
-    """The changes to a recipe that make it read train, dev and test of a folder, and a schema where there is one."""
+    """Return the changes to a recipe that select train, dev, test and, if there is one, the schema of a folder."""
     if not folder.is_dir():
-        raise DataError(f"--data is {str(folder)!r}, which is no folder; give one that holds train, dev and test")
-    found = ["data.format=null"]
+        raise DataError(
+            f"data is {str(folder)!r}, not a folder", "Give a folder with train, dev and test", option="data"
+        )
+    changes = ["data.format=null"]
     for split in SPLITS:
         matching = sorted(member for member in folder.iterdir() if member.name.partition(".")[0] == split)
         if len(matching) != 1:
-            there = " and ".join(member.name for member in matching) or "none"
+            names = " and ".join(member.name for member in matching) or "none"
             raise DataError(
-                f"--data is {str(folder)!r}, where one file {split}.* was expected and there is {there}; give a folder "
-                "with train, dev and test, one of each, such as train.json"
+                f"{str(folder)!r} must contain exactly one file {split}.*, found {names}",
+                "Give a folder with one file each for train, dev and test, such as train.json",
+                option="data",
             )
-        found.append(f"data.{split}={matching[0]}")
+        changes.append(f"data.{split}={matching[0]}")
     schema = folder / "schema.json"
-    return [*found, *([f"data.schema={schema}", "data.symmetric=[]"] if schema.is_file() else ["data.schema=null"])]
+    return [*changes, *([f"data.schema={schema}", "data.symmetric=[]"] if schema.is_file() else ["data.schema=null"])]

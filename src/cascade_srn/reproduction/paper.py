@@ -1,8 +1,8 @@
-"""The figures of the paper, as printed: percentages, and sentences a second.
+"""Published figures of the paper: percentages, and sentences per second.
 
-Each table stands under its ``\\label`` in the paper's LaTeX source, each row under the name it has there. ``ner`` and
-``re`` are micro F1 on SciERC's test set with SciBERT, ``ace05_…`` the same on ACE05 with ALBERT. The paper gives one
-figure for each, without a deviation.
+Comments name the ``\\label`` of each table in the LaTeX source. Rows have the names of the paper. ``ner`` and ``re``
+are micro F1 on the test set of SciERC with SciBERT, ``ace05_…`` the same on ACE05 with ALBERT. The paper reports no
+standard deviations.
 """
 
 from __future__ import annotations
@@ -66,5 +66,5 @@ ENCODER: Mapping[str, Figures] = {
     "Table-SRN": {"ner": 67.8, "re": 38.3},
 }
 
-# \label{fig:error}, "Distribution of six types of relation extraction errors on SciERC test set": a picture, whose
-# numbers are printed nowhere. The text says which are more and which are fewer.
+# \label{fig:error}, "Distribution of six types of relation extraction errors on SciERC test set": a picture
+# without numbers. The text says which errors are more frequent and which less.

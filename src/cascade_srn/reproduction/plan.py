@@ -1,4 +1,4 @@
-"""What there is to do: the runs that tables need, which of them are there, and which are not."""
+"""Plan a reproduction: the runs that the tables need, and their states."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import aligned
 from cascade_srn.reproduction.options import VARIANTS, ReproduceOptions
-from cascade_srn.reproduction.tables import Table, chosen_tables, needed_variants
+from cascade_srn.reproduction.tables import PaperTable, list_variants, select_tables
 from cascade_srn.runs.environment import command_line
+from cascade_srn.runs.folder import differences
 from cascade_srn.training.recipe import Recipe, load_recipe
-from cascade_srn.training.run_folder import RECIPE, RunFolder, differences
+from cascade_srn.training.run_folder import RECIPE, RunFolder
 
 RUNS = "runs"
 FINISHED, BEGUN, MISSING = "finished", "begun", "missing"
@@ -20,7 +21,7 @@ FINISHED, BEGUN, MISSING = "finished", "begun", "missing"
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One seed of one variant: an ordinary training run, and the arguments of ``cascade-srn`` that make it."""
+    """A training run of one variant and seed, with the arguments of ``cascade-srn`` that start it."""
 
     variant: str
     recipe: Recipe
@@ -28,81 +29,87 @@ class PlannedRun:
 
     @property
     def seed(self) -> int:
-        """The seed it is trained with."""
+        """Seed of the training."""
         return self.recipe.training.seed
 
     @property
     def name(self) -> str:
-        """How it is called in logs and messages."""
+        """Name in logs and messages."""
         return f"{self.variant}-seed-{self.seed}"
 
     @property
     def folder(self) -> RunFolder:
-        """Where it is, or will be."""
+        """Folder of the run, which may not exist yet."""
         return RunFolder(self.recipe.output)
 
     @property
     def state(self) -> str:
-        """Whether it is finished, begun or missing."""
-        return FINISHED if self.folder.is_finished else BEGUN if self.folder.is_run else MISSING
+        """State of the run: finished, begun or missing."""
+        return FINISHED if self.folder.is_finished else BEGUN if self.folder.is_begun else MISSING
 
     @property
     def command(self) -> str:
-        """The command that makes it, as it can be shown elsewhere."""
+        """Command that starts the run, without paths of this machine."""
         return command_line(["cascade-srn", *self.arguments])
 
     def check(self) -> None:
-        """Refuse a run of other settings, finished or not: its figures would be those of something else."""
-        if self.folder.is_run:
+        """Raise a ConfigError if the folder holds a run with other settings."""
+        if self.folder.is_begun:
             before = load_recipe(self.folder.path / RECIPE)
             for key, old, new in differences(before.to_dict(), self.recipe.to_dict()):
                 if key != "output":
                     raise ConfigError(
-                        f"the run in {str(self.folder.path)!r} has {key}={old!r}, and is wanted with {key}={new!r}; "
-                        "give the options it was made with, or another --output"
+                        f"the run in {str(self.folder.path)!r} has {key}={old!r}, but {key}={new!r} is requested",
+                        "Use the options of the run, or another output folder",
+                        option="output",
                     )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of all variants that the tables need; the first seeds of each variant in its own list."""
+    """All runs that the tables need, with the recipe and the runs of each variant."""
 
     options: ReproduceOptions
-    tables: tuple[Table, ...]
+    tables: tuple[PaperTable, ...]
     series: dict[str, Recipe]
     runs: dict[str, list[PlannedRun]]
 
     @classmethod
     def of(cls, options: ReproduceOptions) -> Plan:
-        """What the options ask for. Runs that are there with other settings are refused."""
-        tables = tuple(chosen_tables(options.tables))
+        """Return the plan for given options.
+
+        Raises:
+            ConfigError: A run exists with other settings, or the recipe has no dev or test data.
+        """
+        tables = tuple(select_tables(options.tables))
         before, after = options.overrides()
         series, runs = {}, {}
-        for name in needed_variants(tables):
+        for name in list_variants(tables):
             folder = Path(options.output) / RUNS / name
             overrides = [*before, *VARIANTS[name].overrides(), *after]
             series[name] = load_recipe(options.recipe, [*overrides, f"output={folder}"])
             runs[name] = [
-                _planned(name, options, series[name], overrides, seed, folder) for seed in range(options.n_seeds)
+                _plan_run(name, options, series[name], overrides, seed, folder) for seed in range(options.n_seeds)
             ]
-        for each in (run for several in runs.values() for run in several):
-            each.check()
+        for run in (run for variant_runs in runs.values() for run in variant_runs):
+            run.check()
         recipe = next(iter(series.values()))
         if recipe.data.dev is None or recipe.data.test is None:
             raise ConfigError(
-                f"the recipe {options.recipe!r} names no {'dev' if recipe.data.dev is None else 'test'} data, without "
-                "which there are no figures; give a folder with train, dev and test by --data"
+                f"the recipe {options.recipe!r} has no {'dev' if recipe.data.dev is None else 'test'} data",
+                "Give a folder with train, dev and test",
+                option="data",
             )
         return cls(options, tables, series, runs)
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe of the first variant: data and encoder are the same for all."""
+        """Recipe of the first variant. All variants share data and encoder."""
         return next(iter(self.series.values()))
 
     @property
     def missing(self) -> list[PlannedRun]:
-        """What has to be trained, or trained on."""
+        """Runs that are not finished."""
         return [run for run in self if run.state != FINISHED]
 
     def __iter__(self) -> Iterator[PlannedRun]:
@@ -110,29 +117,29 @@ class Plan:
             yield from runs
 
     def text(self) -> str:
-        """What would be trained, and what is there."""
-        rows: list[Sequence[str]] = [("variant", "finished", "begun", "to train", "what it is")]
+        """Return a table of the runs by variant and state."""
+        rows: list[Sequence[str]] = [("variant", "finished", "begun", "to train", "description")]
         for variant, runs in self.runs.items():
             seeds = [" ".join(str(run.seed) for run in runs if run.state == s) for s in (FINISHED, BEGUN, MISSING)]
             rows.append((variant, *(seed or "–" for seed in seeds), VARIANTS[variant].about))
-        # The last column is text, and stands to the left.
+        # The last column is text and left-aligned.
         width = max(len(row[-1]) for row in rows)
         shown = aligned([(*row[:-1], row[-1].ljust(width)) for row in rows])
         tables = ", ".join(table.name for table in self.tables)
         n = len(list(self))
         return "\n".join(
             [
-                f"tables: {tables}; seeds of each variant: {self.options.n_seeds}; folder: {self.options.output}",
+                f"tables: {tables}; seeds per variant: {self.options.n_seeds}; folder: {self.options.output}",
                 shown,
-                f"{len(self.missing)} of {n} runs are to be trained, {self.options.jobs} at a time",
+                f"{len(self.missing)} of {n} runs to train, {self.options.jobs} at a time",
             ]
         )
 
 
-def _planned(
+def _plan_run(
     variant: str, options: ReproduceOptions, recipe: Recipe, overrides: list[str], seed: int, folder: Path
 ) -> PlannedRun:
-    # As Seeds has it: OUTPUT/seed-K.
+    # The folder that Seeds uses.
     output = folder / f"seed-{seed}"
     own = replace(recipe, training=replace(recipe.training, seed=seed), output=str(output))
     changes = [*overrides, f"training.seed={seed}", f"output={output}"]

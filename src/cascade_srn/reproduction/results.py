@@ -1,4 +1,4 @@
-"""A table filled: the figures of each row beside the paper's, the claims, and what all of it was measured with."""
+"""Results of a table: our figures, the verdicts on the claims, and the settings."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 
 from cascade_srn.evaluation.summary import Spread
 from cascade_srn.reproduction.judging import Verdict
-from cascade_srn.reproduction.tables import COLUMNS, COUNT, SCORE, Row, Table
+from cascade_srn.reproduction.tables import COLUMNS, COUNT, SCORE, PaperTable, TableRow
 
 FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A figure of ours: its value for each seed, scores as fractions."""
+class SeedValues:
+    """A measured figure with its value for each seed. Scores are fractions."""
 
     values: tuple[float, ...]
     kind: str = SCORE
 
     @property
     def mean(self) -> float:
-        """The mean over the seeds."""
+        """Mean over the seeds."""
         return statistics.fmean(self.values)
 
     @property
     def sd(self) -> float | None:
-        """The sample standard deviation; None for one seed, which says nothing of how much seeds differ."""
+        """Sample standard deviation over the seeds; None for a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the values as JSON values."""
         return {"mean": self.mean, "sd": self.sd, "n": len(self.values), "values": list(self.values)}
 
     def __str__(self) -> str:
@@ -45,25 +45,25 @@ class Measured:
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table with its figures by variant and column, and the verdicts on its claims.
+    """The results of a table: our figures by variant and column, and the verdicts on the claims.
 
-    ``about`` says with what encoder, data, seeds and settings; ``speed`` on what hardware, where speed was measured.
+    ``about`` holds the settings, and ``speed`` the contents of ``speed.json`` if the table has speeds.
     """
 
-    table: Table
-    figures: Mapping[str, Mapping[str, Measured]]
+    table: PaperTable
+    figures: Mapping[str, Mapping[str, SeedValues]]
     verdicts: tuple[Verdict, ...]
     about: Mapping[str, Any]
     speed: Mapping[str, Any] | None = None
 
-    def measured(self, row: Row, column: str) -> Measured | None:
-        """Our figure in a cell, where there is one."""
+    def figure(self, row: TableRow, column: str) -> SeedValues | None:
+        """Return our figure in a cell of the table."""
         if row.variant is None or column in row.without:
             return None
         return self.figures[row.variant].get(column)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the results as JSON values."""
         table = self.table
         return {
             "format_version": FORMAT_VERSION,
@@ -79,7 +79,7 @@ class TableResult:
                     "ours": {
                         column: found.to_dict()
                         for column in table.our_columns
-                        if (found := self.measured(row, column)) is not None
+                        if (found := self.figure(row, column)) is not None
                     },
                 }
                 for row in table.rows

@@ -1,4 +1,4 @@
-"""The whole thing: train what is missing, predict, measure, judge, and write the tables."""
+"""Run a reproduction: train, predict, measure, test the claims, and write the tables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ from cascade_srn.evaluation.comparison import Bootstrap
 from cascade_srn.evaluation.evaluate import write_json
 from cascade_srn.reproduction.judging import Judge, Verdict, judge_speed
 from cascade_srn.reproduction.markdown import draw_table, table_markdown
-from cascade_srn.reproduction.measures import MEASURES, POLICY, Counted, check_data, count, predict_test
+from cascade_srn.reproduction.measures import (
+    MEASURES,
+    POLICY,
+    SentenceCounts,
+    check_data,
+    count_predictions,
+    predict_test,
+)
 from cascade_srn.reproduction.plan import Plan
-from cascade_srn.reproduction.results import Measured, TableResult
-from cascade_srn.reproduction.tables import COLUMNS, SPEED, TABLES, Table, paper_figures
-from cascade_srn.reproduction.training import speeds, train_missing
+from cascade_srn.reproduction.results import SeedValues, TableResult
+from cascade_srn.reproduction.tables import COLUMNS, SPEED, TABLES, PaperTable, find_paper_figures
+from cascade_srn.reproduction.training import measure_speeds, train_missing
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.environment import command_line, shareable
 from cascade_srn.training.corpus import Corpus, read_corpus
@@ -29,71 +36,73 @@ RESULTS = "results.md"
 
 
 def reproduce(plan: Plan, *, console: Console, command: str | None = None) -> list[TableResult]:
-    """Fill the tables of a plan: what is finished is not trained, predicted or timed again.
+    """Reproduce the tables of a plan. Finished trainings, predictions and timings are not repeated.
 
-    Writes for each table ``NAME.json``, ``NAME.md`` and, where matplotlib is installed, ``NAME.png`` to the output
-    folder, and all tables that are there to ``results.md``.
+    Writes ``NAME.json``, ``NAME.md`` and, with matplotlib, ``NAME.png`` for each table to the output folder, and all
+    tables of the folder to ``results.md``.
+
+    Args:
+        plan: The plan.
+        console: Console for progress messages.
+        command: Command to record; by default the one of this process.
     """
     options = plan.options
     device = find_device(options.device)
     corpus = read_corpus(plan.recipe.data)
     n_sentences = sum(len(document.sentences) for document in corpus.test)
     if not n_sentences:
-        raise DataError(f"data.test, {plan.recipe.data.test!r}, holds no sentence; give annotated sentences to test on")
+        raise DataError(f"data.test ({plan.recipe.data.test!r}) has no sentences", "Give annotated sentences")
     command = command_line() if command is None else command
     if n_trained := train_missing(plan, console, command=command):
         console.print(f"{n_trained} run{'s' * (n_trained != 1)} trained", highlight=False, markup=False)
-    predicted, counted = _predict(plan, corpus, console)
+    predicted, counts = _predict(plan, corpus, console)
     bootstrap = Bootstrap(options.n_resamples, options.resample.removesuffix("s"))
-    judge = Judge(corpus.test, predicted, counted, schema=corpus.schema, bootstrap=bootstrap)
-    about = _about(plan, corpus, n_sentences, command)
-    found = []
+    judge = Judge(corpus.test, predicted, counts, schema=corpus.schema, bootstrap=bootstrap)
+    about = _describe(plan, corpus, n_sentences, command)
+    results = []
     for table in plan.tables:
         speed = None
         if "speed" in table.columns:
-            speed = speeds(plan, table.variants, corpus, device=device, console=console)
-        found.append(_fill(table, counted, judge, about, speed))
+            speed = measure_speeds(plan, table.variants, corpus, device=device, console=console)
+        results.append(_fill(table, counts, judge, about, speed))
     folder = Path(options.output)
-    for result in found:
+    for result in results:
         _write(result, folder)
     _write_all(folder)
     if not can_draw():
         console.print(
-            "The tables are not drawn, because matplotlib is not installed; install it by pip install "
-            "'cascade-srn[report]'",
+            "No plots: matplotlib is not installed. Run pip install 'cascade-srn[report]'.",
             highlight=False,
             markup=False,
         )
-    return found
+    return results
 
 
 def _predict(
     plan: Plan, corpus: Corpus, console: Console
-) -> tuple[dict[str, list[list[Document]]], dict[str, list[Counted]]]:
-    """The test predictions of all seeds by variant, and their counts."""
+) -> tuple[dict[str, list[list[Document]]], dict[str, list[SentenceCounts]]]:
+    """Return the test predictions of all seeds by variant, and their counts."""
     options = plan.options
     device = find_device(options.device)
     predicted: dict[str, list[list[Document]]] = {}
-    counted: dict[str, list[Counted]] = {}
+    counts: dict[str, list[SentenceCounts]] = {}
     for run in plan:
         check_data(run, corpus)
         documents = predict_test(
             run, corpus, device=device, precision=options.precision, batch_words=options.batch_words
         )
         predicted.setdefault(run.variant, []).append(documents)
-        counted.setdefault(run.variant, []).append(count(corpus.test, documents, corpus.schema))
+        counts.setdefault(run.variant, []).append(count_predictions(corpus.test, documents, corpus.schema))
     console.print(f"{len(list(plan))} runs predicted and counted", highlight=False, markup=False)
-    return predicted, counted
+    return predicted, counts
 
 
-def _about(plan: Plan, corpus: Corpus, n_sentences: int, command: str) -> dict[str, Any]:
-    """What all figures were made with."""
+def _describe(plan: Plan, corpus: Corpus, n_sentences: int, command: str) -> dict[str, Any]:
+    """Return the settings of all figures, without paths of this machine."""
     options, recipe = plan.options, plan.recipe
-    # The folder of the data, as it can be shown elsewhere.
-    data = Path(str(recipe.data.test)).parent
-    described: dict[str, Any] = {
+    description: dict[str, Any] = {
         "encoder": recipe.model.encoder.name,
-        "data": str(data),
+        "data": str(Path(str(recipe.data.test)).parent),
         "n_documents": len(corpus.test),
         "n_sentences": n_sentences,
         "symmetric": POLICY,
@@ -106,29 +115,29 @@ def _about(plan: Plan, corpus: Corpus, n_sentences: int, command: str) -> dict[s
         "sha256": {name: sha256 for name, (_, sha256) in corpus.checksums.items()},
         "recipes": {name: series.to_dict() for name, series in plan.series.items()},
     }
-    return dict(shareable(described))
+    return dict(shareable(description))
 
 
 def _fill(
-    table: Table,
-    counted: Mapping[str, list[Counted]],
+    table: PaperTable,
+    counts: Mapping[str, list[SentenceCounts]],
     judge: Judge,
     about: Mapping[str, Any],
     speed: Mapping[str, Any] | None,
 ) -> TableResult:
     rates = {} if speed is None else speed["rows"]
-    figures: dict[str, dict[str, Measured]] = {}
+    figures: dict[str, dict[str, SeedValues]] = {}
     for variant in table.variants:
         figures[variant] = {
-            column: Measured(tuple(each.value(column) for each in counted[variant]), COLUMNS[column].kind)
+            column: SeedValues(tuple(seed.value(column) for seed in counts[variant]), COLUMNS[column].kind)
             for column in table.our_columns
             if column in MEASURES
         }
         if variant in rates:
-            figures[variant]["speed"] = Measured((rates[variant]["sentences_per_second"],), SPEED)
+            figures[variant]["speed"] = SeedValues((rates[variant]["sentences_per_second"],), SPEED)
     verdicts: list[Verdict] = []
     for claim in table.claims:
-        theirs = paper_figures(table, claim)
+        theirs = find_paper_figures(table, claim)
         if claim.column == "speed":
             verdicts.append(judge_speed(claim, rates, paper=None if theirs is None else theirs[0] / theirs[1]))
         else:
@@ -147,10 +156,10 @@ def _write(result: TableResult, folder: Path) -> None:
 
 
 def _write_all(folder: Path) -> None:
-    """All tables that are there, whenever they were made, as one page."""
-    there = [folder / f"{name}.md" for name in TABLES]
-    parts = [path.read_text(encoding="utf-8") for path in there if path.is_file()]
-    _write_text(folder / RESULTS, "\n".join(["# The paper's tables again\n", *parts]))
+    """Write all tables of the folder, also those of earlier runs, as one page."""
+    paths = [folder / f"{name}.md" for name in TABLES]
+    parts = [path.read_text(encoding="utf-8") for path in paths if path.is_file()]
+    _write_text(folder / RESULTS, "\n".join(["# Reproduced tables\n", *parts]))
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""How fast variants extract: alone, in turns, with the same sentences, batches and precision."""
+"""Train the missing runs of a plan, and measure the speed of the variants."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from cascade_srn.evaluation.evaluate import write_json
 from cascade_srn.model.model import Model
 from cascade_srn.reproduction.measures import require_model
 from cascade_srn.reproduction.plan import Plan, PlannedRun
+from cascade_srn.runs.display import duration
 from cascade_srn.runs.parallel import run_parallel
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import Corpus
-from cascade_srn.training.display import display, duration
+from cascade_srn.training.display import display
 from cascade_srn.training.run import Run
 from cascade_srn.training.seeds import Seeds
 from cascade_srn.types import Sentence
@@ -30,31 +31,30 @@ LOGS = "logs"
 
 
 def train_missing(plan: Plan, console: Console, *, command: str) -> int:
-    """Train the runs of a plan that are not finished, and return how many they were.
+    """Train the unfinished runs of a plan, and return their number.
 
-    Each variant that something was trained of gets its ``seeds.json``, as ``cascade-srn train --seeds`` writes it, with
-    the command that asked for all of it.
+    Writes ``seeds.json`` for each trained variant, as training with several seeds does. ``command`` is recorded in it.
     """
     processes = make_accelerator("cpu")
     if processes.num_processes > 1:
-        raise ConfigError("reproduce starts processes of its own by --jobs; leave accelerate launch out")
+        raise ConfigError("reproduce does not run under accelerate launch", "Use several jobs instead", option="jobs")
     missing = plan.missing
     if not missing:
         return 0
-    touched = dict.fromkeys(run.variant for run in missing)
-    series = [Seeds(plan.series[name], plan.options.n_seeds, processes=processes, resume=True) for name in touched]
+    variants = dict.fromkeys(run.variant for run in missing)
+    series = [Seeds(plan.series[name], plan.options.n_seeds, processes=processes, resume=True) for name in variants]
     if plan.options.jobs > 1:
-        _run_parallel(plan, missing, console)
+        _train_parallel(plan, missing, console)
     else:
         for number, run in enumerate(missing, start=1):
-            _one(run, f"{run.name} ({number} of {len(missing)})", console, device=plan.options.device)
+            _train(run, f"{run.name} ({number} of {len(missing)})", console, device=plan.options.device)
     for seeds in series:
         seeds.finish(command)
     return len(missing)
 
 
-def _one(planned: PlannedRun, title: str, console: Console, *, device: str) -> None:
-    """Train one run here; a bar on a terminal, a line elsewhere."""
+def _train(planned: PlannedRun, title: str, console: Console, *, device: str) -> None:
+    """Train a run in this process, with a progress bar on a terminal."""
     run = Run(planned.recipe, resume=True, device=device, command=planned.command)
     if console.is_terminal:
         console.print(title, highlight=False, markup=False)
@@ -66,24 +66,22 @@ def _one(planned: PlannedRun, title: str, console: Console, *, device: str) -> N
         for _ in run:
             pass
     console.print(f"{title}: trained in {duration(run.loop.loop_state.seconds)}", highlight=False, markup=False)
-    # The next run wants the memory.
+    # Free the memory for the next run.
     del run
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
-def _run_parallel(plan: Plan, missing: list[PlannedRun], console: Console) -> None:
-    """Train several at once; what one cannot do does not stop the others."""
+def _train_parallel(plan: Plan, missing: list[PlannedRun], console: Console) -> None:
+    """Train runs in parallel processes. A failure does not stop the other runs."""
     n_jobs, logs = plan.options.jobs, Path(plan.options.output) / LOGS
-    console.print(
-        f"{len(missing)} runs, {n_jobs} at a time; their logs are {logs}/NAME.log", highlight=False, markup=False
-    )
+    console.print(f"{len(missing)} runs, {n_jobs} at a time; logs: {logs}/NAME.log", highlight=False, markup=False)
     failed = []
     for number, ended in enumerate(run_parallel({run.name: run.arguments for run in missing}, n_jobs, logs), start=1):
-        told = "trained" if ended.code == 0 else f"exit code {ended.code}"
+        state = "trained" if ended.code == 0 else f"exit code {ended.code}"
         console.print(
-            f"{ended.name} ({number} of {len(missing)}): {told} in {duration(ended.seconds)}",
+            f"{ended.name} ({number} of {len(missing)}): {state} in {duration(ended.seconds)}",
             highlight=False,
             markup=False,
         )
@@ -92,57 +90,61 @@ def _run_parallel(plan: Plan, missing: list[PlannedRun], console: Console) -> No
         first = failed[0]
         raise TrainingError(
             f"{len(failed)} of {len(missing)} runs failed, {first.name} with exit code {first.code} "
-            f"({first.last_words}); mend that and give the same command again, which goes on from here"
+            f"({first.last_words})",
+            "Fix the problem and run the same command again to continue",
         )
 
 
 SPEED = "speed.json"
 
 
-def speeds(
+def measure_speeds(
     plan: Plan, variants: Sequence[str], corpus: Corpus, *, device: torch.device, console: Console
 ) -> dict[str, Any]:
-    """Sentences a second of the variants' first seeds, by ``rows``, with the hardware and all that they depend on.
+    """Measure the speed of the first seed of each variant, and store it in ``speed.json``.
 
-    Kept in ``speed.json``. What was measured before holds as long as the models, the sentences and the settings are
-    the same; else all variants are measured anew, so that their figures are of one machine and one hour. Where models
-    have been taken away since, what was measured on another device holds, too.
+    Stored results are reused if the models, the sentences and the settings are the same. Otherwise all variants are
+    measured again, so that all speeds come from one machine and one session. If models were deleted, results of another
+    device are reused as well.
+
+    Returns:
+        The contents of ``speed.json``: settings, environment, and a row for each variant.
     """
     options = plan.options
     runs = {variant: plan.runs[variant][0] for variant in variants}
-    wanted = {
+    settings = {
         "device": device.type,
         "batch_words": options.batch_words,
         "precision": options.precision,
         "repeats": options.repeats,
         "order": "in turns",
         "sha256": corpus.splits["test"].sha256,
-        # A run that was made anew is another model.
+        # A run that was trained again is another model.
         "models": {variant: run.folder.read_summary()["environment"]["started"] for variant, run in runs.items()},
     }
     path = Path(options.output) / SPEED
     if path.is_file():
-        before: dict[str, Any] = stored_json(path, "remove it, and the speed is measured again")
-        elsewhere = {**wanted, "device": before["settings"].get("device")}
-        gone = any(not run.folder.best.is_dir() for run in runs.values())
-        if before["settings"] == wanted or (gone and before["settings"] == elsewhere):
+        before: dict[str, Any] = stored_json(path, "Delete it to measure the speed again")
+        other_device = {**settings, "device": before["settings"].get("device")}
+        has_deleted = any(not run.folder.best.is_dir() for run in runs.values())
+        if before["settings"] == settings or (has_deleted and before["settings"] == other_device):
             return before
     for run in runs.values():
         require_model(run)
     console.print(f"measuring the speed of {', '.join(runs)}", highlight=False, markup=False)
     loaded = {variant: Loaded(run, plan, corpus, device) for variant, run in runs.items()}
     timings = measured_in_turns(
-        {variant: one.predict for variant, one in loaded.items()}, repeats=options.repeats, device=device
+        {variant: model.predict for variant, model in loaded.items()}, repeats=options.repeats, device=device
     )
-    found = {variant: loaded[variant].row(timing) for variant, timing in timings.items()}
+    rows = {variant: loaded[variant].row(timing) for variant, timing in timings.items()}
     precision = ("bf16" if device.type == "cuda" else "float32") if options.precision == "auto" else options.precision
-    record = {"settings": wanted, "environment": environment(device, precision), "rows": found}
+    record = {"settings": settings, "environment": environment(device, precision), "rows": rows}
     write_json(record, path)
     return record
 
 
 class Loaded:
-    """One model that is ready to go from words to triples; its loading is not measured."""
+    """A loaded model with the test sentences, so that only prediction is timed."""
 
     def __init__(self, run: PlannedRun, plan: Plan, corpus: Corpus, device: torch.device) -> None:
         model = Model.load(run.folder.best)
@@ -152,11 +154,11 @@ class Loaded:
         self.predictor = model.predictor(batch_words=plan.options.batch_words, precision=plan.options.precision)
 
     def predict(self) -> list[Sentence]:
-        """The test sentences with what is found in them."""
+        """Return the test sentences with predictions."""
         return self.predictor.predict(self.examples)
 
     def row(self, timing: Timing) -> dict[str, Any]:
-        """The times, with how much was read and found: early fusion and the pipeline depend on it."""
+        """Return the times with the numbers of sentences and results, on which the speed of some variants depends."""
         sentences = self.predict()
         return {
             "seed": self.seed,

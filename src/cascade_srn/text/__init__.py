@@ -1,1 +1,1 @@
-"""Raw text to sentences and words."""
+"""Splitting of raw text into sentences and words."""

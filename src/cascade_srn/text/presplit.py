@@ -1,29 +1,29 @@
-"""Texts that are split already: by lines, by spaces, or into sentences and words that a caller gives.
+"""Segmenters for text that is split already: by lines, by spaces, or by the caller.
 
-Everything here is a segmenter, or makes one, for ``Document.from_text`` and for an ``Extractor``.
+Pass them to :meth:`Document.from_text <cascade_srn.types.Document.from_text>` or to an ``Extractor``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from cascade_srn.errors import AnnotationError
 from cascade_srn.text.segment import Segmenter, segment, segment_words
 
 Part = str | tuple[int, int]
-"""A piece of a text: the string itself, or its half-open character offsets."""
+"""A part of a text: the string itself, or its half-open character offsets."""
 
 _SPACE = re.compile(r"\s*+")
 
 
 def segment_lines(text: str) -> list[list[tuple[int, int]]]:
-    """Every line that is not blank is one sentence; words are split by :func:`.segment`."""
+    """Take each non-blank line as a sentence, and split it into words as :func:`.segment` does."""
     return [words for start, end in _lines(text) if (words := _words_within(text, start, end))]
 
 
 def segment_spaces(text: str) -> list[list[tuple[int, int]]]:
-    """For text that is tokenized: every line is one sentence, and words are what stands between white space."""
+    """Take each non-blank line as a sentence, and split it into words at whitespace, for tokenized text."""
     sentences = []
     for start, end in _lines(text):
         words, at = [], start
@@ -37,29 +37,43 @@ def segment_spaces(text: str) -> list[list[tuple[int, int]]]:
 
 
 SEGMENTERS: dict[str, Segmenter] = {"rules": segment, "lines": segment_lines, "spaces": segment_spaces}
-"""Segmenters by the names they have on the command line."""
+"""Segmenters by their names on the command line."""
 
 
 def given_sentences(sentences: Sequence[Part]) -> Segmenter:
-    """The segmenter of a text whose sentences are known, in their order; only words are left to cut."""
+    """Make a segmenter for one text whose sentences are known. It splits them into words.
+
+    Args:
+        sentences: The sentences in the order of the text, as strings or as character offsets.
+    """
 
     def split(text: str) -> list[list[tuple[int, int]]]:
-        return [_words_within(text, *place) for place in _places(text, sentences)]
+        return [_words_within(text, *offsets) for offsets in _locate(text, sentences)]
 
     return split
 
 
 def given_words(sentences: Sequence[Sequence[Part]]) -> Segmenter:
-    """The segmenter of a text whose words are known, sentence by sentence, in their order."""
+    """Make a segmenter for one text whose words are known.
+
+    Args:
+        sentences: The words of each sentence in the order of the text, as strings or as character offsets.
+
+    Example:
+        >>> from cascade_srn import Document
+        >>> words = [["state of the art", "parsers"]]
+        >>> Document.from_text("state of the art parsers", segmenter=given_words(words)).sentences[0].offsets
+        ((0, 16), (17, 24))
+    """
 
     def split(text: str) -> list[list[tuple[int, int]]]:
-        places = iter(_places(text, [word for sentence in sentences for word in sentence]))
-        return [[next(places) for _ in sentence] for sentence in sentences]
+        offsets = iter(_locate(text, [word for sentence in sentences for word in sentence]))
+        return [[next(offsets) for _ in sentence] for sentence in sentences]
 
     return split
 
 
-def _lines(text: str) -> Iterable[tuple[int, int]]:
+def _lines(text: str) -> Iterator[tuple[int, int]]:
     at = 0
     for line in text.splitlines(keepends=True):
         yield at, at + len(line)
@@ -70,24 +84,23 @@ def _words_within(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return [(start + first, start + last) for first, last in segment_words(text[start:end])]
 
 
-def _places(text: str, pieces: Sequence[Part]) -> list[tuple[int, int]]:
-    """Where pieces stand in a text, each looked for after the one before it; with nothing skipped but white space.
+def _locate(text: str, parts: Sequence[Part]) -> list[tuple[int, int]]:
+    """Return the offsets of parts. A string must follow the part before it, with only whitespace between the two.
 
-    A string may be found further on only where white space parts it from the piece before: a word that a tokenizer
-    changed is an error, and not found in some later sentence.
+    Searching further could find a word that the tokenizer changed in a later sentence.
     """
-    places: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
     at = 0
-    for number, piece in enumerate(pieces):
-        if isinstance(piece, str):
-            start = at if piece[:1].isspace() else _SPACE.match(text, at).end()  # type: ignore[union-attr]
-            if not piece or not text.startswith(piece, start):
+    for number, part in enumerate(parts):
+        if isinstance(part, str):
+            start = at if part[:1].isspace() else _SPACE.match(text, at).end()  # type: ignore[union-attr]
+            if not part or not text.startswith(part, start):
                 raise AnnotationError(
-                    f"piece {number}, {piece!r}, was expected at character {start}, where the text has "
-                    f"{text[start : start + max(len(piece), 1)]!r}; give the pieces as they stand in the text, or "
-                    "their character offsets"
+                    f"part {number}, {part!r}, was expected at character {start}, where the text has "
+                    f"{text[start : start + max(len(part), 1)]!r}",
+                    "Give the parts exactly as in the text, or as character offsets",
                 )
-            piece = (start, start + len(piece))
-        places.append(piece)
-        at = piece[1]
-    return places
+            part = (start, start + len(part))
+        found.append(part)
+        at = part[1]
+    return found

@@ -1,14 +1,12 @@
 """Split raw text into sentences and words by rules for English, in linear time and without a model.
 
-Words are split as in the Penn Treebank and in corpora that follow it, such as SciERC: punctuation, brackets, quotes and
-the percent sign are words of their own, *don't* is *do n't* and *cannot* is *can not*, while hyphenated words, numbers,
-abbreviations, addresses and *and/or* stay whole. Scripts written without spaces are split into single characters
-(Chinese, Japanese) or stay whole between spaces (Thai, Khmer, Lao).
+Words follow the Penn Treebank and corpora such as SciERC. Punctuation, brackets, quotes and the percent sign are words;
+*don't* becomes *do n't* and *cannot* becomes *can not*. Hyphenated words, numbers, abbreviations, web addresses and
+*and/or* stay whole. Chinese and Japanese text is split into single characters. Thai, Khmer and Lao text is split at
+spaces only. There are no rules for abbreviations and ordinals of other languages: pass another :data:`Segmenter`.
 
-There are no rules for the abbreviations and ordinals of other languages. Pass another :data:`Segmenter` for them.
-
-Rules look at a *shadow* of the text: of the same length, so that offsets in one are offsets in the other, and
-with one character for all that play the same part.
+The rules match a normalized copy of the text, in which one character stands for each kind of similar characters. The
+copy has the same length, so that offsets are the same in both.
 """
 
 from __future__ import annotations
@@ -23,9 +21,12 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of a text lies in the words of its sentences; whitespace (``str.isspace``) does not count.
+    """How much of a text is in the words of its sentences. Whitespace (``str.isspace``) does not count.
 
-    ``missed`` holds the half-open character offsets of what does not, whitespace around it left off.
+    Attributes:
+        n_characters: Number of non-whitespace characters.
+        n_covered: Number of those that are in a word.
+        missed: Half-open character offsets of the text that is in no word, without whitespace around it.
     """
 
     n_characters: int
@@ -34,17 +35,17 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether every character that is no whitespace lies in a word of a sentence."""
+        """Whether every non-whitespace character is in a word."""
         return not self.missed
 
     @property
     def share(self) -> float:
-        """The share of the characters that do, from 0 to 1; 1 where there are none."""
+        """Share of the non-whitespace characters that are in a word; 1 for a blank text."""
         return self.n_covered / self.n_characters if self.n_characters else 1.0
 
 
-def coverage_of(text: str, words: Iterable[tuple[int, int]]) -> Coverage:
-    """The coverage of a text by words, given as half-open offsets that rise."""
+def measure_coverage(text: str, words: Iterable[tuple[int, int]]) -> Coverage:
+    """Measure how much of a text is covered by words. ``words`` are half-open offsets in ascending order."""
     n_characters = n_covered = at = 0
     missed = []
     for start, end in (*words, (len(text), len(text))):
@@ -63,11 +64,12 @@ def _n_visible(text: str) -> int:
 
 
 Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
-"""A text to its sentences, each the half-open character offsets of its words."""
+"""A function from a text to its sentences. A sentence is a list of half-open character offsets of its words."""
 
-_MARK, _JOINER, _HAN = "\u02b9", "\u02ba", "\u4e00"  # what stands in the shadow for a whole kind; all are \w
-_SAME = {
-    "\u2019": "'",  # the typographic apostrophe
+# In the normalized text, these stand for all characters of a kind. All match \w.
+_MARK, _JOINER, _HAN = "\u02b9", "\u02ba", "\u4e00"
+_REPLACED = {
+    "\u2019": "'",  # typographic apostrophe
     "\u2010": "-",
     "\u2011": "-",
     "\u200d": _JOINER,
@@ -75,32 +77,24 @@ _SAME = {
     "\u2028": "\n",
 }
 _LINE_BREAKS = "\r\n\u2029"
-# Characters of scripts that have no spaces between words and no letters within them.
+# Scripts without spaces between words, in which a character is a word.
 _HAN_RANGES = (
-    (0x3005, 0x3007),
-    (0x3040, 0x312F),
-    (0x31A0, 0x31BF),
-    (0x31F0, 0x31FF),
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xF900, 0xFAFF),
-    (0xFF66, 0xFF9F),
-    (0x1B000, 0x1B16F),
-    (0x20000, 0x3FFFF),
+    *((0x3005, 0x3007), (0x3040, 0x312F), (0x31A0, 0x31BF), (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF)),
+    *((0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x1B000, 0x1B16F), (0x20000, 0x3FFFF)),
 )
 
 
-class _Shadow(dict[int, str]):
-    """The table from characters to what stands for them, filled as characters are met."""
+class _Normalization(dict[int, str]):
+    """Table for ``str.translate``, filled as characters occur."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        if char in _SAME:
-            found = _SAME[char]
+        if char in _REPLACED:
+            found = _REPLACED[char]
         elif char.isspace():
             found = char if char in _LINE_BREAKS else " "
         elif unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf") or 0x1F3FB <= code <= 0x1F3FF:
-            found = _MARK  # combining marks, invisible characters within words, skin tones of emoji
+            found = _MARK  # combining marks, invisible characters, skin tones of emoji
         elif char.isalnum() and any(low <= code <= high for low, high in _HAN_RANGES):
             found = _HAN
         else:
@@ -109,22 +103,22 @@ class _Shadow(dict[int, str]):
         return found
 
 
-_SHADOW = _Shadow()
+_NORMALIZATION = _Normalization()
 
 
 def _names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-# Abbreviations that keep their period, by what may follow. A name, a number or an example follows these:
+# Abbreviations, which keep their period, by what may follow. After these, the sentence goes on:
 _TITLES = _names("Capt Col Dr Fr Gen Gov Hon Lt Mr Mrs Ms Mt Prof Rep Rev Sen Sgt St")
 _BEFORE_MORE = _names("approx avg ca cf e.g eg eq eqn eqns eqs esp et fig figs i.e ie incl viz vs")
-# A number follows these, or they are words (no, sec, app) at the end of a sentence:
+# These are abbreviations before a number, else words (no, sec, app) that can end a sentence:
 _BEFORE_NUMBERS = _names(
     "alg app apr art aug ch chap cor dec def defn ex feb jan jul jun lem mar no nos nov nr oct p pp prop ref "
     "refs sec secs sect sep sept tab tel thm vol vols"
 )
-# These may end a sentence, and do where a word follows that opens sentences:
+# These end a sentence if the next word is one of _OPENERS:
 _ANYWHERE = _names("al b.sc bros co corp dept et.al inc jr ltd m.sc ph.d resp sr univ")
 _OPENERS = _names(
     "a additionally after all also although an and another as at based because before besides both but by "
@@ -136,10 +130,10 @@ _OPENERS = _names(
     "what when where whereas whether which while who why with within without you your"
 )
 
-# Every quantifier is possessive and every look around is bounded or consumed, so a text is read once.
+# Quantifiers are possessive and lookarounds are bounded, so that matching takes linear time.
 _LETTER = rf"[^\W{_HAN}{_MARK}{_JOINER}]"
 _LETTERS = rf"{_LETTER}[^\W{_HAN}]*+"
-# A period before one of these ends a sentence even where the space after it was lost ("this task.However").
+# A period before one of these ends a sentence even if the space after it is missing ("this task.However").
 _GLUED = "|".join(sorted(name.capitalize() for name in _OPENERS if len(name) > 1))
 _WITHIN = rf"""(?: [-/'&@]
   | \.(?! (?<=[^\W\d_][^\W\d_]\.) (?:{_GLUED}) (?!\w) )
@@ -153,12 +147,12 @@ _WORD = re.compile(
       (?: (?<![\w.]) \. (?=\d) | (?<!\w) [@#] (?={_LETTER})(?!\d) )?+  # .01, @name, #tag
       (?: C\+\+ | [CF]\#(?!\w) | {_LETTERS} (?: {_WITHIN} {_LETTERS} )*+ )
     ) (?P<stop> \.(?!\.) )?+
-  | ' (?i:s|re|ve|ll|d|m) (?!\w)                                     # cut off, or after a bracket or quote
+  | ' (?i:s|re|ve|ll|d|m) (?!\w)                                     # a clitic on its own, or after a bracket or quote
   | \.{{2,}}+ | [!?]{{2,}}+ | (?P<rule>[-=*~]) (?P=rule)++ | `` | ''
-  | [\U0001F1E6-\U0001F1FF]{{2}}                                     # a flag is two letters of its own
+  | [\U0001F1E6-\U0001F1FF]{{2}}                                     # a flag is a pair of letters
   | {_HAN}[{_MARK}{_JOINER}]*+
   | [{_MARK}{_JOINER}]++
-  | \S (?: {_MARK} | {_JOINER}[^\w\s]?+ )*+                          # anything else; joined emoji are one
+  | \S (?: {_MARK} | {_JOINER}[^\w\s]?+ )*+                          # anything else; joined emoji are one word
     )""",
     re.VERBOSE,
 )
@@ -169,211 +163,219 @@ _NUMBERING = re.compile(r"\s*+(?:[\d(\[#§]|[IVXLC]{2,}+(?!\w)|[B-HJ-Z](?!\w))")
 _CITATION = re.compile(r"\[[\d\s,;–-]{1,40}+\]")
 _ENUMERATOR = re.compile(r"(?:[a-z]|[ivx]{2,5}+)\s?\)")
 _NEXT_WORD = re.compile(r"\s++(\w*+)")
-# Abbreviations with a letter and a space for each word, the first letter in lower case: i. e., e. g., w. r. t.
+# Abbreviations written with spaces, the first letter in lower case: i. e., e. g., w. r. t.
 _LETTER_FOLLOWS = re.compile(r"[^\S\r\n][^\W\d_]\.")
 _LETTER_PRECEDES = re.compile(r"(?<![\w.])[a-z]\.[^\S\r\n]\Z")
 
 _TERMINATORS = frozenset(".!?…؟۔।॥‼⁇⁈⁉")
 _TERMINATORS_WITHOUT_SPACE = frozenset("。！？｡．")
 _CLOSERS = frozenset([")", "]", "}", "”", "»", "''", "」", "』", "）", "】", "》"])
-# These close what is before them where nothing parts them from it, and open what follows otherwise:
+# These close a quotation if no space precedes them, and open one otherwise:
 _QUOTES = frozenset(['"', "'"])
 _OPENING = frozenset(["(", "[", "{", "“", "«", "‘", "„", "``", "`", '"', "'", "¿", "¡", "「", "『", "（"])
 
 
 LONGEST_SENTENCE = 200
-"""Words after which a sentence is cut at a pause: longer ones are lists, tables or noise, and cost the more."""
+"""Maximum number of words of a sentence. Longer ones are usually lists, tables or noise, and are cut at a pause."""
 
-# What a sentence that is too long is cut after, the better ones first; a line break is better than all of them.
+# Words after which a long sentence is cut, best first. A line break is better than all of them.
 _PAUSES = (frozenset(";:"), frozenset(",)]}"), frozenset(["-", "–", "—", "--", "|", "/"]))
 
 
 class _Ends(IntEnum):
-    """Whether a sentence can end with a word."""
+    """Whether a sentence can end after a word."""
 
     NEVER = 0
-    BEFORE_OPENER = 1  # an abbreviation: only where a word follows that opens sentences
-    BEFORE_START = 2  # a terminator: where what follows can start a sentence
-    ALWAYS = 3  # a terminator of a script without spaces
+    BEFORE_OPENER = 1  # abbreviation: only if a word of _OPENERS follows
+    BEFORE_START = 2  # terminator: if the next word can start a sentence
+    ALWAYS = 3  # terminator of a script without spaces
 
 
 def segment(text: str) -> list[list[tuple[int, int]]]:
-    """Sentences of words, each word its half-open character offsets in the text.
+    """Split a text into sentences and words.
 
-    Every character that is no whitespace (``str.isspace``) belongs to exactly one word, no word holds
-    whitespace, no word and no sentence is empty, and all stand in the order of the text. A blank line always
-    ends a sentence; a line break alone does not, unless the sentence would be longer than ``LONGEST_SENTENCE``.
+    Every non-whitespace character is in exactly one word, and no word contains whitespace. A blank line always ends a
+    sentence. A line break does not, unless the sentence would have more than ``LONGEST_SENTENCE`` words.
 
-    >>> text = "Dr. Li's parser isn't slow."
-    >>> [[text[start:end] for start, end in sentence] for sentence in segment(text)]
-    [['Dr.', 'Li', "'s", 'parser', 'is', "n't", 'slow', '.']]
+    Args:
+        text: The text.
+
+    Returns:
+        The half-open character offsets of the words of each sentence, in the order of the text.
+
+    Example:
+        >>> text = "Dr. Li's parser isn't slow."
+        >>> [[text[start:end] for start, end in sentence] for sentence in segment(text)]
+        [['Dr.', 'Li', "'s", 'parser', 'is', "n't", 'slow', '.']]
     """
-    shadow = text.translate(_SHADOW)
-    words, ends = _words(shadow)
-    return _sentences(shadow, words, ends)
+    normal = text.translate(_NORMALIZATION)
+    words, ends = _find_words(normal)
+    return _group_sentences(normal, words, ends)
 
 
 def segment_words(text: str) -> list[tuple[int, int]]:
-    """The words alone, as :func:`segment` cuts them, whatever sentences they make."""
-    return _words(text.translate(_SHADOW))[0]
+    """Split a text into words, without sentences."""
+    return _find_words(text.translate(_NORMALIZATION))[0]
 
 
-def _words(shadow: str) -> tuple[list[tuple[int, int]], list[_Ends]]:
-    """The words' offsets, and whether a sentence can end with each."""
+def _find_words(normal: str) -> tuple[list[tuple[int, int]], list[_Ends]]:
+    """Return the offsets of the words, and whether a sentence can end after each."""
     words: list[tuple[int, int]] = []
     ends: list[_Ends] = []
     at = 0
-    while match := _WORD.match(shadow, at):
+    while match := _WORD.match(normal, at):
         kind, at = match.lastgroup, match.end()
         if kind == "url":
-            start, at = match.start(kind), _url_end(shadow, *match.span(kind))
+            start, at = match.start(kind), _url_end(normal, *match.span(kind))
             words.append((start, at))
             ends.append(_Ends.NEVER)
         elif match["run"]:
             start, end = match.span("run")
-            kept = _kept_stop(shadow, start, end) if match["stop"] else None
+            kept = _abbreviation_end(normal, start, end) if match["stop"] else None
             if kept is not None:
                 words.append((start, end + 1))
                 ends.append(kept)
                 continue
-            at = end  # a period that is not the word's is a word of the next turn
-            cut = _inner_cut(shadow, start, end)
+            at = end  # The period is the next word.
+            cut = _clitic_start(normal, start, end)
             words += [(start, cut), (cut, end)] if cut else [(start, end)]
             ends += [_Ends.NEVER] * (2 if cut else 1)
         else:
-            # The whitespace before a word is part of the match, not of the word.
+            # The match includes the whitespace before the word.
             word = match[0].lstrip()
             words.append((at - len(word), at))
-            ends.append(_terminates(word[0]))
+            ends.append(_terminator(word[0]))
     return words, ends
 
 
-def _url_end(shadow: str, start: int, end: int) -> int:
-    """Where an address ends, once the punctuation of the sentence around it is taken off."""
-    url = shadow[start:end]
+def _url_end(normal: str, start: int, end: int) -> int:
+    """Return the end of a web address without the punctuation of the sentence around it."""
+    url = normal[start:end]
     around = ".,;:!?…'*" + "".join(close for open, close in ("()", "[]", "{}") if open not in url)
     return start + len(url.rstrip(around))
 
 
-def _inner_cut(shadow: str, start: int, end: int) -> int | None:
-    """Where a contraction or possessive falls in two."""
-    if end - start == len("cannot") and shadow[start:end].lower() == "cannot":
+def _clitic_start(normal: str, start: int, end: int) -> int | None:
+    """Return where a contraction or possessive is split, or None."""
+    if end - start == len("cannot") and normal[start:end].lower() == "cannot":
         return start + len("can")
-    clitic = _CLITIC.search(shadow, max(start + 1, end - len("n't")), end)
+    clitic = _CLITIC.search(normal, max(start + 1, end - len("n't")), end)
     return clitic.start() if clitic else None
 
 
-def _kept_stop(shadow: str, start: int, end: int) -> _Ends | None:
-    """Whether the period at ``end`` is part of the word before, and whether that can then end a sentence."""
-    word = shadow[start:end].replace("/", "-").rpartition("-")[2]
+def _abbreviation_end(normal: str, start: int, end: int) -> _Ends | None:
+    """Return None if the period at ``end`` is a word of its own, else whether a sentence can end after it."""
+    word = normal[start:end].replace("/", "-").rpartition("-")[2]
     name = word.lower()
     if word in _TITLES or name in _BEFORE_MORE:
         return _Ends.NEVER
     if name == "etc":
-        return _Ends.BEFORE_START if shadow[end + 1 : end + 2].isspace() else _Ends.NEVER
-    if name in _BEFORE_NUMBERS and _NUMBERING.match(shadow, end + 1):
+        return _Ends.BEFORE_START if normal[end + 1 : end + 2].isspace() else _Ends.NEVER
+    if name in _BEFORE_NUMBERS and _NUMBERING.match(normal, end + 1):
         return _Ends.NEVER
     if name in _ANYWHERE or _ACRONYM.fullmatch(word):
         return _Ends.BEFORE_OPENER
-    if len(word) == 1 and word.isupper() and _is_initial(shadow, end + 1):
+    if len(word) == 1 and word.isupper() and _is_initial(normal, end + 1):
         return _Ends.NEVER
-    # A small letter alone is a variable, more often than not, with which a sentence may end.
-    if len(word) == 1 and word.islower() and _LETTER_FOLLOWS.match(shadow, end + 1):
+    # A single lower-case letter is usually a variable, and a sentence can end with it.
+    if len(word) == 1 and word.islower() and _LETTER_FOLLOWS.match(normal, end + 1):
         return _Ends.NEVER
-    if len(word) == 1 and _LETTER_PRECEDES.search(shadow, max(0, start - 4), start):
+    if len(word) == 1 and _LETTER_PRECEDES.search(normal, max(0, start - 4), start):
         return _Ends.BEFORE_OPENER
     return None
 
 
-def _is_initial(shadow: str, at: int) -> bool:
-    """Whether a capital letter and a period that end at ``at`` are of a name (J. Smith; Smith, J., 2010)."""
-    if shadow[at : at + 1] in (",", ";", ":", "-"):
+def _is_initial(normal: str, at: int) -> bool:
+    """Return whether a capital letter and a period before ``at`` are an initial (J. Smith; Smith, J., 2010)."""
+    if normal[at : at + 1] in (",", ";", ":", "-"):
         return True
-    follows = _NEXT_WORD.match(shadow, at)
-    if not follows or follows.end() == follows.start(1) == len(shadow):
+    follows = _NEXT_WORD.match(normal, at)
+    if not follows or follows.end() == follows.start(1) == len(normal):
         return False
-    if _BLANK_LINE.search(shadow, at, follows.start(1)):
+    if _BLANK_LINE.search(normal, at, follows.start(1)):
         return False
     return follows[1].lower() not in _OPENERS
 
 
-def _terminates(first: str) -> _Ends:
+def _terminator(first: str) -> _Ends:
     if first in _TERMINATORS:
         return _Ends.BEFORE_START
     return _Ends.ALWAYS if first in _TERMINATORS_WITHOUT_SPACE else _Ends.NEVER
 
 
-def _sentences(shadow: str, words: list[tuple[int, int]], ends: list[_Ends]) -> list[list[tuple[int, int]]]:
-    """Words in sentences, in one pass that remembers a terminator while only closing signs follow it."""
-    firsts: list[int] = []  # the index of each sentence's first word
+def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends]) -> list[list[tuple[int, int]]]:
+    """Group words into sentences. A terminator stays pending while only closing brackets and quotes follow it."""
+    firsts: list[int] = []  # index of the first word of each sentence
     before, depth, pending, cited = 0, 0, _Ends.NEVER, 0
     for index, (start, end) in enumerate(words):
-        word, spaced = shadow[start:end], before < start
+        word, spaced = normal[start:end], before < start
         closes = word in _CLOSERS or (word in _QUOTES and not spaced) or start < cited
-        if pending and not closes and not spaced and (citation := _CITATION.match(shadow, start)):
+        if pending and not closes and not spaced and (citation := _CITATION.match(normal, start)):
             closes, cited = True, citation.end()
-        blank = spaced and _BLANK_LINE.search(shadow, before, start)
-        if not firsts or blank or (not closes and _starts(shadow, words, index, pending, spaced, depth)):
+        blank = spaced and _BLANK_LINE.search(normal, before, start)
+        if not firsts or blank or (not closes and _starts_sentence(normal, words, index, pending, spaced, depth)):
             firsts.append(index)
             depth, pending = 0, _Ends.NEVER
         depth = max(0, depth + (word in ("(", "[")) - (word in (")", "]")))
         if ends[index]:
-            numbering = index == firsts[-1] + 1 and _is_numbering(shadow, *words[index - 1])
+            numbering = index == firsts[-1] + 1 and _is_numbering(normal, *words[index - 1])
             pending = _Ends.NEVER if numbering else ends[index]
         elif not closes or pending == _Ends.BEFORE_OPENER:
-            # The period of "(Smith et al.)" is the abbreviation's alone, whatever follows the bracket.
+            # The period of "(Smith et al.)" belongs to the abbreviation, whatever follows the bracket.
             pending = _Ends.NEVER
         before = end
     return [
         words[low:high]
         for first, after in pairwise([*firsts, len(words)])
-        for low, high in _cut(shadow, words, first, after)
+        for low, high in _cut(normal, words, first, after)
     ]
 
 
-def _cut(shadow: str, words: list[tuple[int, int]], first: int, after: int) -> Iterator[tuple[int, int]]:
-    """The words ``[first, after)`` whole, or in parts that are not too long, each to the best of its last pauses."""
+def _cut(normal: str, words: list[tuple[int, int]], first: int, after: int) -> Iterator[tuple[int, int]]:
+    """Yield the words ``[first, after)`` as one sentence, or cut a long one at the best pauses."""
     while after - first > LONGEST_SENTENCE:
         ends = range(first + LONGEST_SENTENCE // 2, first + LONGEST_SENTENCE + 1)
-        cut = max(ends, key=lambda end: (_pause(shadow, words[end - 1], words[end]), end))
+        cut = max(ends, key=lambda end: (_pause(normal, words[end - 1], words[end]), end))
         yield first, cut
         first = cut
     yield first, after
 
 
-def _pause(shadow: str, word: tuple[int, int], following: tuple[int, int]) -> int:
-    """How much of a pause there is between two words."""
-    between = shadow[word[1] : following[0]]
+def _pause(normal: str, word: tuple[int, int], following: tuple[int, int]) -> int:
+    """Rate the boundary between two words as a place to cut a sentence. Higher is better."""
+    between = normal[word[1] : following[0]]
     if "\n" in between or "\r" in between:
         return len(_PAUSES) + 1
-    written = shadow[slice(*word)]
-    return next((len(_PAUSES) - rank for rank, pauses in enumerate(_PAUSES) if written in pauses), 0)
+    last = normal[slice(*word)]
+    return next((len(_PAUSES) - rank for rank, pauses in enumerate(_PAUSES) if last in pauses), 0)
 
 
-def _starts(shadow: str, words: list[tuple[int, int]], index: int, pending: _Ends, spaced: bool, depth: int) -> bool:
-    """Whether a word starts a sentence, given the terminator before it and how many brackets are open."""
+def _starts_sentence(
+    normal: str, words: list[tuple[int, int]], index: int, pending: _Ends, spaced: bool, depth: int
+) -> bool:
+    """Return whether a word starts a sentence, given the pending terminator and the number of open brackets."""
     if pending == _Ends.NEVER:
         return False
     if pending == _Ends.ALWAYS:
-        return _terminates(shadow[words[index][0]]) == _Ends.NEVER
+        return _terminator(normal[words[index][0]]) == _Ends.NEVER
     if not spaced:
-        word = shadow[slice(*words[index])]
+        word = normal[slice(*words[index])]
         return pending == _Ends.BEFORE_START and len(word) > 1 and word[0].isupper() and word.lower() in _OPENERS
-    while index < len(words) - 1 and shadow[slice(*words[index])] in _OPENING:
+    while index < len(words) - 1 and normal[slice(*words[index])] in _OPENING:
         index += 1
-    word = shadow[slice(*words[index])]
+    word = normal[slice(*words[index])]
     if pending == _Ends.BEFORE_OPENER:
         return word[0].isupper() and word.lower() in _OPENERS
     if word[0].isdigit():
         return depth == 0  # "(Smith. 2010)"
-    if _ENUMERATOR.match(shadow, words[index][0]):
+    if _ENUMERATOR.match(normal, words[index][0]):
         return True
-    # Letters without case can start one, and names such as mBERT; so can bullets, emoji and amounts of money.
+    # Caseless letters, names such as mBERT, bullets, emoji and currency signs can start a sentence.
     if word[0].isalpha():
         return not word.islower()
     return word[0] in "•‣" or unicodedata.category(word[0]) in ("So", "Sc")
 
 
-def _is_numbering(shadow: str, start: int, end: int) -> bool:
-    """Whether a word is the number of a heading or a list item, such as *2* or *3.1*."""
-    return end - start <= 6 and shadow[start:end].replace(".", "").isdigit()
+def _is_numbering(normal: str, start: int, end: int) -> bool:
+    """Return whether a word is the number of a heading or a list item, such as *2* or *3.1*."""
+    return end - start <= 6 and normal[start:end].replace(".", "").isdigit()

@@ -12,7 +12,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def analysis():
-    """As JSON would have it."""
+    """The analysis as plain values."""
     return example().to_dict()
 
 

@@ -1,4 +1,4 @@
-"""An analysis of the example corpus against itself with errors of every kind put in."""
+"""An analysis of the example corpus with errors of every kind."""
 
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ NEWS = Path(__file__).parents[3] / "examples" / "news"
 
 @cache
 def example(symmetric="directed", entities="predicted"):
-    """The analysis; the same one each time."""
+    """Return the analysis, which is deterministic."""
     gold = list(read_documents(NEWS / "test.jsonl"))
     schema = read_schema(NEWS / "schema.json")
     random = Random(0)

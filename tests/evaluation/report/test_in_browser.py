@@ -1,4 +1,4 @@
-"""The report in a browser: filtering, following numbers, both widths, with and without JavaScript."""
+"""The report in a browser: filters, linked numbers, both widths, with and without JavaScript."""
 
 import pytest
 from tests.drawing.browser import opened, scrolls_sideways
@@ -8,7 +8,7 @@ from cascade_srn import read_documents
 from cascade_srn.data.formats.schema_file import read_schema
 from cascade_srn.evaluation.analysis import analyse
 from cascade_srn.evaluation.report import write_report
-from cascade_srn.evaluation.report.facts import FactFinder
+from cascade_srn.evaluation.report.filters import FilterKeys
 
 pytestmark = pytest.mark.browser
 
@@ -17,9 +17,9 @@ PAGE = 40
 
 
 @pytest.fixture(scope="module")
-def facts(analysis):
-    finder = FactFinder.of(analysis)
-    return [set(finder.facts(record)) for record in analysis["sentences"]]
+def keys(analysis):
+    filter_keys = FilterKeys.from_analysis(analysis)
+    return [set(filter_keys.find(record)) for record in analysis["sentences"]]
 
 
 SHOWN = """() => Array.from(document.querySelectorAll("article"))
@@ -27,7 +27,7 @@ SHOWN = """() => Array.from(document.querySelectorAll("article"))
 
 
 def assert_shown(page, expected):
-    """That these sentences, counted from 0, are those that can be seen; a browser follows a link when it gets to it."""
+    """Wait until these sentences are visible, counted from 0."""
     for _ in range(100):
         if page.evaluate(SHOWN) == expected:
             break
@@ -35,33 +35,33 @@ def assert_shown(page, expected):
     assert page.evaluate(SHOWN) == expected
 
 
-def behind(facts, *tokens):
-    return [number for number, found in enumerate(facts) if found.issuperset(tokens)]
+def matching(keys, *wanted):
+    return [number for number, found in enumerate(keys) if found.issuperset(wanted)]
 
 
 @BOTH_WIDTHS
-def test_a_number_leads_to_its_sentences_and_back(browser, report_file, facts, analysis, width):
+def test_a_number_leads_to_its_sentences_and_back(browser, report_file, keys, analysis, width):
     with opened(browser, report_file, width=width) as page:
         place = next(n for n, kind in enumerate(analysis["relation_errors"]["kinds"]) if kind["kind"] == "RNF")
         number = page.locator(f'table.errors a[href="#show=kr{place}"]')
         assert number.inner_text() == str(analysis["relation_errors"]["kinds"][place]["n"])
         number.click()
-        expected = behind(facts, f"kr{place}")
+        expected = matching(keys, f"kr{place}")
         assert 0 < len(expected) < PAGE
         assert_shown(page, expected)
-        assert page.locator("#count").inner_text() == f"{len(expected)} of {len(facts)} sentences match"
-        assert "RNF: relation not found" in page.locator("#behind").inner_text()
-        # What is looked for is drawn, and marked as such.
+        assert page.locator("#count").inner_text() == f"{len(expected)} of {len(keys)} sentences match"
+        assert "RNF: relation not found" in page.locator("#selection").inner_text()
+        # The error is drawn with its tag.
         marked = page.locator("article:visible h4:text-is('Gold') + figure .curve > b", has_text="RNF")
         assert marked.count() >= len(expected)
         assert page.locator("#filter").evaluate("(form) => form.getBoundingClientRect().top < innerHeight")
         page.go_back()
         assert_shown(page, list(range(PAGE)))
-        assert page.locator("#behind").is_hidden()
+        assert page.locator("#selection").is_hidden()
 
 
 @BOTH_WIDTHS
-def test_cells_labels_and_groups_lead_to_sentences_too(browser, report_file, facts, width):
+def test_cells_labels_and_groups_lead_to_sentences_too(browser, report_file, keys, width):
     with opened(browser, report_file, width=width) as page:
         for token in (
             "ce.0.0",
@@ -72,11 +72,11 @@ def test_cells_labels_and_groups_lead_to_sentences_too(browser, report_file, fac
             "g.sentence_length.ner.0.gold",
         ):
             page.locator(f'main a[href="#show={token}"]').first.click()
-            assert_shown(page, behind(facts, token)[:PAGE])
+            assert_shown(page, matching(keys, token)[:PAGE])
 
 
 @BOTH_WIDTHS
-def test_filters(browser, report_file, facts, analysis, width):
+def test_filters(browser, report_file, keys, analysis, width):
     texts = [" ".join(record["words"]).lower() for record in analysis["sentences"]]
     with opened(browser, report_file, width=width) as page:
         page.fill("#text", "  Born In ")
@@ -84,7 +84,7 @@ def test_filters(browser, report_file, facts, analysis, width):
         assert found
         assert_shown(page, found)
         page.select_option("#kind", "error")
-        assert_shown(page, [number for number in found if "error" in facts[number]])
+        assert_shown(page, [number for number in found if "error" in keys[number]])
         page.fill("#text", "no such words")
         assert_shown(page, [])
         assert page.locator("#count").inner_text() == f"0 of {len(texts)} sentences match"
@@ -94,67 +94,67 @@ def test_filters(browser, report_file, facts, analysis, width):
         assert_shown(page, [n for n, r in enumerate(analysis["sentences"]) if r["document_id"] == "news-274"])
 
 
-def test_a_label_and_a_kind_are_looked_for_in_one_error(browser, report_file, facts):
+def test_label_and_kind_match_the_same_error(browser, report_file, keys):
     with opened(browser, report_file) as page:
         page.select_option("#label", label="works-for")
         label = page.locator("#label").input_value()
-        assert_shown(page, behind(facts, label)[:PAGE])
+        assert_shown(page, matching(keys, label)[:PAGE])
         page.select_option("#kind", label="ENF entity not found")
         kind = page.locator("#kind").input_value()
-        both = behind(facts, f"{kind}.{label}")
+        both = matching(keys, f"{kind}.{label}")
         assert_shown(page, both)
-        assert len(both) < len(behind(facts, kind, label))
+        assert len(both) < len(matching(keys, kind, label))
         page.select_option("#kind", "error")
-        assert_shown(page, [n for n, found in enumerate(facts) if found & {f"{label}.wrong", f"{label}.missed"}])
-        # A kind of relation errors and a type of entities can only be in one sentence.
+        assert_shown(page, [n for n, found in enumerate(keys) if found & {f"{label}.wrong", f"{label}.missed"}])
+        # A relation error and an entity type match within a sentence.
         page.select_option("#label", "e1")
         page.select_option("#kind", kind)
-        assert_shown(page, behind(facts, kind, "e1"))
+        assert_shown(page, matching(keys, kind, "e1"))
 
 
-def test_a_following_number_replaces_what_was_asked_before(browser, report_file, facts):
+def test_a_linked_number_resets_the_form(browser, report_file, keys):
     with opened(browser, report_file) as page:
         page.fill("#text", "no such words")
         page.locator('main a[href="#show=e0.gold"]').click()
         assert page.locator("#text").input_value() == ""
-        assert_shown(page, behind(facts, "e0.gold")[:PAGE])
+        assert_shown(page, matching(keys, "e0.gold")[:PAGE])
         page.click("#clear")
-        assert page.locator("#behind").is_hidden()
+        assert page.locator("#selection").is_hidden()
         assert_shown(page, list(range(PAGE)))
 
 
-def test_more_sentences_are_drawn_when_asked_for(browser, report_file, facts):
+def test_more_sentences_on_request(browser, report_file, keys):
     with opened(browser, report_file) as page:
-        assert page.locator("#count").inner_text() == f"{len(facts)} sentences; the first {PAGE} are shown"
+        assert page.locator("#count").inner_text() == f"{len(keys)} sentences, first {PAGE} shown"
         assert page.locator("article .lines").count() == 2 * PAGE
         button = page.locator("#more button")
-        assert button.inner_text() == f"Show {len(facts) - PAGE} more of {len(facts) - PAGE}"
+        assert button.inner_text() == f"Show {len(keys) - PAGE} more of {len(keys) - PAGE}"
         button.press("Enter")
-        assert_shown(page, list(range(len(facts))))
-        assert page.locator("article .lines").count() == 2 * len(facts)
+        assert_shown(page, list(range(len(keys))))
+        assert page.locator("article .lines").count() == 2 * len(keys)
         assert page.evaluate("document.activeElement.id") == f"s{PAGE + 1}"
         assert button.is_hidden()
 
 
-def test_a_link_to_a_number_can_be_opened_directly(browser, report_file, facts):
+def test_a_link_to_a_number_can_be_opened_directly(browser, report_file, keys):
     with opened(browser, report_file, fragment="#show=e2.missed") as page:
-        assert_shown(page, behind(facts, "e2.missed"))
+        assert_shown(page, matching(keys, "e2.missed"))
     with opened(browser, report_file, fragment="#show=%3Cscript%3E") as page:
         assert_shown(page, list(range(PAGE)))
 
 
 @BOTH_WIDTHS
-def test_all_is_there_without_javascript(browser, report_file, facts, width):
+def test_without_javascript_everything_is_shown(browser, report_file, keys, width):
     with opened(browser, report_file, width=width, javascript=False) as page:
-        assert page.locator("article .lines").count() == 2 * len(facts)
+        assert page.locator("article .lines").count() == 2 * len(keys)
         assert page.locator("#filter").is_hidden()
         assert page.locator("article").last.is_visible()
-        assert "That takes JavaScript" in page.locator("#scores").inner_text()
+        assert "need JavaScript" in page.locator("#scores").inner_text()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @BOTH_WIDTHS
-def test_nothing_runs_out_of_the_page_and_text_stands_out(browser, report_file, width, theme):
+def test_nothing_overflows_and_text_has_contrast(browser, report_file, width, theme):
     with opened(browser, report_file, width=width, theme=theme) as page:
         assert not scrolls_sideways(page)
         page.locator("#errors summary").first.click()
@@ -170,14 +170,14 @@ def test_thousands_of_sentences(browser, tmp_path):
     n_sentences = len(analysis.sentences)
     assert n_sentences > 1000
     with opened(browser, write_report(analysis, tmp_path)) as page:
-        assert page.locator("#count").inner_text() == f"{n_sentences} sentences; the first {PAGE} are shown"
-        # What is not shown is not drawn.
+        assert page.locator("#count").inner_text() == f"{n_sentences} sentences, first {PAGE} shown"
+        # Hidden sentences are not drawn.
         assert page.locator("article .lines").count() == 2 * PAGE
         page.select_option("#kind", "error")
         assert_shown(page, [])
 
 
-# Texts that do not reach the contrast of the guidelines against what is behind them.
+# Returns texts with less contrast than the accessibility guidelines require.
 CONTRASTS = """() => {
     const parts = (colour) => {
         const [r, g, b, alpha] = colour.startsWith("color(srgb")

@@ -1,4 +1,4 @@
-"""Which implementation runs the recurrent part of the SRN; results never depend on it beyond rounding."""
+"""Implementations of the recurrent part of the SRN. Their results differ only by rounding."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ from cascade_srn.errors import ConfigError
 
 
 def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> str:
-    """Which of "plain", "fused" and "triton" runs, for inputs of (batch, length, …); "auto" leaves it to us."""
+    """Return the backend that runs for inputs (batch, length, …): "plain", "fused" or "triton".
+
+    Inputs that "triton" does not support run with "fused".
+
+    Raises:
+        ConfigError: If "triton" is requested but not installed.
+    """
     if backend == "triton" or (backend == "auto" and inputs.is_cuda and _has_triton()):
         if not _has_triton():
-            raise ConfigError("srn_backend is 'triton', which is not installed; install triton, or choose 'auto'")
+            raise ConfigError(
+                "srn_backend is 'triton', but triton is not installed",
+                "Install triton, or use 'auto'",
+                option="srn_backend",
+            )
         from cascade_srn.encoder.srn_kernels import triton_srn
 
         if triton_srn.covers(inputs, hidden, n_tasks):
@@ -34,10 +44,10 @@ def run_cell(
     weights: tuple[Tensor, Tensor, Tensor],
     n_tasks: int,
 ) -> Tensor:
-    """The features of all task sets: tanh of the memories (paper, eq. 10), zero at padding.
+    """Compute the features of all task sets: tanh of the memories (paper, eq. 10), zero at padding.
 
-    ``project`` makes the gates' inputs of a word's vector; ``weights`` are those of the recurrence, in whose
-    precision states are kept whatever autocast makes of the projection.
+    ``project`` maps the vectors of words to the inputs of the gates. States have the precision of ``weights``, also
+    under autocast.
 
     Shapes:
         inputs: (batch, length, input_width), lengths: (batch,)
@@ -53,7 +63,7 @@ def run_cell(
             memories = fused_srn_scan(projected.to(weights[0].dtype), *weights, n_tasks, packing.counts)
             return packing.unpack(memories.tanh())
     if backend != "triton" or torch.is_grad_enabled():
-        # Whatever stands at padding (even NaN) is cut off before it meets a weight, or a weight's gradient.
+        # Padding may hold any value, even NaN, which must not reach a weight or its gradient.
         inputs = torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], inputs, 0.0)
     projected = project(inputs)
     with torch.autocast(inputs.device.type, enabled=False):

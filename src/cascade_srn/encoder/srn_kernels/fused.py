@@ -1,10 +1,10 @@
-"""The recurrent part of the SRN over all time steps, in few operations, with its own backward pass.
+"""The recurrent part of the SRN in few operations, with its own backward pass.
 
-The gates of all task sets are polynomials in the master gates ρ. Written as monomials (one product ρ_S for each
-set S of tasks), every gate is a fixed linear combination of them: a shared gate is its own monomial, and an
-independent gate is the paper's inclusion–exclusion. So is every memory, of what the monomials select. The scan
-therefore runs in monomials, with the cell's linear map (eq. 8) combined to match, and turns them into memories
-once, for all time steps together, at the end.
+The gates of all task sets are polynomials in the master gates ρ. Every gate is a fixed linear combination of monomials,
+with one product ρ_S for each set S of tasks: a shared gate is its monomial, and an independent gate is the paper's
+inclusion–exclusion. The memories are the same combinations of the values that the monomials select. The scan therefore
+computes with monomials and a cell weight (eq. 8) that is combined accordingly. It converts them to memories at the end,
+for all time steps together.
 
 ``tests/encoder/srn_kernels/test_fused.py`` compares it with the plain loop in :mod:`.reference`.
 """
@@ -21,9 +21,9 @@ from cascade_srn.encoder.srn_kernels.reference import CELL_BOUND, task_sets
 
 
 def monomials(n_tasks: int) -> list[tuple[int, ...]]:
-    """The sets of tasks in the order of the scan: those without the last task, it alone, and the first ones with it.
+    """Return the sets of tasks in the order of the scan: sets without the last task, the task alone, sets with it.
 
-    So all monomials that a task adds to those of the tasks before it are one product of two blocks.
+    In this order, the monomials that a task adds are one product of two contiguous blocks.
     """
     sets: list[tuple[int, ...]] = []
     for task in range(n_tasks):
@@ -32,13 +32,13 @@ def monomials(n_tasks: int) -> list[tuple[int, ...]]:
 
 
 def monomials_to_gates(n_tasks: int, like: Tensor) -> Tensor:
-    """The matrix that turns monomials into gates (and into memories): (n_sets, n_sets), rows are gates."""
-    rows = [[_share(gate, monomial) for monomial in monomials(n_tasks)] for gate in task_sets(n_tasks)]
+    """Return the matrix that converts monomials to gates, and to memories: (n_sets, n_sets), rows are gates."""
+    rows = [[_coefficient(gate, monomial) for monomial in monomials(n_tasks)] for gate in task_sets(n_tasks)]
     return torch.tensor(rows, dtype=like.dtype, device=like.device)
 
 
-def _share(gate: tuple[int, ...], monomial: tuple[int, ...]) -> float:
-    """How much of a monomial is in a gate: inclusion–exclusion for one task (eq. 5), itself for more (eq. 4)."""
+def _coefficient(gate: tuple[int, ...], monomial: tuple[int, ...]) -> float:
+    """Return the coefficient of a monomial in a gate: inclusion–exclusion for one task (eq. 5), else 0 or 1 (eq. 4)."""
     if len(gate) > 1:
         return float(gate == monomial)
     return float((-1) ** (len(monomial) - 1)) if gate[0] in monomial else 0.0
@@ -52,11 +52,12 @@ def fused_srn_scan(
     n_tasks: int,
     counts: list[int],
 ) -> Tensor:
-    """Same as :func:`cascade_srn.encoder.srn_kernels.reference.srn_scan` on packed sequences, in fewer operations.
+    """Compute :func:`cascade_srn.encoder.srn_kernels.reference.srn_scan` on packed sequences.
+
+    ``counts`` is that of :class:`~cascade_srn.encoder.srn_kernels.reference.Packing`.
 
     Shapes:
-        projected: (n_real, (3 + 2 * n_tasks) * hidden), overwritten; ``counts`` as of
-            :class:`~cascade_srn.encoder.srn_kernels.reference.Packing`
+        projected: (n_real, (3 + 2 * n_tasks) * hidden), overwritten
         recurrent_weight: (hidden, (3 + 2 * n_tasks) * hidden)
         cell_weight: (n_sets * hidden, hidden), cell_bias: (hidden,)
         returns: (n_real, n_sets, hidden)
@@ -64,14 +65,14 @@ def fused_srn_scan(
     hidden = recurrent_weight.shape[0]
     n_sets = len(task_sets(n_tasks))
     to_gates = monomials_to_gates(n_tasks, recurrent_weight)
-    # memories = to_gates · selected, and c = cell_weight · memories: one weight for both.
+    # memories = to_gates · selected and c = cell_weight · memories, combined in one weight.
     combined = torch.einsum("gm,ghk->mhk", to_gates, cell_weight.view(n_sets, hidden, hidden)).flatten(0, 1)
     selected: Tensor = _Scan.apply(projected, recurrent_weight, combined, cell_bias, n_tasks, counts)
     return to_gates @ selected
 
 
 def _steps(counts: list[int]) -> Iterator[tuple[slice, slice]]:
-    """The rows of each step, and the rows of the same sequences in the step before (none in the first)."""
+    """Yield the rows of each step, and the rows of the same sequences in the previous step (none at the first)."""
     before = at = 0
     for n in counts:
         yield slice(at, at + n), slice(before, before + n if at else 0)
@@ -79,7 +80,7 @@ def _steps(counts: list[int]) -> Iterator[tuple[slice, slice]]:
 
 
 class _Scan(torch.autograd.Function):
-    """Selected monomials of all time steps of packed sequences."""
+    """Compute the selected monomials of all time steps of packed sequences."""
 
     @staticmethod
     def forward(
@@ -119,26 +120,26 @@ class _Scan(torch.autograd.Function):
             cell.clamp_(-CELL_BOUND, CELL_BOUND)
             torch.tanh(cell, out=squashed[now])
             torch.mul(gate[:, hidden : 2 * hidden], squashed[now], out=states[now])
-        # Cells that were held hand nothing back. It is rare that there are any.
-        held = cells.abs() >= CELL_BOUND
-        ctx.n_tasks, ctx.counts, ctx.any_held = n_tasks, counts, bool(held.any())
-        ctx.save_for_backward(gates, states, squashed, values, selected, recurrent, combined, held)
+        # Clamped cells have no gradient. They are rare.
+        clamped = cells.abs() >= CELL_BOUND
+        ctx.n_tasks, ctx.counts, ctx.any_clamped = n_tasks, counts, bool(clamped.any())
+        ctx.save_for_backward(gates, states, squashed, values, selected, recurrent, combined, clamped)
         return selected
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        gates, states, squashed, values, selected, recurrent, combined, held = ctx.saved_tensors
+        gates, states, squashed, values, selected, recurrent, combined, clamped = ctx.saved_tensors
         d_selected = grads[0].contiguous().clone()
         n_real, n_sets, hidden = selected.shape
         n_tasks: int = ctx.n_tasks
         steps = list(_steps(ctx.counts))
-        # Everything that does not wait for the step after it is made for all steps at once.
+        # Everything that does not depend on later steps is computed for all steps together.
         forget, output = gates[:, :hidden], gates[:, hidden : 2 * hidden]
         masters = gates[:, 3 * hidden :].view(n_real, 2, n_tasks, hidden)
         products = _monomials(masters, masters.new_empty(n_real, 2, n_sets, hidden))
         through_tanh = output * (1 - squashed * squashed)
         slope = masters * (1 - masters)
-        # c̃ is the forget gate times the cell before, and its slope the gate's own times the same.
+        # c̃ = f · c_{t−1}, so that the derivative by the logit of f is c̃ · (1 − f).
         slope_forget = values[:, 0] * (1 - forget)
         slope_output = output * (1 - output) * squashed
         slope_candidate = 1 - values[:, 1].square()
@@ -150,11 +151,11 @@ class _Scan(torch.autograd.Function):
         supersets = _supersets(n_tasks)
         for now, _ in reversed(steps):
             n = now.stop - now.start
-            # Sequences that end here have got nothing from later steps: their part of both is zero.
+            # Both are zero for sequences that end at this step.
             cell, state = d_cell[:n], d_state[:n]
             cell.addcmul_(state, through_tanh[now])
-            if ctx.any_held:
-                cell.masked_fill_(held[now], 0)
+            if ctx.any_clamped:
+                cell.masked_fill_(clamped[now], 0)
             d_cells[now] = cell
             torch.mul(state, slope_output[now], out=d_gates[now, hidden : 2 * hidden])
             d_chosen = d_selected[now].view(n, n_sets * hidden).addmm_(cell, combined_t).view(n, 1, n_sets, hidden)
@@ -162,7 +163,7 @@ class _Scan(torch.autograd.Function):
             d_value = (d_chosen * product).sum(2)
             d_product = d_chosen * values[now][:, :, None]
             for task, (alone, others) in enumerate(supersets):
-                d_master = d_master_of(d_product, product, alone, others)
+                d_master = _master_gradient(d_product, product, alone, others)
                 torch.mul(d_master, slope[now, :, task], out=d_masters[now, :, task])
             torch.mul(d_value[:, 0], slope_forget[now], out=d_gates[now, :hidden])
             torch.mul(d_value[:, 1], slope_candidate[now], out=d_gates[now, 2 * hidden : 3 * hidden])
@@ -176,7 +177,7 @@ class _Scan(torch.autograd.Function):
 
 
 def _monomials(masters: Tensor, out: Tensor) -> Tensor:
-    """Products of master gates. Shapes: masters (…, n_tasks, hidden); out and returned (…, n_sets, hidden)."""
+    """Compute the products of master gates. Shapes: masters (…, n_tasks, hidden); out, returns (…, n_sets, hidden)."""
     for task in range(masters.shape[-2]):
         before, gate = 2**task - 1, masters[..., task : task + 1, :]
         out[..., before : before + 1, :] = gate
@@ -186,18 +187,21 @@ def _monomials(masters: Tensor, out: Tensor) -> Tensor:
 
 
 def _supersets(n_tasks: int) -> list[tuple[int, list[tuple[int, int]]]]:
-    """For each task: its own monomial, and (monomial with it, that monomial without it) for the others."""
+    """Return for each task the index of its own monomial, and pairs (monomial with the task, the same without it)."""
     sets = monomials(n_tasks)
-    at = {members: i for i, members in enumerate(sets)}
-    found = []
+    index = {members: i for i, members in enumerate(sets)}
+    supersets = []
     for task in range(n_tasks):
         larger = [s for s in sets if task in s and len(s) > 1]
-        found.append((at[(task,)], [(at[s], at[tuple(u for u in s if u != task)]) for s in larger]))
-    return found
+        supersets.append((index[(task,)], [(index[s], index[tuple(u for u in s if u != task)]) for s in larger]))
+    return supersets
 
 
-def d_master_of(d_product: Tensor, products: Tensor, alone: int, others: list[tuple[int, int]]) -> Tensor:
-    """The gradient of one master gate. Shapes: (batch, 2, n_sets, hidden) both; returns (batch, 2, hidden)."""
+def _master_gradient(d_product: Tensor, products: Tensor, alone: int, others: list[tuple[int, int]]) -> Tensor:
+    """Compute the gradient of one master gate.
+
+    Shapes: d_product, products (batch, 2, n_sets, hidden); returns (batch, 2, hidden)
+    """
     gradient = d_product[:, :, alone].clone()
     for with_it, without_it in others:
         gradient.addcmul_(d_product[:, :, with_it], products[:, :, without_it])

@@ -1,4 +1,4 @@
-"""The recurrent part of the SRN, as the paper's equations stand: to read, and to hold the fast ones against."""
+"""The recurrent part of the SRN as in the paper's equations. It is the reference for the fast implementations."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from torch import Tensor
 
 
 def task_sets(n_tasks: int) -> list[tuple[int, ...]]:
-    """All non-empty sets of tasks, small ones first: for three tasks e, s, o, es, eo, so, eso.
+    """Return all non-empty sets of tasks, smallest first: for three tasks e, s, o, es, eo, so, eso.
 
-    There is one memory for each of the ``2 ** n_tasks - 1`` sets, in this order.
+    The SRN has one memory for each of the ``2 ** n_tasks - 1`` sets, in this order.
     """
     return [s for size in range(1, n_tasks + 1) for s in combinations(range(n_tasks), size)]
 
 
 def selection_gates(masters: Tensor) -> Tensor:
-    """The gate of each task set from the tasks' master gates ρ (paper, equations 4 and 5).
+    """Compute the gate of each task set from the master gates ρ of the tasks (paper, equations 4 and 5).
 
-    For two or more tasks it is the product of their master gates (eq. 4). For one task it is
-    ``ρ_t · ∏_{u≠t} (1 − ρ_u)``: equation 5 subtracts and adds shared gates by inclusion–exclusion, which for
-    any number of tasks multiplies out to this product.
+    The gate of two or more tasks is the product of their master gates (eq. 4). The gate of one task is
+    ``ρ_t · ∏_{u≠t} (1 − ρ_u)``, which is the inclusion–exclusion of equation 5 for any number of tasks.
 
     Shapes:
         masters: (n_tasks, …)
@@ -42,13 +41,13 @@ def selection_gates(masters: Tensor) -> Tensor:
 
 
 class Packing:
-    """The real positions of a padded batch, by step and then longest row first.
+    """The positions of a padded batch that are not padding, by step and then longest row first.
 
-    Rows being in that order, those that go on from one step to the next are always the first ones of both.
+    In this order, the rows that continue after a step are the first rows of that step.
 
     Attributes:
-        counts: how many rows have a first item, a second one, and so on
-        positions: (n_real,), flat positions in (batch × length)
+        counts: Number of rows that have a first item, a second item, and so on.
+        positions: (n_real,), flat positions in (batch × length).
     """
 
     def __init__(self, lengths: Tensor, length: int) -> None:
@@ -60,32 +59,31 @@ class Packing:
         self.shape = (lengths.shape[0], length)
 
     def pack(self, values: Tensor) -> Tensor:
-        """Shapes: (batch, length, …) to (n_real, …)."""
+        """Select the positions that are not padding. Shapes: (batch, length, …) to (n_real, …)."""
         return values.flatten(0, 1).index_select(0, self.positions)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Zero at padding. Shapes: (n_real, …) to (batch, length, …)."""
+        """Restore the padded batch, with zeros at padding. Shapes: (n_real, …) to (batch, length, …)."""
         batch, length = self.shape
         flat = packed.new_zeros(batch * length, *packed.shape[1:]).index_copy(0, self.positions, packed)
         padded: Tensor = flat.unflatten(0, self.shape)
         return padded
 
 
-# What a cell is held within. Nothing in the equations does that, and over a long sentence it may grow at every word:
-# without, it became infinite in training. Trained models come nowhere near.
+# Deviation: cell states are clamped to ± this bound. In the paper's equations they can grow at every word, and they
+# overflowed in training. Trained models stay far below the bound.
 CELL_BOUND = 10_000.0
 
 
 def srn_scan(
     projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int
 ) -> Tensor:
-    """Run the recurrent part of the SRN over all time steps, from zero states: plainly, as the equations stand.
+    """Run the recurrent part of the SRN over all time steps, starting from zero states.
 
-    This is the reading version, and the reference for the fast ones; models run ``fused_srn_scan``.
+    This is the readable version. Models run ``fused_srn_scan``. Numbers in comments are the paper's equations.
 
-    ``projected`` holds the input's share of every gate, bias included, in the order f, o, ĉ, master gates of
-    the history (one a task), master gates of the candidate (one a task). Numbers in comments are the paper's
-    equations.
+    ``projected`` is the input term of every gate, with bias, in the order f, o, ĉ, master gates of the history (one per
+    task), master gates of the candidate (one per task).
 
     Shapes:
         projected: (batch, length, (3 + 2 * n_tasks) * hidden)
@@ -103,7 +101,7 @@ def srn_scan(
         f, o = gates[:, : 2 * hidden].sigmoid().chunk(2, dim=1)  # (1)
         candidate = gates[:, 2 * hidden : 3 * hidden].tanh()  # (1): ĉ
         history = f * c  # (2): c̃
-        # (3), for the history and for the candidate at once: (n_tasks, batch, 2, hidden)
+        # (3), for the history and the candidate together: (n_tasks, batch, 2, hidden)
         masters = gates[:, 3 * hidden :].sigmoid().view(batch, 2, n_tasks, hidden).permute(2, 0, 1, 3)
         selected = selection_gates(masters) * torch.stack((history, candidate), dim=1)  # (4), (5)
         memory = selected.sum(dim=2).transpose(0, 1)  # (6), (7): (batch, n_sets, hidden)

@@ -1,4 +1,4 @@
-"""All time steps of the SRN, backward."""
+"""The Triton kernel of the SRN's backward pass, over all time steps."""
 
 from __future__ import annotations
 
@@ -10,36 +10,18 @@ from cascade_srn.encoder.srn_kernels.triton_forward import tanh
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _d_memory(d_features, features, at, inside):  # type: ignore[no-untyped-def]
-    """The gradient of one task set's memories: that of its features through the tanh of (10); none at padding."""
+    """Compute the gradient of one task set's memories through the tanh of (10). It is zero at padding."""
     feature = tl.load(features + at, mask=inside, other=0.0)
     return tl.load(d_features + at, mask=inside, other=0.0).to(tl.float32) * (1 - feature * feature)
 
 
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def backward_kernel(  # type: ignore[no-untyped-def]
-    d_features,
-    features,
-    recurrent_t,
-    cell_weight_t,
-    lengths,
-    gates,
-    cells,
-    d_gates,
-    d_cells,
-    batch,
-    length,
-    H: tl.constexpr,
-    HP: tl.constexpr,
-    N: tl.constexpr,
-    TILE: tl.constexpr,
-    BK: tl.constexpr,
-    BK2: tl.constexpr,
-    S1: tl.constexpr,
-    S2: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BOUND: tl.constexpr,
-):
-    """Gradients of the gates and cells of all time steps of a tile, last step first."""
+    d_features, features, recurrent_t, cell_weight_t, lengths, gates, cells, d_gates, d_cells, batch, length,
+    H: tl.constexpr, HP: tl.constexpr, N: tl.constexpr, TILE: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
+    S1: tl.constexpr, S2: tl.constexpr, PRECISION: tl.constexpr, BOUND: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradients of gates and cells of all time steps of a tile, last step first."""
     NG: tl.constexpr = 3 + 2 * N
     NS: tl.constexpr = 2**N - 1
     SLOTS: tl.constexpr = 16 if N == 3 else 8
@@ -51,7 +33,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
     row_length = tl.load(lengths + row, mask=real_row, other=0)
     n_steps = tl.max(row_length)
     nothing = tl.zeros((TILE, HP), dtype=tl.float32)
-    # Past the longest row of the tile there is nothing but padding.
+    # After the longest row of the tile, there is only padding.
     for t in range(n_steps, length):
         at = row.to(tl.int64) * length + t
         tl.store(d_cells + at[:, None] * H + col[None, :], nothing, mask=real)
@@ -69,7 +51,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         tanh_c = tanh(c)
         o = tl.load(gates + slot + H, mask=real, other=0.0)
         tl.store(d_gates + gate + H, d_state * tanh_c * o * (1 - o), mask=real)
-        # Cells that were held hand nothing back.
+        # Clamped cells have no gradient.
         d_cell = tl.where(tl.abs(c) < BOUND, d_cell + d_state * o * (1 - tanh_c * tanh_c), 0.0)
         tl.store(d_cells + own, d_cell, mask=real)
         tl.debug_barrier()

@@ -1,4 +1,4 @@
-"""All time steps of the SRN, forward. Numbers in comments are the paper's equations."""
+"""The Triton kernel of the SRN's forward pass, over all time steps. Numbers in comments are the paper's equations."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import triton.language as tl
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def tanh(x):  # type: ignore[no-untyped-def]
-    """The hyperbolic tangent, which the language does not have."""
+    """Compute the hyperbolic tangent, which Triton lacks."""
     return 2.0 * tl.sigmoid(2.0 * x) - 1.0
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _arrived(counter, wanted):  # type: ignore[no-untyped-def]
+def _wait_for(counter, target):  # type: ignore[no-untyped-def]
     """Wait until all programs of a tile have finished a step."""
-    while tl.atomic_add(counter, 0, sem="acquire") < wanted:
+    while tl.atomic_add(counter, 0, sem="acquire") < target:
         pass
     tl.debug_barrier()
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _store_set(features, memories, at, memory, inside, real, SAVE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Store the features of one task set, (10), which are zero at padding, and where asked for its memories."""
+    """Store the features of one task set, (10), zero at padding, and with ``SAVE`` its memories."""
     tl.store(features + at, tl.where(inside, tanh(memory), 0.0), mask=real)
     if SAVE:
         tl.store(memories + at, memory, mask=real)
@@ -30,21 +30,13 @@ def _store_set(features, memories, at, memory, inside, real, SAVE: tl.constexpr)
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def pack_kernel(  # type: ignore[no-untyped-def]
-    recurrent,
-    cell_weight,
-    by_unit,
-    by_set,
-    counters,
-    n_counters,
-    H: tl.constexpr,
-    HP: tl.constexpr,
-    N: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Weights in the order in which the forward kernel reads them, by hidden unit and then by gate or task set.
+    recurrent, cell_weight, by_unit, by_set, counters, n_counters,
+    H: tl.constexpr, HP: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Order the weights as the forward kernel reads them, by hidden unit and then by gate or task set.
 
-    The forward kernel joins memories to pairs, and pairs to pairs of pairs, which reverses the bits of a set's
-    number. It also wants its counters at zero, which is done on the way.
+    The forward kernel joins memories to pairs, and pairs to pairs of pairs, which reverses the bits of the index of a
+    set. This kernel also sets the counters of the forward kernel to zero.
     """
     NG: tl.constexpr = 3 + 2 * N
     SLOTS: tl.constexpr = 16 if N == 3 else 8
@@ -71,33 +63,14 @@ def pack_kernel(  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["batch", "length"])  # type: ignore[untyped-decorator, unused-ignore]
 def forward_kernel(  # type: ignore[no-untyped-def]
-    projected,
-    recurrent,
-    cell_weight,
-    cell_bias,
-    lengths,
-    features,
-    gates,
-    cells,
-    memories,
-    states,
-    shares,
-    outputs,
-    counters,
-    batch,
-    length,
-    H: tl.constexpr,
-    HP: tl.constexpr,
-    PARTS: tl.constexpr,
-    N: tl.constexpr,
-    TILE: tl.constexpr,
-    SAVE: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BOUND: tl.constexpr,
-):
-    """Features of all time steps of a tile; see ``triton_srn_scan`` for what it is given.
+    projected, recurrent, cell_weight, cell_bias, lengths, features, gates, cells, memories, states, shares,
+    outputs, counters, batch, length,
+    H: tl.constexpr, HP: tl.constexpr, PARTS: tl.constexpr, N: tl.constexpr, TILE: tl.constexpr,
+    SAVE: tl.constexpr, PRECISION: tl.constexpr, BOUND: tl.constexpr,
+):  # fmt: skip
+    """Compute the features of all time steps of a tile. The arguments are those of ``triton_srn_scan``.
 
-    With ``SAVE`` it also leaves behind what the backward pass needs.
+    With ``SAVE``, also store the tensors that the backward pass reads.
     """
     NG: tl.constexpr = 3 + 2 * N
     NS: tl.constexpr = 2**N - 1
@@ -121,22 +94,22 @@ def forward_kernel(  # type: ignore[no-untyped-def]
     nothing = tl.zeros((TILE, HC), dtype=tl.float32)
     bias = tl.load(cell_bias + col, mask=col < H, other=0.0)
     bias_own = tl.load(cell_bias + own, mask=own < H, other=0.0)
-    # This program's share of the weights is read once, and stays.
+    # The weights of this program are loaded once and stay on the chip.
     w = tl.load(recurrent + col[:, None] * (HP * SLOTS) + slots[None, :])
     v = tl.load(cell_weight + sets[:, None] * HP + col[None, :])
     kind = recurrent.dtype.element_ty
-    # tanh(x) is 2 σ(2x) − 1, so that one σ does for all gates.
+    # tanh(x) = 2 σ(2x) − 1, so that one σ serves all gates.
     double = tl.where(slot == 2, 2.0, 1.0)[None, None, :]
-    # What the programs of a tile tell each other, for two steps in turn: shares of c, and output gates.
-    told = shares + tile * (2 * PARTS * TILE * HP)
-    told_o = outputs + tile * (2 * TILE * HP)
+    # The programs of a tile exchange partial sums of c and output gates, in two alternating buffers.
+    tile_shares = shares + tile * (2 * PARTS * TILE * HP)
+    tile_outputs = outputs + tile * (2 * TILE * HP)
     everywhere = place[:, None] * HP + col[None, :]
     here = place[:, None] * HP + own[None, :]
     c = tl.zeros((TILE, HC), dtype=tl.float32)
     o = tl.zeros((TILE, HC), dtype=tl.float32)
     for t in range(0, n_steps):
         at = row.to(tl.int64) * length + t
-        # Whatever stands at padding (even NaN) is not read.
+        # Padding is not read, because it may hold any value, even NaN.
         within = t < row_length
         x = tl.load(
             projected + at[:, None, None] * (NG * H) + slot[None, None, :] * H + own[None, :, None],
@@ -144,15 +117,15 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             other=0.0,
         ).to(tl.float32)
         if t > 0:
-            _arrived(counters + tile, PARTS * t)
+            _wait_for(counters + tile, PARTS * t)
             turn = (t - 1) % 2
             c_all = tl.zeros((TILE, HP), dtype=tl.float32) + bias[None, :]
             c = tl.zeros((TILE, HC), dtype=tl.float32) + bias_own[None, :]
             for p in tl.static_range(PARTS):
-                c_all += tl.load(told + (turn * PARTS + p) * (TILE * HP) + everywhere, cache_modifier=".cg")
-                c += tl.load(told + (turn * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+                c_all += tl.load(tile_shares + (turn * PARTS + p) * (TILE * HP) + everywhere, cache_modifier=".cg")
+                c += tl.load(tile_shares + (turn * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
             c = tl.minimum(tl.maximum(c, -BOUND), BOUND)
-            h = tl.load(told_o + turn * (TILE * HP) + everywhere, cache_modifier=".cg") * tanh(c_all)  # (9)
+            h = tl.load(tile_outputs + turn * (TILE * HP) + everywhere, cache_modifier=".cg") * tanh(c_all)  # (9)
             if SAVE:
                 before = (at[:, None] - 1) * H + own[None, :]
                 tl.store(cells + before, c, mask=real)
@@ -199,14 +172,14 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             s1 = p1 * (1 - p0) * x_old + q1 * (1 - q0) * u
             s2 = p0 * p1 * x_old + q0 * q1 * u
             memory = tl.reshape(tl.join(tl.join(s0, s1), tl.join(s2, nothing)), (TILE, HC * SETS))
-        # Only a diverging model comes near the limits of half precision; it is held there, not made infinite.
-        held = tl.minimum(tl.maximum(memory, -60000.0), 60000.0).to(kind)
-        share = tl.dot(held, v, input_precision=PRECISION)  # this program's share of (8)
-        tl.store(told + ((t % 2) * PARTS + part) * (TILE * HP) + everywhere, share)
-        tl.store(told_o + (t % 2) * (TILE * HP) + here, o)
+        # Only a diverging model reaches the limits of half precision. Clamping keeps it finite.
+        clamped = tl.minimum(tl.maximum(memory, -60000.0), 60000.0).to(kind)
+        share = tl.dot(clamped, v, input_precision=PRECISION)  # this program's partial sum of (8)
+        tl.store(tile_shares + ((t % 2) * PARTS + part) * (TILE * HP) + everywhere, share)
+        tl.store(tile_outputs + (t % 2) * (TILE * HP) + here, o)
         tl.debug_barrier()
         tl.atomic_add(counters + tile, 1, sem="release")
-        # The rest is for later, and written while the others catch up.
+        # No other program waits for the remaining stores.
         by_set = at[:, None] * (NS * H) + own[None, :]
         inside = within[:, None]
         _store_set(features, memories, by_set, s0, inside, real, SAVE)
@@ -220,20 +193,21 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         if SAVE:
             by_gate = at[:, None, None] * (SLOTS * H) + slot[None, None, :] * H + own[None, :, None]
             tl.store(gates + by_gate, y, mask=real_x)
-    # Past the longest row of the tile there is nothing but padding.
+    # After the longest row of the tile, there is only padding.
     for t in range(n_steps, length):
         at = row.to(tl.int64) * length + t
         for s in tl.static_range(NS):
             _store_set(features, memories, at[:, None] * (NS * H) + s * H + own[None, :], nothing, real, real, SAVE)
         if SAVE:
             tl.store(states + at[:, None] * H + own[None, :], nothing, mask=real)
-    if SAVE:  # noqa: SIM102 (this one is decided at compile time)
+    if SAVE:  # noqa: SIM102 (a compile-time condition)
         if n_steps > 0:
-            _arrived(counters + tile, PARTS * n_steps)
+            _wait_for(counters + tile, PARTS * n_steps)
             last = row.to(tl.int64)[:, None] * (length * H) + (n_steps - 1) * H + own[None, :]
             c = tl.zeros((TILE, HC), dtype=tl.float32) + bias_own[None, :]
+            last_shares = tile_shares + ((n_steps - 1) % 2) * PARTS * (TILE * HP)
             for p in tl.static_range(PARTS):
-                c += tl.load(told + (((n_steps - 1) % 2) * PARTS + p) * (TILE * HP) + here, cache_modifier=".cg")
+                c += tl.load(last_shares + p * (TILE * HP) + here, cache_modifier=".cg")
             c = tl.minimum(tl.maximum(c, -BOUND), BOUND)
             tl.store(cells + last, c, mask=real)
             tl.store(states + last, o * tanh(c), mask=real)

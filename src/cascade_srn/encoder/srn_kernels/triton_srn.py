@@ -1,14 +1,15 @@
-"""The recurrent part of the SRN on the GPU: one Triton kernel for all time steps forward, one for all backward.
+"""The recurrent part of the SRN on the GPU: one Triton kernel for the forward pass, one for the backward pass.
 
-Forward, several programs run a tile of the batch together from the first word to the last. Each holds the weights of
-some hidden units, which stay on the chip, computes their gates and memories, and tells the others its share of the
-next cell state. All gates of a unit stand side by side in one tensor, so that there is one matrix product for them,
-not nine. Backward, one program runs a tile, and the weights are streamed from the second-level cache. What the
-backward pass needs (activated gates, cells, memories, hidden states) is saved, because reading it back is faster than
-running the recurrence again; the gradients of the weights are matrix products over all time steps at once, outside.
+Forward: several programs run a tile of the batch together, from the first word to the last. Each program keeps the
+weights of some hidden units on the chip, computes their gates and memories, and passes its partial sum of the next cell
+state to the others. All gates of a unit are adjacent in one tensor, so that one matrix product computes them instead of
+nine.
 
-Numbers in comments are the paper's equations. The tests compare the kernels with the
-plain loop, through Triton's interpreter where there is no GPU.
+Backward: one program runs a tile and reads the weights from the L2 cache. The forward pass saves activated gates,
+cells, memories and hidden states, because loading them is faster than running the recurrence again. The gradients of
+the weights are matrix products over all time steps, outside the kernel.
+
+The tests compare the kernels with the plain loop, in Triton's interpreter if there is no GPU.
 """
 
 from __future__ import annotations
@@ -25,23 +26,26 @@ from cascade_srn.encoder.srn_kernels.reference import CELL_BOUND
 from cascade_srn.encoder.srn_kernels.triton_backward import backward_kernel
 from cascade_srn.encoder.srn_kernels.triton_forward import forward_kernel, pack_kernel
 
-# Rows of the batch that one program runs: the fewest that the matrix units take.
+# Rows of the batch that one program runs: the fewest that the matrix units support.
 TILE = 16
-# Weights that one program packs.
-_PACKED_AT_ONCE = 1024
+# Number of weights that one program packs.
+_PACK_BLOCK = 1024
 
 
 def covers(inputs: Tensor, hidden: int, n_tasks: int) -> bool:
-    """Whether the kernels run this: two or three tasks, up to 256 hidden units, a GPU that holds a tile's programs."""
+    """Return whether the kernels support these inputs.
+
+    They need two or three tasks, at most 256 hidden units, and a GPU that runs all programs of a tile at the same time.
+    """
     if n_tasks not in (2, 3) or not 0 < hidden <= 256 or 0 in inputs.shape:
         return False
     if not inputs.is_cuda:
         return True
-    return _forward_shape(hidden, n_tasks, torch.float16)["PARTS"] <= _processors(inputs.device)
+    return _forward_shape(hidden, n_tasks, torch.float16)["PARTS"] <= _count_multiprocessors(inputs.device)
 
 
 @cache
-def _processors(device: torch.device) -> int:
+def _count_multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
@@ -54,27 +58,26 @@ def triton_srn_scan(
     lengths: Tensor,
     precision: str = "tf32",
 ) -> Tensor:
-    """The features of all task sets: tanh of :func:`.reference.srn_scan`, zero at padding.
+    """Compute the features of all task sets: tanh of :func:`.reference.srn_scan`, zero at padding.
 
-    ``projected`` may be float32 or bfloat16; states, gates and sums are float32 either way. ``precision`` says
-    how the factors of matrix products are rounded: to the ten bits of "tf32", which is also what cuDNN does in
-    an LSTM, or not at all ("ieee", much slower).
+    States, gates and sums are float32. ``precision`` is that of the factors of matrix products: "tf32", as in cuDNN's
+    LSTM, or "ieee" (float32, much slower).
 
     Shapes:
-        projected: (batch, length, (3 + 2 * n_tasks) * hidden); what stands at padding is not read
+        projected: (batch, length, (3 + 2 * n_tasks) * hidden), float32 or bfloat16; padding is not read
         recurrent_weight: (hidden, (3 + 2 * n_tasks) * hidden)
         cell_weight: (n_sets * hidden, hidden), cell_bias: (hidden,), lengths: (batch,)
         returns: (batch, length, n_sets, hidden), float32
     """
-    given = projected.contiguous(), recurrent_weight, cell_weight, cell_bias, lengths
-    if not (torch.is_grad_enabled() and any(value.requires_grad for value in given)):
-        return _run_forward(*given, n_tasks, precision, save=False).features
-    features: Tensor = _TritonScan.apply(*given, n_tasks, precision)
+    tensors = projected.contiguous(), recurrent_weight, cell_weight, cell_bias, lengths
+    if not (torch.is_grad_enabled() and any(value.requires_grad for value in tensors)):
+        return _run_forward(*tensors, n_tasks, precision, save=False).features
+    features: Tensor = _TritonScan.apply(*tensors, n_tasks, precision)
     return features
 
 
-class _Forward(NamedTuple):
-    """What the forward kernel leaves behind; all but the features only where it was asked to save."""
+class _ForwardOutputs(NamedTuple):
+    """Outputs of the forward kernel. All but the features are filled only with ``save``."""
 
     features: Tensor
     gates: Tensor
@@ -93,14 +96,14 @@ def _run_forward(
     precision: str,
     *,
     save: bool,
-) -> _Forward:
+) -> _ForwardOutputs:
     batch, length, _ = projected.shape
     hidden, n_sets = recurrent.shape[0], 2**n_tasks - 1
-    # Half precision keeps as many digits as tf32 does, in half the space; states and memories stay in range.
+    # float16 has as many digits as tf32 in half the space, and states and memories are within its range.
     operand = torch.float16 if precision == "tf32" else torch.float32
     shape = _forward_shape(hidden, n_tasks, operand)
     padded, n_tiles = shape["HP"], triton.cdiv(batch, TILE)
-    left = _Forward(
+    outputs = _ForwardOutputs(
         features=bias.new_empty(batch, length, n_sets, hidden),
         gates=bias.new_empty(batch, length, 2 ** (n_tasks + 1), hidden) if save else bias,
         cells=bias.new_empty(batch, length, hidden) if save else bias,
@@ -110,17 +113,17 @@ def _run_forward(
     by_unit = bias.new_empty(padded, padded, 2 ** (n_tasks + 1), dtype=operand)
     by_set = bias.new_empty(padded, 2**n_tasks, padded, dtype=operand)
     counters = lengths.new_empty(n_tiles, dtype=torch.int32)
-    pack_kernel[(triton.cdiv(max(by_unit.numel(), n_tiles), _PACKED_AT_ONCE),)](
+    pack_kernel[(triton.cdiv(max(by_unit.numel(), n_tiles), _PACK_BLOCK),)](
         recurrent, cell_weight, by_unit, by_set, counters, n_tiles,
-        H=hidden, HP=padded, N=n_tasks, BLOCK=_PACKED_AT_ONCE,
+        H=hidden, HP=padded, N=n_tasks, BLOCK=_PACK_BLOCK,
     )  # fmt: skip
-    told = n_tiles * 2 * TILE * padded
+    exchanged = n_tiles * 2 * TILE * padded
     forward_kernel[(n_tiles * shape["PARTS"],)](
-        projected, by_unit, by_set, bias, lengths, *left,
-        bias.new_empty(told * shape["PARTS"]), bias.new_empty(told), counters,
+        projected, by_unit, by_set, bias, lengths, *outputs,
+        bias.new_empty(exchanged * shape["PARTS"]), bias.new_empty(exchanged), counters,
         batch, length, H=hidden, N=n_tasks, SAVE=save, PRECISION=precision, BOUND=CELL_BOUND, **shape,
     )  # fmt: skip
-    return left
+    return outputs
 
 
 class _TritonScan(torch.autograd.Function):
@@ -135,10 +138,10 @@ class _TritonScan(torch.autograd.Function):
         n_tasks: int,
         precision: str,
     ) -> Tensor:
-        left = _run_forward(projected, recurrent, cell_weight, bias, lengths, n_tasks, precision, save=True)
-        ctx.save_for_backward(recurrent, cell_weight, lengths, *left)
+        outputs = _run_forward(projected, recurrent, cell_weight, bias, lengths, n_tasks, precision, save=True)
+        ctx.save_for_backward(recurrent, cell_weight, lengths, *outputs)
         ctx.settings = n_tasks, precision, projected.dtype
-        return left.features
+        return outputs.features
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -153,7 +156,7 @@ class _TritonScan(torch.autograd.Function):
             lengths, gates, cells, d_gates, d_cells, batch, length,
             H=hidden, N=n_tasks, PRECISION=precision, BOUND=CELL_BOUND, **_backward_shape(hidden),
         )  # fmt: skip
-        # The state before a word is that of the word before it; before the first one it is zero.
+        # The state before the first word is zero.
         earlier = states[:, :-1].reshape(batch * (length - 1), hidden)
         d_recurrent = earlier.t() @ d_gates[:, 1:].reshape(batch * (length - 1), recurrent.shape[1])
         d_weight = memories.view(batch * length, -1).t() @ d_cells.view(batch * length, hidden)
@@ -161,11 +164,11 @@ class _TritonScan(torch.autograd.Function):
 
 
 def _forward_shape(hidden: int, n_tasks: int, kind: torch.dtype) -> dict[str, int]:
-    """As many hidden units for a program as have weights of at most 64 KiB.
+    """Return the launch options of the forward kernel. A program has hidden units with weights of at most 64 KiB.
 
-    The programs of a tile wait for each other at every step. Programs start in the order of their number, and
-    those of a tile are neighbours, so a tile that is not yet complete on the chip waits only for tiles that are.
-    The interpreter runs one program after the other: there, one does it all.
+    The programs of a tile wait for each other at every step. There is no deadlock: programs start in order and those of
+    a tile are neighbours, so that a tile with programs still to start waits only for tiles that run completely. The
+    interpreter runs programs one after the other and therefore has one program per tile.
     """
     padded = max(16, triton.next_power_of_2(hidden))
     units = min(padded, (1 << 16) // (padded * 2 ** (n_tasks + 1) * kind.itemsize))
@@ -174,7 +177,7 @@ def _forward_shape(hidden: int, n_tasks: int, kind: torch.dtype) -> dict[str, in
 
 
 def _backward_shape(hidden: int) -> dict[str, int]:
-    """Tile sizes and launch options by width: what was fastest on an H200, within its shared memory."""
+    """Return the launch options of the backward kernel: the fastest ones on an H200, within its shared memory."""
     padded = max(16, triton.next_power_of_2(hidden))
     wide = padded > 128
     return {

@@ -1,4 +1,4 @@
-"""The analysis as one HTML file: figures, plots, and the sentences behind each number."""
+"""HTML report of an analysis: figures, plots and annotated sentences."""
 
 from cascade_srn.evaluation.report.writing import REPORT_NAME, render_report, write_report
 

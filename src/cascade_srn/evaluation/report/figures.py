@@ -1,4 +1,4 @@
-"""The calibration curve as coordinates of an SVG."""
+"""Convert an analysis to tables and plots for the template."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
-from cascade_srn.evaluation.report.facts import Kind, Kinds
+from cascade_srn.evaluation.report.filters import Kind, Kinds
 
 Record = Mapping[str, Any]
 View = dict[str, Any]
 
 TASKS = {
-    "ner": ("Entities", "an entity is right when its first word, its last word and its type are"),
+    "ner": ("Entities", "An entity is correct if its first word, its last word and its type are."),
     "re_boundaries": (
         "Relations, boundaries",
-        "a relation is right when the words of both arguments and its type are",
+        "A relation is correct if the words of both arguments and its type are.",
     ),
     "re_strict": (
         "Relations, strict",
-        "a relation is right when the words and the entity types of both arguments and its type are",
+        "A relation is correct if the words and entity types of both arguments and its type are.",
     ),
 }
-# What the labels of a task are in facts, and in the schema.
+# Prefix of the labels in filter keys, and their name in the schema.
 LABELS_OF = {
     "ner": ("e", "entity_types"),
     "re_strict": ("r", "relation_types"),
@@ -31,26 +31,26 @@ LABELS_OF = {
 POLICIES = {
     "directed": "(a, b) and (b, a) are two relations",
     "canonical": "(a, b) and (b, a) are one relation",
-    "doubled": "each counts as (a, b) and as (b, a), two relations",
+    "doubled": "each counts as two relations, (a, b) and (b, a)",
 }
-# A breakdown that can only be counted with the training data at hand, so that no facts lead to its sentences.
-WITHOUT_FACTS = ("entity_text",)
+# Breakdowns without filter keys: this one needs the training data, which a report does not contain.
+WITHOUT_KEYS = ("entity_text",)
 
 
-def percent(value: float | None) -> str:
-    """A share as a percentage with one decimal."""
+def format_percent(value: float | None) -> str:
+    """Format a fraction in percent with one decimal."""
     return "–" if value is None else f"{100 * value:.1f}"
 
 
 def protocol_name(task: str, analysis: Record, average: str = "micro") -> str:
-    """The full name of a figure: task, policy for symmetric relations, average, condition."""
+    """Return the full name of a figure: task, policy for symmetric relations, average and condition."""
     protocol = analysis["protocol"]
     policy = [] if task == "ner" else [protocol["symmetric"]]
     return ", ".join([task, *policy, average, protocol["condition"]])
 
 
-def headlines(analysis: Record) -> list[View]:
-    """The scores of each task."""
+def make_headlines(analysis: Record) -> list[View]:
+    """Return the main scores of each task."""
     found = []
     for task, (title, definition) in TASKS.items():
         if task not in analysis["scores"]:
@@ -68,17 +68,17 @@ def headlines(analysis: Record) -> list[View]:
     return found
 
 
-def label_tables(analysis: Record) -> list[View]:
-    """A table for each task, of entity types or of relation types."""
+def make_label_tables(analysis: Record) -> list[View]:
+    """Return a table of the labels of each task."""
     found = []
     for task in TASKS:
         if task not in analysis["scores"]:
             continue
         prefix, labels = LABELS_OF[task]
-        # What is correct in a sentence is judged strictly, so that no facts lead to what is correct by boundaries.
+        # Sentences are marked by strict matching, so that re_boundaries has no filter keys.
         linked = task != "re_boundaries"
         rows = [
-            score_row(
+            make_score_row(
                 label,
                 counts,
                 f"{prefix}{analysis['schema'][labels].index(label)}" if linked else None,
@@ -90,8 +90,8 @@ def label_tables(analysis: Record) -> list[View]:
     return found
 
 
-def triple_table(analysis: Record) -> View | None:
-    """Entities in and out of triples."""
+def make_triple_table(analysis: Record) -> View | None:
+    """Return the table of entities in and out of triples, or None with gold entities."""
     groups = analysis["in_triples"]
     if groups is None:
         return None
@@ -100,29 +100,29 @@ def triple_table(analysis: Record) -> View | None:
     return {
         "title": "Entities in and out of relations",
         "protocol": protocol_name("ner", analysis, "by group"),
-        "rows": [score_row(name, groups[key], f"t.{key}", of=name) for key, name in names.items()],
+        "rows": [make_score_row(name, groups[key], f"t.{key}", of=name) for key, name in names.items()],
         "own": [
-            {"name": name, "precision": percent(own[key]["precision"]), "n": own[key]["n_predicted"]}
+            {"name": name, "precision": format_percent(own[key]["precision"]), "n": own[key]["n_predicted"]}
             for key, name in names.items()
         ],
     }
 
 
-def breakdowns(analysis: Record) -> list[View]:
-    """Scores by sentence length, distance and so on: a table for each task of each."""
+def make_breakdowns(analysis: Record) -> list[View]:
+    """Return the tables of each breakdown by task, without empty groups."""
     found = []
     for breakdown in analysis["breakdowns"]:
         tables = []
         for task, groups in breakdown["tasks"].items():
-            linked = breakdown["name"] not in WITHOUT_FACTS
+            linked = breakdown["name"] not in WITHOUT_KEYS
             rows = [
-                score_row(
+                make_score_row(
                     group["group"],
                     group,
-                    f"g.{breakdown['name']}.{task}.{place}" if linked else None,
+                    f"g.{breakdown['name']}.{task}.{position}" if linked else None,
                     of=f"{breakdown['title'].lower()}: {group['group']}",
                 )
-                for place, group in enumerate(groups)
+                for position, group in enumerate(groups)
             ]
             shown = [row for row in rows if row["n_gold"]["n"] or row["n_predicted"]["n"]]
             tables.append(
@@ -132,8 +132,8 @@ def breakdowns(analysis: Record) -> list[View]:
     return found
 
 
-def error_tables(analysis: Record, kinds: Kinds) -> list[View]:
-    """The kinds of relation errors, then those of entity errors, with their numbers by label."""
+def make_error_tables(analysis: Record, kinds: Kinds) -> list[View]:
+    """Return the tables of relation errors and of entity errors, by kind and label."""
     found = []
     for what, key, prefix, labels in (
         ("Relation errors", "relation_errors", "r", analysis["schema"]["relation_types"]),
@@ -144,9 +144,9 @@ def error_tables(analysis: Record, kinds: Kinds) -> list[View]:
             continue
         of_kind = kinds.relations if prefix == "r" else kinds.entities
         rows = [_error_row(kind, record, labels, prefix) for kind, record in zip(of_kind, errors["kinds"], strict=True)]
-        used = [place for place in range(len(labels)) if any(row["cells"][place]["n"] for row in rows)]
+        used = [position for position in range(len(labels)) if any(row["cells"][position]["n"] for row in rows)]
         for row in rows:
-            row["cells"] = [row["cells"][place] for place in used]
+            row["cells"] = [row["cells"][position] for position in used]
         found.append(
             {
                 "title": what,
@@ -154,7 +154,7 @@ def error_tables(analysis: Record, kinds: Kinds) -> list[View]:
                 "n_errors": errors["n_errors"],
                 "n_wrong": errors["n_wrong"],
                 "n_missed": errors["n_missed"],
-                "labels": [labels[place] for place in used],
+                "labels": [labels[position] for position in used],
                 "rows": rows,
             }
         )
@@ -163,20 +163,20 @@ def error_tables(analysis: Record, kinds: Kinds) -> list[View]:
 
 def _error_row(kind: Kind, record: Record, labels: Sequence[str], prefix: str) -> View:
     cells = [
-        _number(record["per_label"].get(label, 0), f"{kind.token}.{prefix}{place}", f"{kind.name}, {label}")
-        for place, label in enumerate(labels)
+        _linked_number(record["per_label"].get(label, 0), f"{kind.key}.{prefix}{position}", f"{kind.name}, {label}")
+        for position, label in enumerate(labels)
     ]
     return {
         "kind": kind,
-        "n": _number(record["n"], kind.token, f"{kind.kind}: {kind.name}"),
-        "share": percent(record["share"]),
+        "n": _linked_number(record["n"], kind.key, f"{kind.kind}: {kind.name}"),
+        "share": format_percent(record["share"]),
         "width": f"{100 * record['share']:.2f}%",
         "cells": cells,
     }
 
 
-def confusions(analysis: Record) -> list[View]:
-    """The confusion matrices; a cell's shade is its share of its row."""
+def make_confusions(analysis: Record) -> list[View]:
+    """Return the confusion tables. The shade of a cell is its share of the row."""
     found = []
     for what, key, prefix in (("Entity types", "entities", "ce"), ("Relation types", "relations", "cr")):
         confusion = analysis["confusion"][key]
@@ -188,10 +188,10 @@ def confusions(analysis: Record) -> list[View]:
             total = sum(numbers)
             cells = []
             for to, (predicted, n) in enumerate(zip(confusion["predicted"], numbers, strict=True)):
-                said = _confused(gold if at < last else None, predicted if to < last else None)
+                description = _describe_confusion(gold if at < last else None, predicted if to < last else None)
                 shade = "" if at == to == last else "right" if at == to else "wrong"
                 cells.append(
-                    _number(n, f"{prefix}.{at}.{to}", said)
+                    _linked_number(n, f"{prefix}.{at}.{to}", description)
                     | {"shade": shade, "share": f"{n / total if total else 0:.3f}"}
                 )
             rows.append({"name": gold, "cells": cells})
@@ -200,7 +200,7 @@ def confusions(analysis: Record) -> list[View]:
     return found
 
 
-def _confused(gold: str | None, predicted: str | None) -> str:
+def _describe_confusion(gold: str | None, predicted: str | None) -> str:
     if gold is None:
         return f"predicted {predicted}, nothing in gold"
     if predicted is None:
@@ -208,53 +208,53 @@ def _confused(gold: str | None, predicted: str | None) -> str:
     return f"gold {gold}, predicted {predicted}"
 
 
-def score_row(name: str, counts: Record, token: str | None, *, of: str) -> View:
-    """A row of precision, recall, F1 and the three numbers they are made of."""
+def make_score_row(name: str, counts: Record, key: str | None, *, of: str) -> View:
+    """Return a row of precision, recall, F1 and counts. Counts link to ``key``, if given."""
     numbers = {}
-    for key in ("gold", "predicted", "correct"):
-        link = None if token is None else f"{token}.{key}"
-        numbers[f"n_{key}"] = _number(counts[f"n_{key}"], link, f"{key}, {of}")
+    for side in ("gold", "predicted", "correct"):
+        link = None if key is None else f"{key}.{side}"
+        numbers[f"n_{side}"] = _linked_number(counts[f"n_{side}"], link, f"{side}, {of}")
     return {"name": name, "width": f"{100 * counts['f1']:.2f}%", **_figures(counts), **numbers}
 
 
 def _figures(counts: Record) -> View:
-    return {name: percent(counts[name]) for name in ("precision", "recall", "f1")} | {
+    return {name: format_percent(counts[name]) for name in ("precision", "recall", "f1")} | {
         f"n_{name}": counts.get(f"n_{name}") for name in ("gold", "predicted", "correct")
     }
 
 
-def _number(n: int, token: str | None, said: str) -> View:
-    """A number, the fact of the sentences behind it (none where it is 0), and what it is of."""
-    return {"n": n, "token": token if n else None, "said": said}
+def _linked_number(n: int, key: str | None, description: str) -> View:
+    """Return a number with the filter key of its sentences, or None if it is 0."""
+    return {"n": n, "key": key if n else None, "description": description}
 
 
-# The square of the plot inside its picture, in the picture's units.
+# Position and size of the plot area inside the SVG, and radii of the points.
 LEFT, TOP, SIZE = 38, 10, 220
-LARGEST, SMALLEST = 13.0, 3.0
+MAX_RADIUS, MIN_RADIUS = 13.0, 3.0
 
 
-def calibration_plots(analysis: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A reliability curve of entities and one of relations, where there are scores to draw."""
+def make_reliability_plots(analysis: Record) -> list[View]:
+    """Return the reliability curves of entities and relations that have scores."""
     found = []
     for what, key, prefix, task in (
         ("Entities", "entities", "be", "ner"),
         ("Relations", "relations", "br", "re_strict"),
     ):
-        calibration = analysis["calibration"][key]
-        if calibration is None or not calibration["n"]:
+        curve = analysis["calibration"][key]
+        if curve is None or not curve["n"]:
             continue
-        points = [_point(one, place, prefix, calibration) for place, one in enumerate(calibration["bins"]) if one["n"]]
+        points = [_make_point(one, f"{prefix}.{at}", curve["n"]) for at, one in enumerate(curve["bins"]) if one["n"]]
         found.append(
             {
                 "title": what,
                 "protocol": protocol_name(task, analysis, "precision by score"),
                 "points": points,
                 "path": " ".join(f"{point['x']:.1f},{point['y']:.1f}" for point in points),
-                "n": calibration["n"],
-                "n_unscored": calibration["n_unscored"],
-                "mean_score": percent(calibration["mean_score"]),
-                "precision": percent(calibration["precision"]),
-                "error": percent(calibration["expected_calibration_error"]),
+                "n": curve["n"],
+                "n_unscored": curve["n_unscored"],
+                "mean_score": format_percent(curve["mean_score"]),
+                "precision": format_percent(curve["precision"]),
+                "error": format_percent(curve["expected_calibration_error"]),
                 "frame": {"left": LEFT, "top": TOP, "right": LEFT + SIZE, "bottom": TOP + SIZE, "size": SIZE},
                 "ticks": [{"x": _x(tick / 4), "y": _y(tick / 4), "name": f"{25 * tick}"} for tick in range(5)],
             }
@@ -262,16 +262,16 @@ def calibration_plots(analysis: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _point(one: Mapping[str, Any], place: int, prefix: str, calibration: Mapping[str, Any]) -> dict[str, Any]:
+def _make_point(one: Record, key: str, n_all: int) -> View:
     scores = f"{one['low']:.1f}–{one['high']:.1f}"
     return {
         "x": _x(one["mean_score"]),
         "y": _y(one["precision"]),
-        "radius": max(SMALLEST, LARGEST * sqrt(one["n"] / calibration["n"])),
+        "radius": max(MIN_RADIUS, MAX_RADIUS * sqrt(one["n"] / n_all)),
         "scores": scores,
-        "mean_score": percent(one["mean_score"]),
-        "precision": percent(one["precision"]),
-        "n": {"n": one["n"], "token": f"{prefix}.{place}", "said": f"score {scores}"},
+        "mean_score": format_percent(one["mean_score"]),
+        "precision": format_percent(one["precision"]),
+        "n": _linked_number(one["n"], key, f"score {scores}"),
         "n_correct": one["n_correct"],
     }
 

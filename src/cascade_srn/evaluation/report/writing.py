@@ -1,4 +1,4 @@
-"""The report as one HTML file, made of an analysis or of the JSON that one was saved as."""
+"""Write the report as one HTML file, from an analysis or its JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2  # noqa: F401
+import jinja2  # noqa: F401 (fails here, before any work, if it is missing)
 
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.drawing import Mark, draw_sentence, stylesheet
@@ -16,47 +16,47 @@ from cascade_srn.drawing.render import as_markup, environment, read_asset
 from cascade_srn.drawing.view import said
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.analysis import FORMAT_VERSION, Analysis
-from cascade_srn.evaluation.report.facts import CORRECT, FactFinder, Kinds, pair_of
 from cascade_srn.evaluation.report.figures import (
     POLICIES,
-    breakdowns,
-    calibration_plots,
-    confusions,
-    error_tables,
-    headlines,
-    label_tables,
-    triple_table,
+    make_breakdowns,
+    make_confusions,
+    make_error_tables,
+    make_headlines,
+    make_label_tables,
+    make_reliability_plots,
+    make_triple_table,
 )
+from cascade_srn.evaluation.report.filters import CORRECT, FilterKeys, Kinds, read_pair
 from cascade_srn.types import Sentence, Span, Triple
 
 Record = Mapping[str, Any]
 SIDES = {"gold": "Gold", "predicted": "Predicted"}
 
 
-def sentence_view(record: Record, number: int, finder: FactFinder) -> dict[str, Any]:
-    """A sentence for the template; ``number`` is its place in the report, from 1."""
-    pair = pair_of(record)
+def make_sentence_view(record: Record, number: int, keys: FilterKeys) -> dict[str, Any]:
+    """Convert a sentence for the template. ``number`` counts the sentences of the report from 1."""
+    pair = read_pair(record)
     drawings, errors = [], []
     for side, name in SIDES.items():
         sentence = pair.gold if side == "gold" else pair.predicted
-        marks = _marks(record[side], sentence, finder.kinds)
-        html = draw_sentence(sentence, schema=finder.schema, marks=marks, name=f"{name}, sentence {number}")
+        marks = _marks(record[side], sentence, keys.kinds)
+        html = draw_sentence(sentence, schema=keys.schema, marks=marks, name=f"{name}, sentence {number}")
         drawings.append({"name": name, "html": as_markup(html)})
-        errors += _errors(record[side], sentence, finder.kinds, side)
+        errors += _errors(record[side], sentence, keys.kinds, side)
     return {
         "number": number,
         "title": f"{record['document_id'] or 'document ' + str(record['document'] + 1)}",
-        "place": record["sentence"] + 1,
+        "position": record["sentence"] + 1,
         "n_errors": record["n_errors"],
-        "facts": " ".join(finder.facts(record)),
+        "filter_keys": " ".join(keys.find(record)),
         "text": " ".join(record["words"]),
         "drawings": drawings,
         "errors": errors,
     }
 
 
-def _judged(side: Record, sentence: Sentence) -> list[tuple[Span | Triple, Record]]:
-    """Each entity and relation of one side with its record."""
+def _pair_with_records(side: Record, sentence: Sentence) -> list[tuple[Span | Triple, Record]]:
+    """Return each entity and relation of one side with its record."""
     items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
     return list(zip(items, [*side["entities"], *side["relations"]], strict=True))
 
@@ -64,33 +64,30 @@ def _judged(side: Record, sentence: Sentence) -> list[tuple[Span | Triple, Recor
 def _marks(side: Record, sentence: Sentence, kinds: Kinds) -> dict[Span | Triple, Mark]:
     return {
         item: CORRECT if record["correct"] else kinds.find(record["kind"]).mark
-        for item, record in _judged(side, sentence)
+        for item, record in _pair_with_records(side, sentence)
     }
 
 
 def _errors(side: Record, sentence: Sentence, kinds: Kinds, name: str) -> list[dict[str, Any]]:
-    """Each error of one side: its kind, and what it is in words."""
+    """Return the kind and description of each error of one side."""
     return [
         {
             "kind": kinds.find(record["kind"]),
-            "told": said(item, sentence, CORRECT) + _instead(record, name),
+            "description": said(item, sentence, CORRECT) + _describe_other_side(record, name),
         }
-        for item, record in _judged(side, sentence)
+        for item, record in _pair_with_records(side, sentence)
         if not record["correct"]
     ]
 
 
-def _instead(record: Record, side: str) -> str:
+def _describe_other_side(record: Record, side: str) -> str:
     other = "predicted" if side == "gold" else "in gold"
     notes = []
     if record.get("instead"):
         notes.append(f"{other} instead: {', '.join(record['instead'])}")
     if record.get("reversed"):
-        notes.append(f"{other} the other way round")
+        notes.append(f"{other} in the other direction")
     return f" ({'; '.join(notes)})" if notes else ""
-
-
-# Only drawings use it by name; whoever imports the report learns here, before anything is computed, that it is missing.
 
 
 HERE = "cascade_srn.evaluation.report"
@@ -98,9 +95,15 @@ REPORT_NAME = "report.html"
 
 
 def write_report(analysis: Analysis | Mapping[str, Any], folder: str | Path, *, title: str = "Evaluation") -> Path:
-    """Write ``report.html`` into a folder, which is made if there is none, and return its path.
+    """Write ``report.html``, which needs no network and blocks network access by its content security policy.
 
-    Give the analysis, or what ``analysis.json`` holds. The file needs no network and forbids itself to use one.
+    Args:
+        analysis: An analysis, or the content of ``analysis.json``.
+        folder: Folder of the report; created if it does not exist.
+        title: Title of the page.
+
+    Returns:
+        Path of the report.
     """
     page = render_report(analysis, title=title)
     target = Path(folder) / REPORT_NAME
@@ -111,10 +114,10 @@ def write_report(analysis: Analysis | Mapping[str, Any], folder: str | Path, *, 
 
 
 def render_report(analysis: Analysis | Mapping[str, Any], *, title: str = "Evaluation") -> str:
-    """The report as a string."""
+    """Render the report as a string. See :func:`write_report`."""
     record = analysis.to_dict() if isinstance(analysis, Analysis) else analysis
     _require_analysis(record)
-    finder = FactFinder.of(record)
+    keys = FilterKeys.from_analysis(record)
     script = read_asset("report.js", HERE)
     symmetric = record["protocol"]["symmetric"]
     return (
@@ -127,15 +130,17 @@ def render_report(analysis: Analysis | Mapping[str, Any], *, title: str = "Evalu
             style=as_markup(stylesheet() + read_asset("report.css", HERE)),
             script=as_markup(script),
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            headlines=headlines(record),
-            label_tables=label_tables(record),
-            triples=triple_table(record),
-            errors=error_tables(record, finder.kinds),
-            breakdowns=breakdowns(record),
-            calibrations=calibration_plots(record),
-            confusions=confusions(record),
-            kinds=finder.kinds,
-            sentences=[sentence_view(one, number, finder) for number, one in enumerate(record["sentences"], start=1)],
+            headlines=make_headlines(record),
+            label_tables=make_label_tables(record),
+            triples=make_triple_table(record),
+            errors=make_error_tables(record, keys.kinds),
+            breakdowns=make_breakdowns(record),
+            calibrations=make_reliability_plots(record),
+            confusions=make_confusions(record),
+            kinds=keys.kinds,
+            sentences=[
+                make_sentence_view(one, number, keys) for number, one in enumerate(record["sentences"], start=1)
+            ],
         )
     )
 
@@ -144,6 +149,6 @@ def _require_analysis(record: Mapping[str, Any]) -> None:
     version = record.get("format_version") if isinstance(record, Mapping) else None
     if version != FORMAT_VERSION:
         raise DataError(
-            f"the analysis has the format version {version!r}, this report is made of version {FORMAT_VERSION}; "
-            "give an analysis or what its analysis.json holds, or evaluate again"
+            f"the analysis has format version {version!r}, but the report needs version {FORMAT_VERSION}",
+            "Pass an analysis or the content of its analysis.json, or evaluate again",
         )

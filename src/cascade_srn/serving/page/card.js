@@ -1,56 +1,58 @@
-/* The card of a chosen entity: what it is, where it is mentioned, what it is related to. */
+/* The card of the selected entity: its type, mentions and relations. */
 
-import { keyOf } from "./found.js";
-import { counted, make, written } from "./dom.js";
-import { entityButton, relationLabel } from "./lists.js";
-import { surroundings } from "./offsets.js";
+import { entityKey } from "./annotations.js";
+import { createHtml, formatCount, formatScore } from "./dom.js";
+import { createEntityButton, createRelationLabel } from "./lists.js";
+import { findContext } from "./offsets.js";
 
-const MENTIONS = 3;
+const MAX_MENTIONS = 3;
 
-/** Show the card of a concept; without one it is put away. */
-export function showCard(place, concept, { points, labels, onPick, onClose }) {
-  place.hidden = !concept;
-  if (!concept) return place.replaceChildren();
-  const close = make("button", { type: "button", class: "close", "aria-label": "Close", click: onClose }, "×");
-  const title = make(
+/** Show the card of a concept, or hide the card if there is no concept. */
+export function showCard(container, concept, { points, labels, onSelect, onClose }) {
+  container.hidden = !concept;
+  if (!concept) return container.replaceChildren();
+  const close = createHtml("button", { type: "button", class: "close", "aria-label": "Close", click: onClose }, "×");
+  const title = createHtml(
     "header",
     { class: "drawing" },
-    make("h3", {}, make("bdi", {}, concept.text)),
-    make("span", { class: `tag ${labels.ofEntity(concept.label)}` }, concept.label),
+    createHtml("h3", {}, createHtml("bdi", {}, concept.text)),
+    createHtml("span", { class: `tag ${labels.entityClass(concept.label)}` }, concept.label),
     close,
   );
-  const parts = make("div", { class: "parts" }, relationsOf(concept, labels, onPick), mentionsOf(concept, points));
-  return place.replaceChildren(title, parts);
+  const relations = createRelations(concept, labels, onSelect);
+  const parts = createHtml("div", { class: "parts" }, relations, createMentions(concept, points));
+  return container.replaceChildren(title, parts);
 }
 
-/** Scroll as far as it takes for the card not to lie over what was chosen. */
-export function keepInSight(element) {
+/** Scroll the window so that the card does not cover an element. */
+export function keepVisible(element) {
   const card = document.getElementById("card");
   if (!element || card.hidden) return;
-  const hidden = element.getBoundingClientRect().bottom + 16 - card.getBoundingClientRect().top;
-  if (hidden > 0) window.scrollBy(0, hidden);
+  const covered = element.getBoundingClientRect().bottom + 16 - card.getBoundingClientRect().top;
+  if (covered > 0) window.scrollBy(0, covered);
 }
 
-const value = (score) => make("span", { class: "value" }, written(score));
+const createScore = (score) => createHtml("span", { class: "value" }, formatScore(score));
 
-function relationsOf(concept, labels, onPick) {
-  if (!concept.relations.length) return make("p", { class: "help" }, "Stands in no relation that is shown.");
+function createRelations(concept, labels, onSelect) {
+  if (!concept.relations.length) return createHtml("p", { class: "help" }, "No relations.");
   const items = concept.relations.map(({ head, label, tail, score }) => {
-    const end = (entity) =>
-      keyOf(entity) === concept.key
-        ? make("b", {}, make("bdi", {}, entity.text))
-        : entityButton({ ...entity, key: keyOf(entity) }, labels, onPick);
-    return make("li", {}, end(head), " ", relationLabel(label, labels), " ", end(tail), value(score));
+    const createEnd = (entity) =>
+      entityKey(entity) === concept.key
+        ? createHtml("b", {}, createHtml("bdi", {}, entity.text))
+        : createEntityButton({ ...entity, key: entityKey(entity) }, labels, onSelect);
+    const relation = createRelationLabel(label, labels);
+    return createHtml("li", {}, createEnd(head), " ", relation, " ", createEnd(tail), createScore(score));
   });
-  return make("ul", { class: "drawing of-card" }, ...items);
+  return createHtml("ul", { class: "drawing of-card" }, ...items);
 }
 
-function mentionsOf(concept, points) {
-  const shown = concept.mentions.slice(0, MENTIONS).map(({ start, end, score }) => {
-    const { before, there, after } = surroundings(points, start, end);
-    return make("li", { dir: "auto" }, before, make("mark", {}, there), after, value(score));
+function createMentions(concept, points) {
+  const items = concept.mentions.slice(0, MAX_MENTIONS).map(({ start, end, score }) => {
+    const { before, mention, after } = findContext(points, start, end);
+    return createHtml("li", { dir: "auto" }, before, createHtml("mark", {}, mention), after, createScore(score));
   });
-  const rest = concept.mentions.length - shown.length;
-  if (rest > 0) shown.push(make("li", {}, `and ${counted(rest, "more mention", "more mentions")}`));
-  return make("ul", { class: "mentions", "aria-label": "Mentions" }, ...shown);
+  const rest = concept.mentions.length - items.length;
+  if (rest > 0) items.push(createHtml("li", {}, `and ${formatCount(rest, "more mention", "more mentions")}`));
+  return createHtml("ul", { class: "mentions", "aria-label": "Mentions" }, ...items);
 }

@@ -1,21 +1,20 @@
-/* Elements from names, attributes and children. Strings become text nodes, so that no text is ever read as HTML. */
+/* Create HTML and SVG elements. Strings become text nodes, so no text is parsed as HTML. */
 
-const SVG = "http://www.w3.org/2000/svg";
+const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
-/** The element with an id. */
 export const byId = (id) => document.getElementById(id);
 
-/** An HTML element; attributes that are functions listen to the event of their name. */
-export function make(name, attributes = {}, ...children) {
-  return filled(document.createElement(name), attributes, children);
+/** Create an HTML element. A function as an attribute becomes the listener of the event of that name. */
+export function createHtml(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
 }
 
-/** An SVG element, in the same way. */
-export function shape(name, attributes = {}, ...children) {
-  return filled(document.createElementNS(SVG, name), attributes, children);
+/** Create an SVG element in the same way. */
+export function createSvg(name, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG_NAMESPACE, name), attributes, children);
 }
 
-function filled(element, attributes, children) {
+function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
     else if (value === true) element.setAttribute(name, "");
@@ -25,10 +24,9 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** A number with a noun in the singular or the plural. */
-export function counted(number, one, many) {
-  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+/** Return a number with its noun: "1 entity", "2 entities". */
+export function formatCount(number, singular, plural) {
+  return `${number.toLocaleString("en")} ${number === 1 ? singular : plural}`;
 }
 
-/** A score as it is written everywhere. */
-export const written = (score) => (score === null || score === undefined ? "–" : score.toFixed(2));
+export const formatScore = (score) => (score === null || score === undefined ? "–" : score.toFixed(2));

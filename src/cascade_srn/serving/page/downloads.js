@@ -1,41 +1,37 @@
-/* What is shown as a file: our JSON lines, brat's two files in a zip, a picture. */
+/* Save the shown document as a file: JSON lines, the two files of brat standoff, or an SVG picture. */
 
-import { picture } from "./picture.js";
-import { zipped } from "./zip.js";
+const MEDIA_TYPES = { jsonl: "application/jsonl", ann: "text/plain", txt: "text/plain", svg: "image/svg+xml" };
 
-const NAME = "extracted";
+export const DOWNLOAD_FORMATS = Object.keys(MEDIA_TYPES);
 
-/** The document as a line of the package's own format, in which relations name entities by their places. */
-export function jsonLine({ id, text, sentences, entities, relations }) {
-  const scored = (score) => (score === null || score === undefined ? {} : { score });
+/** Save a document in one of the download formats. The service makes all of them but JSON lines. */
+export async function download(format, document, service) {
+  const blob = new Blob([await convert(format, document, service)], { type: MEDIA_TYPES[format] });
+  const address = URL.createObjectURL(blob);
+  createLink(address, `extracted.${format}`).click();
+  // The browser may read the blob after this function has returned.
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+async function convert(format, document, service) {
+  if (format === "jsonl") return toJsonLine(document);
+  if (format === "svg") return service.draw(document, { format });
+  return (await service.convertToBrat(document))[format];
+}
+
+/** Return the document as a line of the package's own format, in which relations refer to entities by position. */
+function toJsonLine({ id, text, sentences, entities, relations }) {
+  const withScore = (score) => (score === null || score === undefined ? {} : { score });
   const line = {
     id,
     text,
     words: sentences,
-    entities: entities.map(({ id: _, score, ...entity }) => ({ ...entity, ...scored(score) })),
-    relations: relations.map(({ head, label, tail, score }) => ({ head, label, tail, ...scored(score) })),
+    entities: entities.map(({ id: _, score, ...entity }) => ({ ...entity, ...withScore(score) })),
+    relations: relations.map(({ head, label, tail, score }) => ({ head, label, tail, ...withScore(score) })),
   };
   return `${JSON.stringify(line)}\n`;
 }
 
-/** Save a document in one of the forms: "jsonl", "brat" or "svg"; `drawing` is the element that shows it. */
-export async function download(form, found, { service, drawing }) {
-  if (form === "jsonl") {
-    save(new Blob([jsonLine(found)], { type: "application/jsonl" }), `${NAME}.jsonl`);
-  } else if (form === "brat") {
-    const { txt, ann } = await service.brat(found);
-    save(zipped({ [`${NAME}.txt`]: txt, [`${NAME}.ann`]: ann }), `${NAME}-brat.zip`);
-  } else {
-    save(new Blob([picture(drawing)], { type: "image/svg+xml" }), `${NAME}.svg`);
-  }
-}
-
-function save(blob, name) {
-  const address = URL.createObjectURL(blob);
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  // The browser has to have begun reading before the address may go.
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+function createLink(href, download) {
+  return Object.assign(document.createElement("a"), { href, download });
 }

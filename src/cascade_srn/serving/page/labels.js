@@ -1,9 +1,9 @@
-/* The colours of labels, by their place in the schema, as the drawing has them. */
+/* CSS classes of labels. They follow the order of the schema, as in the drawing (drawing/colours.py). */
 
 const N_COLOURS = 8;
 const PATTERNS = ["", " dashed", " dotted"];
 
-/** Which labels there are, and the classes that give them their colours. */
+/** The labels of the model. */
 export class Labels {
   constructor({ entity_types: entities = [], relation_types: relations = [], symmetric = [] } = {}) {
     this.entities = entities;
@@ -11,20 +11,20 @@ export class Labels {
     this.symmetric = new Set(symmetric);
   }
 
-  ofEntity(label) {
-    return classes(this.entities.indexOf(label));
+  entityClass(label) {
+    return colourClass(this.entities.indexOf(label));
   }
 
-  ofRelation(label) {
-    return classes(this.relations.indexOf(label));
+  relationClass(label) {
+    return colourClass(this.relations.indexOf(label));
   }
 
-  directed(label) {
+  isDirected(label) {
     return !this.symmetric.has(label);
   }
 }
 
-function classes(place) {
-  const at = place < 0 ? N_COLOURS - 1 : place;
+function colourClass(position) {
+  const at = position < 0 ? N_COLOURS - 1 : position;
   return `c${at % N_COLOURS}${PATTERNS[Math.floor(at / N_COLOURS) % PATTERNS.length]}`;
 }

@@ -1,77 +1,78 @@
-/* The triples and the entities of a document as tables; everything in them that names an entity leads to it. */
+/* Tables of the triples and entities of a document. Entity names are buttons that select the entity. */
 
-import { keyOf, triples } from "./found.js";
-import { counted, make, written } from "./dom.js";
+import { entityKey, resolveTriples } from "./annotations.js";
+import { createHtml, formatCount, formatScore } from "./dom.js";
 
-/** A button that names an entity and chooses it. */
-export function entityButton({ text, label, key }, labels, onPick, chosen = null) {
-  const pressed = String(key === chosen);
-  const look = { type: "button", class: `entity ${labels.ofEntity(label)}`, "aria-pressed": pressed };
-  const type = make("span", { class: "type" }, label);
-  return make("button", { ...look, click: () => onPick(key) }, make("bdi", {}, text), " ", type);
+/** Create a button with the name of an entity that selects it. */
+export function createEntityButton({ text, label, key }, labels, onSelect, selected = null) {
+  const pressed = String(key === selected);
+  const attributes = { type: "button", class: `entity ${labels.entityClass(label)}`, "aria-pressed": pressed };
+  const type = createHtml("span", { class: "type" }, label);
+  return createHtml("button", { ...attributes, click: () => onSelect(key) }, createHtml("bdi", {}, text), " ", type);
 }
 
-/** A relation's label, pointing at its object unless it has no direction. */
-export function relationLabel(label, labels) {
-  const directed = labels.directed(label);
-  return make(
+/** Create the label of a relation with an arrow. */
+export function createRelationLabel(label, labels) {
+  const directed = labels.isDirected(label);
+  return createHtml(
     "span",
-    { class: `relation ${labels.ofRelation(label)}${directed ? "" : " both"}` },
-    make("span", {}, label),
-    make("span", { class: "heard" }, directed ? " of" : " with"),
+    { class: `relation ${labels.relationClass(label)}${directed ? "" : " both"}` },
+    createHtml("span", {}, label),
+    createHtml("span", { class: "visually-hidden" }, directed ? " of" : " with"),
   );
 }
 
-function scoreCell(score) {
-  const level = make("span", { class: "level", "aria-hidden": "true" });
-  level.style.setProperty("--level", score ?? 0);
-  return make("td", { class: "score" }, level, written(score));
-}
-
-function head(...names) {
-  return make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
-}
-
-function nothing(said) {
-  return make("p", { class: "nothing" }, said);
-}
-
-/** The relations of a document, in the order of the text. */
-export function showTriples(place, found, { labels, chosen, onPick }) {
-  const named = (entity) => entityButton({ ...entity, key: keyOf(entity) }, labels, onPick, chosen);
-  const rows = triples(found).map(({ head: subject, label, tail: object, score }) => {
-    const aside = chosen !== null && keyOf(subject) !== chosen && keyOf(object) !== chosen;
-    return make(
+/** Show the relations of a document in text order. */
+export function showTriples(container, document, { labels, selected, onSelect }) {
+  const createButton = (entity) =>
+    createEntityButton({ ...entity, key: entityKey(entity) }, labels, onSelect, selected);
+  const rows = resolveTriples(document).map(({ head, label, tail, score }) => {
+    const faded = selected !== null && entityKey(head) !== selected && entityKey(tail) !== selected;
+    return createHtml(
       "tr",
-      { class: aside ? "aside" : null },
-      make("td", {}, named(subject)),
-      make("td", {}, relationLabel(label, labels)),
-      make("td", {}, named(object)),
-      scoreCell(score),
+      { class: faded ? "faded" : null },
+      createHtml("td", {}, createButton(head)),
+      createHtml("td", {}, createRelationLabel(label, labels)),
+      createHtml("td", {}, createButton(tail)),
+      createScoreCell(score),
     );
   });
-  if (!rows.length) return place.replaceChildren(nothing("No relation is shown."));
-  const caption = make("caption", { class: "heard" }, counted(rows.length, "triple", "triples"));
-  const table = make("table", { class: "drawing listing triples" }, caption);
-  table.append(head("Subject", "Relation", "Object", "Score"), make("tbody", {}, ...rows));
-  return place.replaceChildren(table);
+  const caption = formatCount(rows.length, "triple", "triples");
+  showTable(container, "triples", caption, ["Subject", "Relation", "Object", "Score"], rows, "No relations to show.");
 }
 
-/** The entities of a document, each with how often it is mentioned and in how many relations it stands. */
-export function showEntities(place, concepts, { labels, chosen, onPick }) {
-  if (!concepts.length) return place.replaceChildren(nothing("No entity is shown."));
+/** Show the entities of a document with their numbers of mentions and relations. */
+export function showEntities(container, concepts, { labels, selected, onSelect }) {
   const rows = concepts.map((concept) =>
-    make(
+    createHtml(
       "tr",
       {},
-      make("td", {}, entityButton(concept, labels, onPick, chosen)),
-      make("td", { class: "amount" }, counted(concept.mentions.length, "mention", "mentions")),
-      make("td", { class: "amount" }, counted(concept.relations.length, "relation", "relations")),
-      scoreCell(concept.score),
+      createHtml("td", {}, createEntityButton(concept, labels, onSelect, selected)),
+      createHtml("td", { class: "amount" }, formatCount(concept.mentions.length, "mention", "mentions")),
+      createHtml("td", { class: "amount" }, formatCount(concept.relations.length, "relation", "relations")),
+      createScoreCell(concept.score),
     ),
   );
-  const caption = make("caption", { class: "heard" }, counted(rows.length, "entity", "entities"));
-  const table = make("table", { class: "drawing listing entities" }, caption);
-  table.append(head("Entity", "Mentions", "Relations", "Score"), make("tbody", {}, ...rows));
-  return place.replaceChildren(table);
+  const caption = formatCount(rows.length, "entity", "entities");
+  showTable(container, "entities", caption, ["Entity", "Mentions", "Relations", "Score"], rows, "No entities to show.");
+}
+
+function createScoreCell(score) {
+  const level = createHtml("span", { class: "level", "aria-hidden": "true" });
+  level.style.setProperty("--level", score ?? 0);
+  return createHtml("td", { class: "score" }, level, formatScore(score));
+}
+
+function showTable(container, name, caption, headings, rows, emptyText) {
+  if (!rows.length) return container.replaceChildren(createHtml("p", { class: "nothing" }, emptyText));
+  const cells = headings.map((heading) => createHtml("th", { scope: "col" }, heading));
+  return container.replaceChildren(
+    createHtml(
+      "table",
+      { class: `drawing listing ${name}` },
+      createHtml("caption", { class: "visually-hidden" }, caption),
+      createHtml("thead", {}, createHtml("tr", {}, ...cells)),
+      createHtml("tbody", {}, ...rows),
+    ),
+  );
 }

@@ -1,53 +1,50 @@
-/* What went wrong, said where it can be put right: at the text, or over the result. */
+/* Show errors: those about the text below the text field, all others above the result. */
 
-import { byId, make } from "./dom.js";
+import { byId, createHtml } from "./dom.js";
 
-/** Something is wrong with the text itself; without a message nothing is. */
-export function sayAtText(message = "") {
-  const place = byId("text-error");
-  place.textContent = message;
-  place.hidden = !message;
+/** Show an error about the text; an empty message removes it. */
+export function showTextError(message = "") {
+  byId("text-error").textContent = message;
+  byId("text-error").hidden = !message;
   byId("text").setAttribute("aria-invalid", String(Boolean(message)));
 }
 
-/** Something is wrong with the service, or it wants to be waited for. */
-export function sayAtResult(kind, message, ...more) {
-  const place = byId("notice");
-  place.className = `notice ${kind}`;
-  place.setAttribute("role", kind === "error" ? "alert" : "status");
-  place.replaceChildren(make("p", {}, message), ...more);
-  place.hidden = false;
+/** Show a notice above the result. `kind` is "error", "waiting" or "asking". */
+export function showNotice(kind, message, ...children) {
+  const notice = byId("notice");
+  notice.className = `notice ${kind}`;
+  notice.setAttribute("role", kind === "error" ? "alert" : "status");
+  notice.replaceChildren(createHtml("p", {}, message), ...children);
+  notice.hidden = false;
 }
 
-/** All is well again. */
-export function clearResultNotice() {
+export function clearNotice() {
   byId("notice").hidden = true;
   byId("notice").replaceChildren();
 }
 
-/** A button that tries again. */
-export function retryButton(onRetry) {
-  return make("button", { type: "button", class: "retry", click: onRetry }, "Try again");
+export function createRetryButton(onRetry) {
+  return createHtml("button", { type: "button", class: "retry", click: onRetry }, "Try again");
 }
 
-/** A small form that asks for the key of the service. */
-export function keyForm(onKey) {
-  const field = make("input", { type: "password", id: "key", autocomplete: "off", required: true });
-  const submitted = (event) => {
+/** Create a form that asks for the API key. */
+export function createKeyForm(onKey) {
+  const field = createHtml("input", { type: "password", id: "key", autocomplete: "off", required: true });
+  const submit = (event) => {
     event.preventDefault();
     onKey(field.value);
   };
-  return make(
+  return createHtml(
     "form",
-    { class: "key", submit: submitted },
-    make("label", { for: "key" }, "API key"),
+    { class: "key", submit },
+    createHtml("label", { for: "key" }, "API key"),
     field,
-    make("button", { type: "submit" }, "Use it"),
-    make("p", { class: "help" }, "It is kept until you leave this page, and nowhere else."),
+    createHtml("button", { type: "submit" }, "Submit"),
+    createHtml("p", { class: "help" }, "The key is kept in memory until you leave this page."),
   );
 }
 
-/** Whether the model is at work; what is shown meanwhile belongs to the text before. */
+/** Show whether a request is in progress. */
 export function showBusy(busy) {
   byId("progress").hidden = !busy;
   byId("result").setAttribute("aria-busy", String(busy));

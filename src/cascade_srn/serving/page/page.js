@@ -1,165 +1,196 @@
-/* The page: what is typed goes to the service, and what comes back becomes the result; errors are said on the way. */
+/* The page: send the text to the service, and show the result or the error. */
 
-import { confidence } from "./confidence.js";
-import { byId, counted } from "./dom.js";
-import { download } from "./downloads.js";
-import { halved } from "./found.js";
-import { textInput } from "./input.js";
+import { halveThresholds } from "./annotations.js";
+import { byId, formatCount } from "./dom.js";
+import { DOWNLOAD_FORMATS, download } from "./downloads.js";
+import { createTextInput } from "./input.js";
 import { Labels } from "./labels.js";
-import { latest, settled } from "./latest.js";
-import { clearResultNotice, keyForm, retryButton, sayAtResult, sayAtText, showBusy } from "./notices.js";
+import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice, showTextError } from "./notices.js";
 import { Result } from "./result.js";
+import { createScoreFilter } from "./score_filter.js";
 import { Service } from "./service.js";
 
-// Milliseconds without a change after which the service is asked.
-const [TYPING_PAUSE, SLIDING_PAUSE] = [350, 60];
+// Milliseconds without a change before a request is sent.
+const [TYPING_DELAY, SLIDER_DELAY] = [350, 60];
 
 const service = new Service({
   onWait: (seconds, { code }) => {
-    const why = code === "not_ready" ? "The model is still being loaded." : "The server is busy.";
-    sayAtResult("waiting", `${why} Asking again in ${counted(seconds, "second", "seconds")}.`);
+    const reason = code === "not_ready" ? "The model is still loading." : "The server is busy.";
+    showNotice("waiting", `${reason} Retrying in ${formatCount(seconds, "second", "seconds")}.`);
   },
 });
 const result = new Result();
-// What the service says of itself, and its answers to the text as it is: by whether the thresholds were lowered.
-let about = null;
+let schema = null;
+// Answers for the current text, by whether the thresholds were lowered.
 const answers = new Map();
 
-const input = textInput({
-  onText: (atOnce) => {
+const input = createTextInput({
+  onText: (immediate) => {
     answers.clear();
-    redraw.never();
-    draw.abandon();
-    result.age();
-    if (!fits()) return;
-    if (atOnce) ask.now();
-    else ask();
+    requestDrawing.cancel();
+    draw.abort();
+    result.markStale();
+    if (!checkText()) return;
+    if (immediate) requestExtraction.now();
+    else requestExtraction();
   },
-  onRefused: sayAtText,
+  onError: showTextError,
 });
-const slider = confidence({ onLeast: () => show(), onWider: () => ask.now() });
-const ask = settled(() => attempt(extract), TYPING_PAUSE);
-const redraw = settled(() => attempt(draw), SLIDING_PAUSE);
+const filter = createScoreFilter({ onMinScore: () => show(), onLowerThresholds: () => requestExtraction.now() });
+const requestExtraction = debounce(() => attempt(extract), TYPING_DELAY);
+const requestDrawing = debounce(() => attempt(draw), SLIDER_DELAY);
 
-/** Whether there is a text to ask about; what speaks against it is said. */
-function fits() {
-  const limit = about?.limits.characters;
-  const over = input.count(limit);
-  const blank = !input.field.value.trim();
-  sayAtText(over ? tooLong(over, limit) : "");
-  if (!over && !blank) return true;
-  ask.never();
-  extract.abandon();
-  clearResultNotice();
+/** Return whether the text can be sent, and show the error if it is too long. */
+function checkText() {
+  const limit = schema?.limits.characters;
+  const excess = input.showCount(limit);
+  showTextError(excess ? describeExcess(excess, limit) : "");
+  if (!excess && input.field.value.trim()) return true;
+  requestExtraction.cancel();
+  extract.abort();
+  clearNotice();
   showBusy(false);
-  if (over) result.sayIfAged();
+  if (excess) result.reportStale();
   else clear();
   return false;
 }
 
-function tooLong(over, limit) {
-  const [much, most] = [counted(over, "character", "characters"), limit.toLocaleString("en")];
-  return `The text is ${much} too long: this server takes ${most} at most. Shorten it.`;
+function describeExcess(excess, limit) {
+  const count = formatCount(excess, "character", "characters");
+  return `The text is ${count} too long. The limit of this server is ${limit.toLocaleString("en")}.`;
 }
 
 function clear() {
   result.clear();
-  slider.offer(null);
+  filter.showScores(null);
 }
 
-const lowered = () => halved(about.thresholds, about.limits.threshold);
+const lowerThresholds = () => halveThresholds(schema.thresholds, schema.limits.threshold);
 
-const extract = latest(async (signal) => {
-  const wider = slider.wider;
+const extract = latestOnly(async (signal) => {
+  const lowers = filter.lowersThresholds;
   showBusy(true);
-  await introduce(signal);
-  if (!fits()) return;
-  if (!answers.has(wider)) {
-    const found = await service.extract(input.field.value, { thresholds: wider ? lowered() : null, signal });
+  await loadSchema(signal);
+  if (!checkText()) return;
+  if (!answers.has(lowers)) {
+    const thresholds = lowers ? lowerThresholds() : null;
+    const document = await service.extract(input.field.value, { thresholds, signal });
     signal.throwIfAborted();
-    answers.set(wider, found);
+    answers.set(lowers, document);
   }
-  clearResultNotice();
+  clearNotice();
   show(true);
 });
 
-/** Ask the service once what it knows and allows. */
-async function introduce(signal) {
-  if (about) return;
-  about = await service.schema(signal);
-  result.labels = new Labels(about);
-  slider.explain(about.thresholds, lowered());
-  byId("model").textContent = `Model ${about.model.name}`;
-  byId("model").title = about.model.description;
-  byId("model").hidden = !about.model.name;
-  clearResultNotice();
+/** Load the labels, thresholds and limits of the service once. */
+async function loadSchema(signal) {
+  if (schema) return;
+  schema = await service.fetchSchema(signal);
+  result.labels = new Labels(schema);
+  filter.describe(schema.thresholds, lowerThresholds());
+  byId("model").textContent = `Model ${schema.model.name}`;
+  byId("model").title = schema.model.description;
+  byId("model").hidden = !schema.model.name;
+  clearNotice();
 }
 
-/** Show what passes the slider. The model is not asked again; only the drawing comes from the service. */
-function show(atOnce = false) {
-  const found = answers.get(slider.wider);
-  if (!found) return;
-  slider.offer(found);
-  result.show(found, slider.least);
-  if (atOnce) redraw.now();
-  else redraw();
+/** Show the results above the minimum score. The model does not run again; only the drawing is requested. */
+function show(immediate = false) {
+  const document = answers.get(filter.lowersThresholds);
+  if (!document) return;
+  filter.showScores(document);
+  result.show(document, filter.minScore);
+  if (immediate) requestDrawing.now();
+  else requestDrawing();
 }
 
-const draw = latest(async (signal) => {
+const draw = latestOnly(async (signal) => {
   const shown = result.shown;
   showBusy(true);
-  const fragment = await service.draw(shown, signal);
+  const fragment = await service.draw(shown, { signal });
   signal.throwIfAborted();
-  result.drawn(fragment, shown);
-  clearResultNotice();
+  result.showDrawing(fragment, shown);
+  clearNotice();
   showBusy(false);
 });
 
-/** Do a job; where it fails, say why and offer to try again. */
+/** Run a job. If it fails, show the error and offer to try again. */
 async function attempt(job) {
   try {
     await job();
   } catch (error) {
     showBusy(false);
-    result.sayIfAged();
-    explain(error, () => attempt(job));
+    result.reportStale();
+    showError(error, () => attempt(job));
   }
 }
 
-function explain(error, again) {
+function showError(error, onRetry) {
   if (error.status === 401) askForKey();
-  else if (error.ofText) {
-    clearResultNotice();
-    sayAtText(error.message);
+  else if (error.isAboutText) {
+    clearNotice();
+    showTextError(error.message);
   } else {
-    const said = error.status === 503 ? "The server is too busy to answer just now." : error.message;
-    sayAtResult("error", said, retryButton(again));
+    const message = error.status === 503 ? "The server is too busy to answer." : error.message;
+    showNotice("error", message, createRetryButton(onRetry));
   }
 }
 
 function askForKey() {
-  const typing = document.activeElement === input.field;
-  const said = service.hasKey ? "That key is not the one." : "This server wants a key.";
-  const use = (key) => {
-    service.useKey(key);
-    begin();
+  const isTyping = document.activeElement === input.field;
+  const message = service.hasKey ? "The API key is wrong." : "This server requires an API key.";
+  const submit = (key) => {
+    service.setKey(key);
+    start();
   };
-  sayAtResult("asking", said, keyForm(use));
-  if (!typing) byId("key").focus();
+  showNotice("asking", message, createKeyForm(submit));
+  if (!isTyping) byId("key").focus();
 }
 
-for (const form of ["jsonl", "brat", "svg"]) {
+/** Wrap an async job so that a new call aborts the previous one, which then neither continues nor fails. */
+function latestOnly(job) {
+  let current = null;
+  const run = async () => {
+    current?.abort();
+    const own = new AbortController();
+    current = own;
+    try {
+      await job(own.signal);
+    } catch (error) {
+      if (!own.signal.aborted) throw error;
+    }
+  };
+  run.abort = () => current?.abort();
+  return run;
+}
+
+/** Wrap a function so that it runs after a time without calls. `now` does not wait. */
+function debounce(action, milliseconds) {
+  let timer = 0;
+  const cancel = () => clearTimeout(timer);
+  const schedule = () => {
+    cancel();
+    timer = setTimeout(action, milliseconds);
+  };
+  const now = () => {
+    cancel();
+    action();
+  };
+  return Object.assign(schedule, { cancel, now });
+}
+
+for (const format of DOWNLOAD_FORMATS) {
   const job = async () => {
-    await download(form, result.shown, { service, drawing: result.drawing });
-    clearResultNotice();
+    await download(format, result.shown, service);
+    clearNotice();
   };
-  byId(`get-${form}`).addEventListener("click", () => attempt(job));
+  byId(`get-${format}`).addEventListener("click", () => attempt(job));
 }
 
-/** A browser may have kept the text when the page was loaded again; if not, the service can say who it is. */
-function begin() {
-  if (fits()) ask.now();
-  else attempt(latest(introduce));
+/** Extract from the text that the browser kept over a reload, or only load the schema if there is none. */
+function start() {
+  if (checkText()) requestExtraction.now();
+  else attempt(latestOnly(loadSchema));
 }
 
-begin();
+start();

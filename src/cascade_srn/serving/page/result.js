@@ -1,142 +1,162 @@
-/* The result: one document in four views that agree with each other, and the entity that is chosen in all of them. */
+/* The result: four views of one document, with one selected entity. */
 
-import { keepInSight, showCard } from "./card.js";
-import { byId, counted } from "./dom.js";
+import { filterByScore, groupMentions } from "./annotations.js";
+import { keepVisible, showCard } from "./card.js";
+import { byId, formatCount } from "./dom.js";
 import { showDrawing } from "./drawing.js";
-import { concepts, withLeast } from "./found.js";
 import { showGraph } from "./graph.js";
 import { Labels } from "./labels.js";
 import { showEntities, showTriples } from "./lists.js";
 import { CodePoints } from "./offsets.js";
-import { tabs } from "./tabs.js";
 
-/** What is shown of the last answer. */
+/** The result of the last request. */
 export class Result {
   labels = new Labels();
-  shown = null; // the part of the answer that passes the slider
-  #found = null;
+  shown = null; // the document without results below the minimum score
+  #document = null;
   #concepts = [];
   #points = null;
-  #chosen = null;
-  #highlights = null;
+  #selected = null;
+  #highlighter = null;
   #view = "view-drawing";
-  #pick = (key) => this.#choose(key);
+  #onSelect = (key) => this.#select(key);
 
   constructor() {
-    tabs(byId("tabs"), (view) => {
+    addTabs(byId("tabs"), (view) => {
       this.#view = view;
-      if (this.shown) this.#showParts();
+      if (this.shown) this.#showViews();
     });
     document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && this.#chosen !== null) this.#choose(null);
+      if (event.key === "Escape" && this.#selected !== null) this.#select(null);
     });
-    this.#watchWidth();
+    this.#observeWidth();
     this.clear();
   }
 
-  /** Show what of a document scores at least that much: lists and graph at once, the drawing when it is `drawn`. */
-  show(found, least) {
-    this.#found = found;
-    this.shown = withLeast(found, least);
-    this.#points = new CodePoints(found.text);
-    this.#concepts = concepts(this.shown);
-    if (!this.#concepts.some(({ key }) => key === this.#chosen)) this.#chosen = null;
-    this.#display(true);
+  /** Show the results of a document from a minimum score on. The drawing follows with `showDrawing`. */
+  show(document, minScore) {
+    this.#document = document;
+    this.shown = filterByScore(document, minScore);
+    this.#points = new CodePoints(document.text);
+    this.#concepts = groupMentions(this.shown);
+    if (!this.#concepts.some(({ key }) => key === this.#selected)) this.#selected = null;
+    this.#toggle(true);
     byId("n-entities").textContent = this.shown.entities.length;
     byId("n-relations").textContent = this.shown.relations.length;
-    byId("status").textContent = this.#summary();
-    this.#showParts();
+    byId("status").textContent = this.#summarize();
+    this.#showViews();
   }
 
-  /** Put the drawing of what is shown in its place. */
-  drawn(fragment, document) {
-    this.#highlights = showDrawing(byId("view-drawing"), fragment, document, this.#pick);
-    this.#highlights.show(this.#chosen);
+  /** Show the drawing of a document, given as an HTML fragment. */
+  showDrawing(fragment, document) {
+    this.#highlighter = showDrawing(byId("view-drawing"), fragment, document, this.#onSelect);
+    this.#highlighter.show(this.#selected);
     byId("result").classList.remove("stale");
   }
 
-  /** The element that shows the drawing. */
-  get drawing() {
-    return byId("view-drawing").firstElementChild;
-  }
-
-  /** There is nothing to show. */
   clear() {
     this.shown = null;
-    this.#found = null;
-    this.#chosen = null;
-    this.#highlights = null;
+    this.#document = null;
+    this.#selected = null;
+    this.#highlighter = null;
     byId("view-drawing").replaceChildren();
     byId("status").textContent = "";
     showCard(byId("card"), null, {});
-    this.#display(false);
+    this.#toggle(false);
   }
 
-  /** Until the next answer, what is shown belongs to the text before. */
-  age() {
+  /** Dim the result, which belongs to the previous text. */
+  markStale() {
     byId("result").classList.add("stale");
   }
 
-  /** Say so, once it is known that no answer will come. */
-  sayIfAged() {
-    const aged = this.shown && byId("result").classList.contains("stale");
-    if (aged) byId("status").textContent = `Of the text before: ${this.#summary()}`;
+  /** Say in the status line that the result belongs to the previous text. */
+  reportStale() {
+    const isStale = this.shown && byId("result").classList.contains("stale");
+    if (isStale) byId("status").textContent = `Previous text: ${this.#summarize()}`;
   }
 
-  #display(anything) {
-    byId("empty").hidden = anything;
-    for (const id of ["views", "downloads", "tabs"]) byId(id).hidden = !anything;
-    byId("result").classList.toggle("filled", anything);
+  #toggle(hasResult) {
+    byId("empty").hidden = hasResult;
+    for (const id of ["views", "downloads", "tabs"]) byId(id).hidden = !hasResult;
+    byId("result").classList.toggle("filled", hasResult);
   }
 
-  #summary() {
-    const [found, shown] = [this.#found, this.shown];
-    const part = (kind, one, many) => {
-      const [all, some] = [found[kind].length, shown[kind].length];
-      return all === some ? counted(all, one, many) : `${some} of ${counted(all, one, many)}`;
+  #summarize() {
+    const count = (kind, singular, plural) => {
+      const [nAll, nShown] = [this.#document[kind].length, this.shown[kind].length];
+      const all = formatCount(nAll, singular, plural);
+      return nAll === nShown ? all : `${nShown} of ${all}`;
     };
-    if (!found.entities.length) return "Nothing was found in this text.";
-    return `${part("entities", "entity", "entities")}, ${part("relations", "relation", "relations")}`;
+    if (!this.#document.entities.length) return "No entities found.";
+    return `${count("entities", "entity", "entities")}, ${count("relations", "relation", "relations")}`;
   }
 
-  #showParts() {
-    const common = { labels: this.labels, chosen: this.#chosen, onPick: this.#pick };
-    const place = byId(this.#view);
-    // Views that are not seen are made when they are.
-    if (this.#view === "view-triples") showTriples(place, this.shown, common);
-    else if (this.#view === "view-entities") showEntities(place, this.#concepts, common);
-    else if (this.#view === "view-graph") showGraph(place, this.#concepts, common);
-    const concept = this.#concepts.find(({ key }) => key === this.#chosen);
-    showCard(byId("card"), concept, { ...common, points: this.#points, onClose: () => this.#choose(null) });
+  #showViews() {
+    const common = { labels: this.labels, selected: this.#selected, onSelect: this.#onSelect };
+    const container = byId(this.#view);
+    // Only the visible view is created.
+    if (this.#view === "view-triples") showTriples(container, this.shown, common);
+    else if (this.#view === "view-entities") showEntities(container, this.#concepts, common);
+    else if (this.#view === "view-graph") showGraph(container, this.#concepts, common);
+    const concept = this.#concepts.find(({ key }) => key === this.#selected);
+    showCard(byId("card"), concept, { ...common, points: this.#points, onClose: () => this.#select(null) });
   }
 
-  /** Choose an entity; the chosen one again, or null: none. */
-  #choose(key) {
-    const focused = focusIn(document.activeElement);
-    this.#chosen = key === this.#chosen ? null : key;
-    this.#showParts();
-    this.#highlights?.show(this.#chosen);
-    focused()?.focus({ preventScroll: true });
-    if (this.#view === "view-graph") keepInSight(document.querySelector("#view-graph .node.picked"));
+  /** Select an entity. Selecting it a second time, or null, removes the selection. */
+  #select(key) {
+    const findFocused = rememberFocus(document.activeElement);
+    this.#selected = key === this.#selected ? null : key;
+    this.#showViews();
+    this.#highlighter?.show(this.#selected);
+    findFocused()?.focus({ preventScroll: true });
+    if (this.#view === "view-graph") keepVisible(document.querySelector("#view-graph .node.selected"));
   }
 
-  /** The graph is laid out for the width that there is. */
-  #watchWidth() {
+  /** Lay out the graph again when the width of the page changes. */
+  #observeWidth() {
     let width = 0;
     new ResizeObserver(([{ contentRect }]) => {
       const changed = contentRect.width !== width;
       width = contentRect.width;
-      if (changed && this.shown && this.#view === "view-graph") this.#showParts();
+      if (changed && this.shown && this.#view === "view-graph") this.#showViews();
     }).observe(byId("views"));
   }
 }
 
-/** How to find the element again that has the focus, once the view or the card that it is in has been made anew. */
-function focusIn(element) {
+/** Return a function that finds the focused element after its view or card was created again. */
+function rememberFocus(element) {
   if (element?.closest("#card")) {
     return () => document.querySelector("#card .close") ?? document.querySelector("#tabs [aria-selected=true]");
   }
   const view = element?.closest("[role=tabpanel]");
-  const at = view ? Array.from(view.querySelectorAll("button, .node")).indexOf(element) : -1;
-  return () => (at < 0 ? null : view.querySelectorAll("button, .node")[at]);
+  const position = view ? Array.from(view.querySelectorAll("button, .node")).indexOf(element) : -1;
+  return () => (position < 0 ? null : view.querySelectorAll("button, .node")[position]);
+}
+
+/** Set up tabs by the ARIA pattern: one tab in the tab order, arrow keys move and show. `onShow` gets the panel id. */
+function addTabs(list, onShow) {
+  const tabs = Array.from(list.querySelectorAll("[role=tab]"));
+  const show = (tab) => {
+    for (const each of tabs) {
+      each.setAttribute("aria-selected", String(each === tab));
+      each.tabIndex = each === tab ? 0 : -1;
+      byId(each.getAttribute("aria-controls")).hidden = each !== tab;
+    }
+    onShow(tab.getAttribute("aria-controls"));
+  };
+  list.addEventListener("click", (event) => {
+    const tab = event.target.closest("[role=tab]");
+    if (tab) show(tab);
+  });
+  list.addEventListener("keydown", (event) => {
+    const position = tabs.indexOf(document.activeElement);
+    const last = tabs.length - 1;
+    const [next, previous] = [position === last ? 0 : position + 1, position === 0 ? last : position - 1];
+    const target = { ArrowRight: next, ArrowLeft: previous, Home: 0, End: last }[event.key];
+    if (position < 0 || target === undefined) return;
+    event.preventDefault();
+    tabs[target].focus();
+    show(tabs[target]);
+  });
 }

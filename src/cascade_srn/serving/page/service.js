@@ -1,10 +1,10 @@
-/* The service behind the page: its requests, its errors, its key, and patience while it is busy. */
+/* HTTP requests to the service, with its API key, errors and retries. */
 
-// How often a service is asked that has too much to do, and one whose model is still being loaded.
-const ATTEMPTS = { busy: 5, not_ready: 100 };
-const LONGEST_WAIT = 10;
+// Number of attempts while the service is busy, and while its model is still loading.
+const MAX_ATTEMPTS = { busy: 5, not_ready: 100 };
+const MAX_DELAY = 10;
 
-/** Something the service refused, or could not be asked. */
+/** An error that the service returned, or a failure to reach it. */
 export class ServiceError extends Error {
   constructor(message, { status = 0, code = "unreachable" } = {}) {
     super(message);
@@ -13,22 +13,22 @@ export class ServiceError extends Error {
     this.code = code;
   }
 
-  /** Whether the text itself is what is wrong. */
-  get ofText() {
-    return this.status === 400 || this.status === 413 || this.status === 422;
+  /** Whether the text itself is invalid. */
+  get isAboutText() {
+    return [400, 413, 422].includes(this.status);
   }
 }
 
-/** Asks the service. `onWait(seconds, error)` is told why and when a service is to be asked again. */
+/** The client of the service. `onWait(seconds, error)` is called before each retry. */
 export class Service {
-  // The key lives here and nowhere else: it is gone when the page is left.
+  // The key is only kept in memory.
   #key = "";
 
   constructor({ onWait = () => {} } = {}) {
     this.onWait = onWait;
   }
 
-  useKey(key) {
+  setKey(key) {
     this.#key = key.trim();
   }
 
@@ -36,41 +36,41 @@ export class Service {
     return this.#key !== "";
   }
 
-  /** Labels, thresholds and limits. */
-  async schema(signal) {
-    return (await this.#ask("schema", { signal })).json();
+  /** Return the labels, thresholds and limits of the service. */
+  async fetchSchema(signal) {
+    return (await this.#request("schema", { signal })).json();
   }
 
-  /** A text as a document with what was found in it. */
+  /** Return a text as a document with entities and relations. */
   async extract(text, { thresholds, signal }) {
-    const asked = thresholds ? { text, thresholds } : { text };
-    const answer = await (await this.#ask("extract", { body: asked, signal })).json();
+    const body = thresholds ? { text, thresholds } : { text };
+    const answer = await (await this.#request("extract", { body, signal })).json();
     return answer.documents[0];
   }
 
-  /** The drawing of a document: an HTML fragment that the service has escaped. */
-  async draw(document, signal) {
-    return (await this.#ask("draw", { body: { document }, signal })).text();
+  /** Return the drawing of a document: an escaped HTML fragment, or a standalone SVG picture. */
+  async draw(document, { format = "html", signal } = {}) {
+    return (await this.#request("draw", { body: { document, format }, signal })).text();
   }
 
-  /** The two files of brat: text and annotations. */
-  async brat(document, signal) {
-    return (await this.#ask("convert", { body: { document }, signal })).json();
+  /** Return the two files of brat standoff: {txt, ann}. */
+  async convertToBrat(document) {
+    return (await this.#request("convert", { body: { document } })).json();
   }
 
-  async #ask(path, { body = null, signal }) {
+  async #request(path, { body = null, signal }) {
     for (let attempt = 1; ; attempt += 1) {
-      const response = await this.#fetched(path, body, signal);
+      const response = await this.#send(path, body, signal);
       if (response.ok) return response;
-      const error = await refusal(response);
-      if (response.status !== 503 || attempt >= (ATTEMPTS[error.code] ?? ATTEMPTS.busy)) throw error;
-      const seconds = waitingTime(response, attempt);
+      const error = await readError(response);
+      if (response.status !== 503 || attempt >= (MAX_ATTEMPTS[error.code] ?? MAX_ATTEMPTS.busy)) throw error;
+      const seconds = retryDelay(response, attempt);
       this.onWait(seconds, error);
-      await pause(seconds, signal);
+      await sleep(seconds, signal);
     }
   }
 
-  async #fetched(path, body, signal) {
+  async #send(path, body, signal) {
     const headers = body === null ? {} : { "Content-Type": "application/json" };
     if (this.#key) headers.Authorization = `Bearer ${this.#key}`;
     const options = { signal, headers, credentials: "omit", cache: "no-store" };
@@ -79,29 +79,29 @@ export class Service {
       return await fetch(new URL(path, document.baseURI), options);
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new ServiceError("The server does not answer. Check that it is still running and that you are connected.");
+      throw new ServiceError("The server does not respond. Check that it is running and that you are connected.");
     }
   }
 }
 
-async function refusal(response) {
-  const told = await response.json().catch(() => null);
-  const { code = "error", message = "" } = told?.error ?? {};
-  const said = message ? sentence(message) : `The server answered ${response.status} ${response.statusText}`.trim();
-  return new ServiceError(said, { status: response.status, code });
+async function readError(response) {
+  const answer = await response.json().catch(() => null);
+  const { code = "error", message = "" } = answer?.error ?? {};
+  const text = message ? toSentence(message) : `The server returned ${response.status} ${response.statusText}`.trim();
+  return new ServiceError(text, { status: response.status, code });
 }
 
-/** What the service says of an error begins small and has no end. */
-function sentence(said) {
-  return `${said.charAt(0).toUpperCase()}${said.slice(1)}${/[.!?]$/u.test(said) ? "" : "."}`;
+/** Capitalize an error message and add a period. */
+function toSentence(message) {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}${/[.!?]$/u.test(message) ? "" : "."}`;
 }
 
-function waitingTime(response, attempt) {
-  const asked = Number(response.headers.get("Retry-After"));
-  return Math.min(LONGEST_WAIT, asked > 0 ? asked : 2 ** (attempt - 1));
+function retryDelay(response, attempt) {
+  const requested = Number(response.headers.get("Retry-After"));
+  return Math.min(MAX_DELAY, requested > 0 ? requested : 2 ** (attempt - 1));
 }
 
-function pause(seconds, signal) {
+function sleep(seconds, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, 1000 * seconds);
     const stop = () => {

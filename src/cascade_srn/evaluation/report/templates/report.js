@@ -1,24 +1,24 @@
 "use strict";
-// Filters the sentences. A number of the report links to #show=FACT; the form adds text, a label and a kind of error.
-// A sentence's drawings wait as the text of its noscript element until the sentence is shown.
+// Filters the sentences. A number of the report links to #show=KEY. The form filters by text, label and kind of error.
+// The drawings of a sentence stay text in its noscript element until the sentence is shown.
 (() => {
   const PAGE = 40;
   const byId = (id) => document.getElementById(id);
   const form = byId("filter"), text = byId("text"), label = byId("label"), kind = byId("kind");
-  const behind = byId("behind"), count = byId("count"), more = byId("more"), button = more.firstChild;
+  const selection = byId("selection"), count = byId("count"), more = byId("more"), button = more.firstChild;
   const rows = Array.from(document.querySelectorAll("#list > article"), (article) => ({
     article,
-    facts: new Set(article.dataset.facts.split(" ")),
+    keys: new Set(article.dataset.keys.split(" ")),
     text: `${article.dataset.title} ${article.dataset.text}`.toLowerCase(),
   }));
-  let fact = "", found = [], shown = 0;
+  let selected = "", found = [], shown = 0;
 
-  const hasKindAndLabel = (facts) => {
-    if (!kind.value || !label.value) return (!kind.value || facts.has(kind.value)) && (!label.value || facts.has(label.value));
-    if (kind.value === "error") return facts.has(`${label.value}.wrong`) || facts.has(`${label.value}.missed`);
-    // An error of this kind on this very label, where the kind is one of that sort of label: k-e with e, k-r with r.
-    if (kind.value[0] === "k" && kind.value[1] === label.value[0]) return facts.has(`${kind.value}.${label.value}`);
-    return facts.has(kind.value) && facts.has(label.value);
+  const hasKindAndLabel = (keys) => {
+    if (!kind.value || !label.value) return (!kind.value || keys.has(kind.value)) && (!label.value || keys.has(label.value));
+    if (kind.value === "error") return keys.has(`${label.value}.wrong`) || keys.has(`${label.value}.missed`);
+    // Entity kinds (ke) match entity labels (e) in one error, relation kinds (kr) relation labels (r).
+    if (kind.value[0] === "k" && kind.value[1] === label.value[0]) return keys.has(`${kind.value}.${label.value}`);
+    return keys.has(kind.value) && keys.has(label.value);
   };
 
   const reveal = (row) => {
@@ -40,31 +40,31 @@
     button.textContent = `Show ${Math.min(PAGE, left)} more of ${left}`;
     const all = found.length === rows.length;
     count.textContent = `${found.length} ${all ? "" : `of ${rows.length} `}sentence${rows.length === 1 ? "" : "s"}${all ? "" : found.length === 1 ? " matches" : " match"}` +
-      (left ? `; the first ${shown} are shown` : "");
+      (left ? `, first ${shown} shown` : "");
     return next;
   };
 
   const filter = () => {
     const words = text.value.trim().toLowerCase();
-    found = rows.filter((row) => row.text.includes(words) && (!fact || row.facts.has(fact)) && hasKindAndLabel(row.facts));
+    found = rows.filter((row) => row.text.includes(words) && (!selected || row.keys.has(selected)) && hasKindAndLabel(row.keys));
     shown = 0;
     rows.forEach((row) => { row.article.hidden = true; });
     showMore();
   };
 
-  const empty = () => { text.value = label.value = kind.value = ""; };
+  const clearForm = () => { text.value = label.value = kind.value = ""; };
 
   const followLink = () => {
-    const asked = /^#show=([\w.-]+)$/.exec(location.hash);
-    fact = asked ? asked[1] : "";
-    behind.hidden = !fact;
-    if (fact) {
-      const link = document.querySelector(`main a[href="#show=${fact}"]`);
-      behind.querySelector("b").textContent = link ? link.title.replace(/^[^:]*: /, "") : fact;
-      empty();
+    const match = /^#show=([\w.-]+)$/.exec(location.hash);
+    selected = match ? match[1] : "";
+    selection.hidden = !selected;
+    if (selected) {
+      const link = document.querySelector(`main a[href="#show=${selected}"]`);
+      selection.querySelector("b").textContent = link ? link.title.replace(/^[^:]*: /, "") : selected;
+      clearForm();
     }
     filter();
-    if (fact) {
+    if (selected) {
       const heading = byId("sentences-h");
       heading.focus({ preventScroll: true });
       form.scrollIntoView();
@@ -78,8 +78,8 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", filter);
   byId("clear").addEventListener("click", () => {
-    empty();
-    if (fact) location.hash = "#sentences";
+    clearForm();
+    if (selected) location.hash = "#sentences";
     else filter();
   });
   window.addEventListener("hashchange", followLink);

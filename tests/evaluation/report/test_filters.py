@@ -1,78 +1,78 @@
-"""That the facts of sentences are those behind the numbers."""
+"""Filter keys: each number of the report links to the sentences it counts."""
 
 import pytest
 from tests.evaluation.report.example import example
 
-from cascade_srn.evaluation.report.facts import FactFinder, pair_of
+from cascade_srn.evaluation.report.filters import FilterKeys, read_pair
 
 
 @pytest.fixture(scope="module")
-def facts(analysis):
-    finder = FactFinder.of(analysis)
-    return [finder.facts(record) for record in analysis["sentences"]]
+def keys(analysis):
+    filter_keys = FilterKeys.from_analysis(analysis)
+    return [filter_keys.find(record) for record in analysis["sentences"]]
 
 
-def having(facts, token, analysis):
-    return [record for record, found in zip(analysis["sentences"], facts, strict=True) if token in found]
+def having(keys, key, analysis):
+    return [record for record, found in zip(analysis["sentences"], keys, strict=True) if key in found]
 
 
-def test_no_fact_is_given_twice(facts):
-    assert all(len(found) == len(set(found)) for found in facts)
+def test_keys_are_unique(keys):
+    assert all(len(found) == len(set(found)) for found in keys)
 
 
-def test_facts_are_in_the_same_order_every_time(facts):
-    assert all(found == sorted(found) for found in facts)
+def test_keys_are_sorted(keys):
+    assert all(found == sorted(found) for found in keys)
 
 
-def test_errors(analysis, facts):
-    assert having(facts, "error", analysis) == [r for r in analysis["sentences"] if r["n_errors"]]
-    assert having(facts, "clean", analysis) == [r for r in analysis["sentences"] if not r["n_errors"]]
+def test_errors(analysis, keys):
+    assert having(keys, "error", analysis) == [r for r in analysis["sentences"] if r["n_errors"]]
+    assert having(keys, "clean", analysis) == [r for r in analysis["sentences"] if not r["n_errors"]]
 
 
 @pytest.mark.parametrize(
     ("what", "errors", "prefix"), [("relations", "relation_errors", "r"), ("entities", "entity_errors", "e")]
 )
-def test_kinds_of_errors_by_label(analysis, facts, what, errors, prefix):
+def test_kinds_of_errors_by_label(analysis, keys, what, errors, prefix):
     kinds = analysis[errors]["kinds"]
     assert all(kind["n"] for kind in kinds), "the example has errors of every kind"
     for place, kind in enumerate(kinds):
         for number, (label, n) in enumerate(kind["per_label"].items()):
-            records = having(facts, f"k{prefix}{place}.{prefix}{number}", analysis)
+            records = having(keys, f"k{prefix}{place}.{prefix}{number}", analysis)
             items = [[i for s in ("gold", "predicted") for i in r[s][what]] for r in records]
             counts = [sum(i["kind"] == kind["kind"] and i["label"] == label for i in found) for found in items]
             assert sum(counts) == n
             assert all(counts)
-        assert len(having(facts, f"k{prefix}{place}", analysis)) <= kind["n"]
+        assert len(having(keys, f"k{prefix}{place}", analysis)) <= kind["n"]
 
 
 @pytest.mark.parametrize(("task", "what", "prefix"), [("ner", "entities", "e"), ("re_strict", "relations", "r")])
-def test_labels(analysis, facts, task, what, prefix):
+def test_labels(analysis, keys, task, what, prefix):
     labels = analysis["schema"]["entity_types" if prefix == "e" else "relation_types"]
     for label, counts in analysis["scores"][task]["per_label"].items():
         token = f"{prefix}{labels.index(label)}"
         for side in ("gold", "predicted"):
-            records = having(facts, f"{token}.{side}", analysis)
+            records = having(keys, f"{token}.{side}", analysis)
             items = [sum(item["label"] == label for item in record[side][what]) for record in records]
             assert sum(items) == counts[f"n_{side}"]
             assert all(items)
-        correct = having(facts, f"{token}.correct", analysis)
+        correct = having(keys, f"{token}.correct", analysis)
         assert (
             sum(i["correct"] and i["label"] == label for r in correct for i in r["gold"][what]) == counts["n_correct"]
         )
-        either = having(facts, token, analysis)
+        either = having(keys, token, analysis)
         assert all(any(i["label"] == label for s in ("gold", "predicted") for i in r[s][what]) for r in either)
 
 
-def test_cells_of_confusions(analysis, facts):
+def test_cells_of_confusions(analysis, keys):
     for prefix, key in (("ce", "entities"), ("cr", "relations")):
         for at, row in enumerate(analysis["confusion"][key]["rows"]):
             for to, n in enumerate(row):
-                found = len(having(facts, f"{prefix}.{at}.{to}", analysis))
+                found = len(having(keys, f"{prefix}.{at}.{to}", analysis))
                 assert (found > 0) == (n > 0)
                 assert found <= n
 
 
-def test_groups_bins_and_triples(analysis, facts):
+def test_groups_bins_and_triples(analysis, keys):
     numbers = {}
     for name in ("in_triple", "out_of_triple"):
         numbers[f"t.{name}"] = analysis["in_triples"][name]
@@ -84,7 +84,7 @@ def test_groups_bins_and_triples(analysis, facts):
     assert seen_in_training
     for token, counts in numbers.items():
         for key in ("gold", "predicted", "correct"):
-            found = len(having(facts, f"{token}.{key}", analysis))
+            found = len(having(keys, f"{token}.{key}", analysis))
             if token in seen_in_training:
                 assert not found
             else:
@@ -92,21 +92,21 @@ def test_groups_bins_and_triples(analysis, facts):
                 assert found <= counts[f"n_{key}"]
     for prefix, key in (("be", "entities"), ("br", "relations")):
         for place, one in enumerate(analysis["calibration"][key]["bins"]):
-            assert (len(having(facts, f"{prefix}.{place}", analysis)) > 0) == (one["n"] > 0)
+            assert (len(having(keys, f"{prefix}.{place}", analysis)) > 0) == (one["n"] > 0)
 
 
-def test_with_gold_entities_nothing_is_said_of_entities_alone():
+def test_with_gold_entities_there_are_no_keys_of_entities_alone():
     analysis = example(entities="gold").to_dict()
-    finder = FactFinder.of(analysis)
-    found = {token for record in analysis["sentences"] for token in finder.facts(record)}
-    assert not [token for token in found if token.startswith(("ce.", "be.", "t.", "ke")) or ".ner." in token]
-    assert any(token.startswith("kr") for token in found)
+    filter_keys = FilterKeys.from_analysis(analysis)
+    found = {key for record in analysis["sentences"] for key in filter_keys.find(record)}
+    assert not [key for key in found if key.startswith(("ce.", "be.", "t.", "ke")) or ".ner." in key]
+    assert any(key.startswith("kr") for key in found)
     assert "e0.gold" in found
 
 
 def test_a_record_is_the_sentence_it_was_made_of(analysis):
     record = next(r for r in analysis["sentences"] if r["predicted"]["relations"])
-    pair = pair_of(record)
+    pair = read_pair(record)
     assert list(pair.gold.words) == record["words"]
     first = record["predicted"]["relations"][0]
     assert pair.predicted.triples[0].score == first["score"]

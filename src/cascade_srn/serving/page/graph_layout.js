@@ -1,43 +1,44 @@
 /*
- * Where the boxes of a graph stand: springs along the edges, repulsion between all boxes, then whatever still overlaps
- * is pushed apart. No chance is involved, so a graph looks the same each time. The label of an edge is a box as well,
- * halfway between its two ends, so that labels keep clear of everything else.
+ * Force-directed layout of the graph: springs along the edges, repulsion between boxes, then overlaps are removed. It
+ * uses no random numbers, so a graph always looks the same. The label of an edge is a box too, so labels do not overlap
+ * with nodes.
  */
 
 const STEPS = 320;
 const GAP = 12;
-// How far, in pixels, boxes feel each other.
+// Distance in pixels at which the repulsion ends.
 const REACH = 90;
 
 /**
- * Place boxes {width, height} that are joined by edges [from, to] on a sheet of a given width. Sets the centre x, y of
- * each box and returns the height that is used. The label of an edge has the two boxes it lies `between`, and a `side`
- * to be on, so that the edges of one pair do not begin on top of each other.
+ * Place the boxes of a graph on a sheet, and return the height of the sheet.
+ *
+ * Sets the centre x, y of each box {width, height}. Edges are pairs [from, to] of box numbers. The box of an edge label
+ * also has `between`, the two boxes it connects, and `side`, which separates the edges of one pair.
  */
 export function placeBoxes(boxes, edges, sheetWidth) {
-  const parts = components(boxes.length, edges);
+  const parts = findComponents(boxes.length, edges);
   const single = parts.filter((part) => part.length === 1).map(([number]) => boxes[number]);
   const joined = parts.filter((part) => part.length > 1);
   const groups = joined.map((part) => {
     const own = part.map((number) => boxes[number]);
-    const place = new Map(part.map((number, at) => [number, at]));
-    const inside = edges.filter(([from]) => place.has(from)).map((ends) => ends.map((end) => place.get(end)));
-    spread(own, inside, sheetWidth);
-    return framed(own);
+    const positions = new Map(part.map((number, position) => [number, position]));
+    const inside = edges.filter(([from]) => positions.has(from)).map((ends) => ends.map((end) => positions.get(end)));
+    simulate(own, inside, sheetWidth);
+    return createFrame(own);
   });
-  // The highest first: what is about as high stands beside each other.
-  groups.sort((one, other) => other.height - one.height);
-  const height = shelve(groups, sheetWidth, 0, 3 * GAP);
-  const alone = single.map((box) => framed([Object.assign(box, { x: 0, y: 0 })]));
-  return shelve(alone, sheetWidth, height ? height + 2 * GAP : 0, GAP) || height;
+  // Sorted by height, so that frames in a row have similar heights.
+  groups.sort((a, b) => b.height - a.height);
+  const height = placeInRows(groups, sheetWidth, 0, 3 * GAP);
+  const alone = single.map((box) => createFrame([Object.assign(box, { x: 0, y: 0 })]));
+  return placeInRows(alone, sheetWidth, height ? height + 2 * GAP : 0, GAP) || height;
 }
 
-/** The numbers of the boxes that hang together, part by part. */
-function components(n, edges) {
-  const near = Array.from({ length: n }, () => []);
+/** Return the connected components as lists of box numbers. */
+function findComponents(n, edges) {
+  const neighbours = Array.from({ length: n }, () => []);
   for (const [from, to] of edges) {
-    near[from].push(to);
-    near[to].push(from);
+    neighbours[from].push(to);
+    neighbours[to].push(from);
   }
   const seen = new Set();
   const parts = [];
@@ -46,7 +47,7 @@ function components(n, edges) {
     const part = [number];
     seen.add(number);
     for (let at = 0; at < part.length; at += 1) {
-      for (const other of near[part[at]]) {
+      for (const other of neighbours[part[at]]) {
         if (!seen.has(other)) part.push(other);
         seen.add(other);
       }
@@ -56,37 +57,37 @@ function components(n, edges) {
   return parts;
 }
 
-function spread(boxes, edges, sheetWidth) {
-  start(boxes);
+function simulate(boxes, edges, sheetWidth) {
+  setStartPositions(boxes);
   for (let step = 0; step < STEPS; step += 1) {
-    move(boxes, forces(boxes, edges), 20 * (1 - step / STEPS) + 0.5);
-    // First they find their places through each other, then they get out of each other's way.
+    move(boxes, computeForces(boxes, edges), 20 * (1 - step / STEPS) + 0.5);
+    // Boxes may pass through each other in the first third.
     if (step > STEPS / 3) separate(boxes, sheetWidth, 0.3);
     keepOnSheet(boxes, sheetWidth);
   }
   for (let round = 0; round < 200 && separate(boxes, sheetWidth, 1); round += 1) keepOnSheet(boxes, sheetWidth);
 }
 
-/** From the middle outwards in the order they were reached, at the golden angle; labels halfway along their edges. */
-function start(boxes) {
+/** Place nodes on a spiral with the golden angle, and labels in the middle of their edges. */
+function setStartPositions(boxes) {
   boxes.forEach((box, at) => {
     const [angle, radius] = [at * 2.39996, 40 * Math.sqrt(at)];
     Object.assign(box, { x: 0.5 * radius * Math.cos(angle), y: radius * Math.sin(angle) });
   });
   for (const box of boxes) {
     if (!box.between) continue;
-    const [one, other] = box.between;
-    const [dx, dy] = [other.x - one.x, other.y - one.y];
+    const [a, b] = box.between;
+    const [dx, dy] = [b.x - a.x, b.y - a.y];
     const length = Math.hypot(dx, dy) || 1;
-    box.x = (one.x + other.x) / 2 - (30 * box.side * dy) / length;
-    box.y = (one.y + other.y) / 2 + (30 * box.side * dx) / length + (dx || dy ? 0 : 40);
+    box.x = (a.x + b.x) / 2 - (30 * box.side * dy) / length;
+    box.y = (a.y + b.y) / 2 + (30 * box.side * dx) / length + (dx || dy ? 0 : 40);
   }
 }
 
-function forces(boxes, edges) {
+function computeForces(boxes, edges) {
   const pushes = boxes.map(({ x, y }) => [-0.06 * x, -0.01 * y]);
-  for (let one = 0; one < boxes.length; one += 1) {
-    for (let other = 0; other < one; other += 1) repel(boxes[one], boxes[other], pushes[one], pushes[other]);
+  for (let i = 0; i < boxes.length; i += 1) {
+    for (let j = 0; j < i; j += 1) repel(boxes[i], boxes[j], pushes[i], pushes[j]);
   }
   for (const [from, to] of edges) {
     const [dx, dy] = [boxes[to].x - boxes[from].x, boxes[to].y - boxes[from].y];
@@ -99,7 +100,7 @@ function forces(boxes, edges) {
   return pushes;
 }
 
-/** Boxes keep a distance, counted from border to border, and do not feel each other from afar. */
+/** Add the repulsion of two boxes, which depends on the distance of their borders. */
 function repel(a, b, pushA, pushB) {
   const [dx, dy] = [a.x - b.x || 0.01, a.y - b.y || 0.01];
   const across = Math.max(0, Math.abs(dx) - (a.width + b.width) / 2);
@@ -132,12 +133,12 @@ function keepOnSheet(boxes, sheetWidth) {
   }
 }
 
-/** Push overlapping boxes apart by a share of their overlap, the shorter way; says whether there were any. */
+/** Push overlapping boxes apart by a share of their overlap, and return whether there were any. */
 function separate(boxes, sheetWidth, share) {
   let any = false;
-  for (let one = 0; one < boxes.length; one += 1) {
-    for (let other = 0; other < one; other += 1) {
-      const [a, b] = [boxes[one], boxes[other]];
+  for (let i = 0; i < boxes.length; i += 1) {
+    for (let j = 0; j < i; j += 1) {
+      const [a, b] = [boxes[i], boxes[j]];
       const across = (a.width + b.width) / 2 + GAP - Math.abs(a.x - b.x);
       const down = (a.height + b.height) / 2 + GAP - Math.abs(a.y - b.y);
       if (across <= 0.01 || down <= 0.01) continue;
@@ -156,8 +157,8 @@ function pushApart(a, b, axis, distance) {
   b[axis] -= (sign * distance) / 2;
 }
 
-/** Boxes with the frame around them, moved so that it begins at (0, 0). */
-function framed(boxes) {
+/** Move boxes so that their frame starts at (0, 0), and return the frame. */
+function createFrame(boxes) {
   const left = Math.min(...boxes.map((box) => box.x - box.width / 2));
   const top = Math.min(...boxes.map((box) => box.y - box.height / 2));
   for (const box of boxes) Object.assign(box, { x: box.x - left, y: box.y - top });
@@ -165,8 +166,8 @@ function framed(boxes) {
   return { boxes, width, height: Math.max(...boxes.map((box) => box.y + box.height / 2)) };
 }
 
-/** Put frames side by side in rows from a height on, each row in the middle of the sheet; returns where they end. */
-function shelve(frames, sheetWidth, from, gap) {
+/** Place frames in centred rows from a y coordinate on, and return where they end. */
+function placeInRows(frames, sheetWidth, startY, gap) {
   const rows = [];
   for (const frame of frames) {
     const row = rows.at(-1);
@@ -175,7 +176,7 @@ function shelve(frames, sheetWidth, from, gap) {
       row.frames.push(frame);
     } else rows.push({ width: frame.width, frames: [frame] });
   }
-  let top = from;
+  let top = startY;
   for (const { width, frames: inRow } of rows) {
     let left = Math.max(0, (sheetWidth - width) / 2);
     const height = Math.max(...inRow.map((frame) => frame.height));
