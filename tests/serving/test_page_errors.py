@@ -97,7 +97,7 @@ def test_busy_server_is_retried(browser):
                 asked = [others.submit(running.post, "/extract", {"text": "parsing"})]
                 until(lambda: model.n_waiting == 1)
                 asked.append(others.submit(running.post, "/extract", {"text": "parsing"}))
-                until(lambda: running.engine.waiting.n_texts == 1)
+                until(lambda: running.engine.queue.n_texts == 1)
                 page.fill("#text", "data")
                 page.locator("#notice").get_by_text("1 second").wait_for()
                 assert page.locator("#notice").get_attribute("role") == "status"
