@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from cascade_srn.benchmarks.measuring import Column, Result, Row, environment, number, plain_settings, text
+from cascade_srn.benchmarks.measuring import Result, ResultColumn, ResultRow, environment, number, plain_settings, text
 from cascade_srn.benchmarks.options import PRECISIONS
 from cascade_srn.cli.benchmark import BatchWords, Device, Precision, SavedModel, publish
 from cascade_srn.config import Settings, require_choice, require_range
@@ -34,7 +34,7 @@ from cascade_srn.inference.streaming import BadText
 from cascade_srn.runs.device import find_device
 from cascade_srn.types import Document
 
-# How long the longest texts are, in characters, and one in how many is of such a kind.
+# Characters of the longest texts, and the number of texts per long text.
 LONGEST, RARE = 100_000, 1000
 
 _SENTENCES = (
@@ -61,14 +61,14 @@ _ALPHABETS = {
 
 
 class FuzzText(NamedTuple):
-    """A text, and the kind it is of."""
+    """A text and its kind."""
 
     kind: str
     text: str
 
 
 def fuzz_texts(n_texts: int, *, seed: int = 0) -> Iterator[FuzzText]:
-    """That many texts, of all kinds in turn; one text in :data:`RARE` or so is very long."""
+    """Generate texts of all kinds in turn. About one text in ``RARE`` is very long."""
     generator = random.Random(seed)
     kinds = list(_KINDS.items())
     for position in range(n_texts):
@@ -81,7 +81,7 @@ def fuzz_texts(n_texts: int, *, seed: int = 0) -> Iterator[FuzzText]:
 
 
 def _length(generator: random.Random) -> int:
-    """Mostly short, sometimes long, now and then nothing at all."""
+    """Draw a length: mostly short, sometimes long, sometimes 0."""
     return min(2000, int(generator.expovariate(1 / 60)))
 
 
@@ -90,13 +90,13 @@ def _from(alphabet: str) -> Callable[[random.Random], str]:
 
 
 def _unicode(generator: random.Random) -> str:
-    """Characters from everywhere, assigned or not."""
+    """Return random code points, assigned or not."""
     points = (generator.randrange(sys.maxunicode + 1) for _ in range(_length(generator)))
     return "".join(chr(point) for point in points if not 0xD800 <= point <= 0xDFFF)
 
 
 def _blocks(generator: random.Random) -> str:
-    """Runs of neighbouring characters, as real scripts give them."""
+    """Return runs of neighbouring code points, as in real scripts."""
     runs = []
     for _ in range(1 + _length(generator) // 10):
         block = generator.randrange(0x20, 0x3100)
@@ -113,7 +113,7 @@ def _sentences(generator: random.Random) -> str:
 
 
 def _mutated(generator: random.Random) -> str:
-    """Sentences with characters left out, doubled, exchanged and put in."""
+    """Return sentences with characters removed, doubled, replaced and inserted."""
     chars = list(_sentences(generator))
     for _ in range(generator.randrange(1, 12)):
         at = generator.randrange(len(chars))
@@ -123,7 +123,7 @@ def _mutated(generator: random.Random) -> str:
 
 
 def _mixed(generator: random.Random) -> str:
-    """Pieces of all alphabets next to each other."""
+    """Return short pieces of several alphabets side by side."""
     return "".join(
         "".join(generator.choices(_ALPHABETS[generator.choice(sorted(_ALPHABETS))], k=generator.randrange(1, 8)))
         for _ in range(1 + _length(generator) // 8)
@@ -142,7 +142,7 @@ def _long_word(generator: random.Random) -> str:
 
 
 def _long_sentence(generator: random.Random) -> str:
-    """Words without end and without a full stop."""
+    """Return a very long sentence."""
     words = ("model", "uses", "a", "CRF", "for", "parsing", "and", "state-of-the-art", "(", ")", ",")
     return " ".join(generator.choices(words, k=LONGEST // 50))
 
@@ -169,9 +169,12 @@ _LONG: dict[str, Callable[[random.Random], str]] = {
 
 @dataclass(frozen=True)
 class FuzzOptions(Settings):
-    """How many texts by which seed, and ``skip`` of them not, to go on where another run ended.
+    """Options of a fuzzing run.
 
-    With the address of a ``service`` they are sent there, and no model is loaded here.
+    Attributes:
+        skip: Number of texts to skip first, to continue an earlier run.
+        threshold: Threshold of all turns; None for the thresholds of the model.
+        service: Address of a running service. If given, no model is loaded.
     """
 
     model: str | None = None
@@ -197,10 +200,10 @@ _SECONDS = 120
 
 
 def asked(url: str, texts: Sequence[str], *, threshold: float | None = None) -> Iterator[Document | str]:
-    """The documents that a service answers with, in order; where it answers with anything else, what that was."""
+    """Send texts to a service; yield documents in order, or the error as a phrase."""
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError(f"the service is {url!r}; give its address, such as http://127.0.0.1:8000")
+        raise ConfigError(f"the service is {url!r}", "Give its address, such as http://127.0.0.1:8000")
     _require_ready(HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS), url)
     connections = threading.local()
 
@@ -223,11 +226,11 @@ def _require_ready(connection: HTTPConnection, url: str) -> None:
         connection.request("GET", "/ready")
         status = connection.getresponse().status
     except (OSError, HTTPException) as error:
-        raise ConfigError(f"there is no service at {url!r} ({error}); start one by cascade-srn serve") from error
+        raise ConfigError(f"there is no service at {url!r} ({error})", "Start one with cascade-srn serve") from error
     finally:
         connection.close()
     if status != 200:
-        raise ConfigError(f"the service at {url!r} is not ready (status {status}); wait until it is")
+        raise ConfigError(f"the service at {url!r} is not ready (status {status})", "Wait until it is")
 
 
 def _answer(connection: HTTPConnection, text: str, threshold: float | None) -> Document | str:
@@ -251,7 +254,7 @@ _SHOWN = 20
 
 
 def violations(given: str, document: Document) -> Iterator[str]:
-    """What is wrong with what was found in a text, each as a phrase; nothing where all is well."""
+    """Yield a phrase for each defect of a document."""
     if document.text != given:
         yield "the document has another text"
     if not document.coverage.complete:
@@ -275,7 +278,7 @@ def violations(given: str, document: Document) -> Iterator[str]:
 
 
 def measure(options: FuzzOptions, extractor: Extractor | None = None) -> Result:
-    """Extract from the texts and check everything that was found."""
+    """Extract from the texts and check the results."""
     device = find_device(options.device)
     if extractor is None and options.service is None:
         extractor = Extractor.from_pretrained(options.model, device=device, precision=options.precision)
@@ -313,7 +316,7 @@ def measure(options: FuzzOptions, extractor: Extractor | None = None) -> Result:
 def _outcomes(
     extractor: Extractor | None, given: list[FuzzText], options: FuzzOptions
 ) -> Iterator[tuple[int, FuzzText, Document | str]]:
-    """What was found in each text, or the error that it gave."""
+    """Yield the position, the text, and the document or error of each text."""
     if extractor is None:
         answers = asked(options.service or "", [fuzz.text for fuzz in given], threshold=options.threshold)
         for position, (fuzz, answer) in enumerate(zip(given, answers, strict=True)):
@@ -335,15 +338,15 @@ def _outcomes(
         yield position, fuzz, bad.get(position, document)
 
 
-def _counts(name: str) -> Column:
+def _counts(name: str) -> ResultColumn:
     return number(name, lambda row: row[name])
 
 
-def _row(kind: str) -> Row:
+def _row(kind: str) -> ResultRow:
     return {"kind": kind, "texts": 0, "characters": 0, "entities": 0, "relations": 0, "violations": 0}
 
 
-def _total(rows: Iterable[Row]) -> Row:
+def _total(rows: Iterable[ResultRow]) -> ResultRow:
     total = _row("all")
     for row in rows:
         for name in total:
@@ -359,7 +362,7 @@ _COLUMNS = (
 
 
 def is_faultless(result: Result) -> bool:
-    """Whether nothing failed and nothing was wrong."""
+    """Return whether there was no failure and no defect."""
     return bool(result.summary["violations"] == 0)
 
 

@@ -11,16 +11,16 @@ def test_equal_sentences_are_removed_and_counted():
     held = HeldOutSentences([HELD])
     assert len(held) == 2
     text = "First one. WE train a\n parser, twice. Another one.  It works. We train a parser."
-    assert held.without(text) == "First one. Another one. We train a parser."
+    assert held.remove_from(text) == "First one. Another one. We train a parser."
     assert held.n_removed == 2
-    assert held.without("It works.") == ""
+    assert held.remove_from("It works.") == ""
     assert held.n_removed == 3
 
 
 def test_text_without_such_sentences_stays_as_it_is():
     held = HeldOutSentences([HELD])
     text = "  First \n one. It works well.  "
-    assert held.without(text) == text
+    assert held.remove_from(text) == text
     assert held.n_removed == 0
 
 
@@ -29,4 +29,4 @@ def test_they_are_read_from_any_format(tmp_path):
     write_documents([Document.from_words([["So", "."]])], tmp_path / "dev.jsonl")
     held = HeldOutSentences.read([tmp_path / "test.json", tmp_path / "dev.jsonl"])
     assert len(held) == 3
-    assert held.without("It works. And. So.") == "And."
+    assert held.remove_from("It works. And. So.") == "And."

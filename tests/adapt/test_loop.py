@@ -151,7 +151,7 @@ def test_a_loss_that_is_no_number(encoder):
     loop = make_loop(encoder)
     with torch.no_grad():
         next(loop.network.parameters()).fill_(math.nan)
-    with pytest.raises(CascadeError, match="the loss is no longer a number at step 2; lower --learning-rate"):
+    with pytest.raises(CascadeError, match="loss .*step 2"):
         list(loop)
 
 
@@ -162,7 +162,7 @@ def test_too_little_memory(encoder, monkeypatch):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(loop.network.model, "forward", full)
-    with pytest.raises(CascadeError, match="ran out of memory on a batch of 8 sequences of 16 pieces; raise --accum"):
+    with pytest.raises(CascadeError, match="8 sequences of 16 pieces"):
         loop._steps_until_due()
 
 

@@ -158,15 +158,12 @@ def test_one_long_document_among_many_does_not_take_the_rest_with_it():
 
 @pytest.mark.parametrize("texts", [[], TEXTS[:5], [" ".join(TEXTS[:20])]])
 def test_text_that_is_too_short(texts):
-    told = r"the text has [\d,]+ pieces in \d documents, which is too short to help: \d+ sequences of 16 pieces to "
-    with pytest.raises(
-        DataError, match=told + r"learn from and \d+ to measure on, where at least 64 and 16 are needed"
-    ):
+    with pytest.raises(DataError, match=r"[\d,]+ pieces in \d documents .* 16 pieces, .*64 and 16"):
         _packed(texts=texts)
 
 
-def test_a_tokenizer_that_cannot_hide():
+def test_a_tokenizer_without_a_mask():
     tokenizer = tiny_tokenizer("bert")
     tokenizer.mask_token = None
-    with pytest.raises(ModelError, match="the tokenizer has no piece to hide words by"):
+    with pytest.raises(ModelError, match="mask token"):
         pack(TEXTS, tokenizer, n_pieces=16, held_out=0.01)

@@ -101,14 +101,14 @@ def test_adapting_goes_on_from_an_adapted_encoder(encoder, text, tmp_path):
 def test_what_is_already_there(encoder, text, tmp_path):
     settings, out = small_settings(encoder), tmp_path / "out"
     list(Adaptation([text], settings, out, device="cpu"))
-    with pytest.raises(ConfigError, match="there is an adapted encoder in '.*out' already, or the beginning of one"):
+    with pytest.raises(ConfigError, match="out'"):
         Adaptation([text], settings, out, device="cpu")
-    with pytest.raises(ConfigError, match="was started with steps=6, and is to be resumed with steps=7"):
+    with pytest.raises(ConfigError, match="steps=6 .*steps=7"):
         Adaptation([text], small_settings(encoder, steps=7), out, device="cpu", resume=True)
-    with pytest.raises(ConfigError, match="--resume and --overwrite were both given"):
+    with pytest.raises(ConfigError, match="resume and overwrite"):
         Adaptation([text], settings, out, device="cpu", resume=True, overwrite=True)
     other = write_text(tmp_path, seed=4)
-    with pytest.raises(DataError, match="the text is not the one that the adaptation in '.*out' was started with"):
+    with pytest.raises(DataError, match="text .*out'"):
         Adaptation([other], settings, out, device="cpu", resume=True)
     (out / "notes.txt").write_text("mine", encoding="utf-8")
     (out / "model.safetensors").write_bytes(b"old")
@@ -132,7 +132,7 @@ def test_an_encoder_that_is_half_in_its_place_is_none_yet(encoder, text, tmp_pat
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", refuse_the_second)
-        with pytest.raises(CascadeError, match=r"cannot be written \(No space left on device\)"):
+        with pytest.raises(CascadeError, match="No space left on device"):
             list(Adaptation([text], small_settings(encoder), out, device="cpu"))
     assert (out / moved[0]).is_file()
     assert not (out / "config.json").exists()
@@ -145,26 +145,26 @@ def test_folders_that_must_not_be_written_to(encoder, text, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
     for overwrite in (False, True):
-        with pytest.raises(ConfigError, match="holds something else than an adapted encoder \\('thesis.tex', for one"):
+        with pytest.raises(ConfigError, match="'thesis.tex'"):
             Adaptation([text], settings, tmp_path / "mine", device="cpu", overwrite=overwrite)
-    with pytest.raises(ConfigError, match="which is a file; give the name of a folder"):
+    with pytest.raises(ConfigError, match="is a file"):
         Adaptation([text], settings, text, device="cpu")
-    with pytest.raises(ConfigError, match="--output and --encoder are both"):
+    with pytest.raises(ConfigError, match="output and encoder"):
         Adaptation([text], settings, encoder, device="cpu")
-    with pytest.raises(ConfigError, match="all of which is read as text; give a folder elsewhere"):
+    with pytest.raises(ConfigError, match="read as text"):
         Adaptation([text.parent], settings, text.parent / "out", device="cpu")
-    with pytest.raises(CascadeError, match="cannot be written .*; mend that"):
+    with pytest.raises(CascadeError, match="cannot be written"):
         Adaptation([text], settings, text / "below-a-file", device="cpu")
 
 
 def test_what_is_refused_before_the_first_step(encoder, text, tmp_path):
-    with pytest.raises(ConfigError, match="sequence_pieces is 65, but the encoder .* takes 64 pieces at once; give"):
+    with pytest.raises(ConfigError, match="sequence_pieces is 65, .* 64 pieces"):
         Adaptation([text], small_settings(encoder, sequence_pieces=65), tmp_path / "a", device="cpu")
-    with pytest.raises(ModelError, match="there is no tokenizer in './nowhere'"):
+    with pytest.raises(ModelError, match="'./nowhere'"):
         Adaptation([text], small_settings("./nowhere"), tmp_path / "b", device="cpu")
-    with pytest.raises(DataError, match="too short to help"):
+    with pytest.raises(DataError, match="too short"):
         Adaptation([write_text(tmp_path, count=3)], small_settings(encoder), tmp_path / "c", device="cpu")
-    with pytest.raises(ConfigError, match="there is no device 'gpu9'"):
+    with pytest.raises(ConfigError, match="'gpu9'"):
         Adaptation([text], small_settings(encoder), tmp_path / "d", device="gpu9")
     # Nothing was begun, so that the folder can be used for the next attempt.
     list(Adaptation([text], small_settings(encoder), tmp_path / "a", device="cpu"))
@@ -178,9 +178,9 @@ def test_one_process_at_a_time(encoder, text, tmp_path):
     with held_elsewhere(out) as other:
         before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
         for options in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*out'"):
+            with pytest.raises(ConfigError, match=rf"pid {other.pid} .*out'"):
                 Adaptation([text], settings, out, device="cpu", **options)
-        with pytest.raises(ConfigError, match="another process .* is writing into '.*out'"):
+        with pytest.raises(ConfigError, match="process .*out'"):
             check_finished([text], settings, out)
         assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
         other.kill()
@@ -211,7 +211,7 @@ class TestFinished:
         assert can_hold(finished)
 
     def test_other_text_or_another_part_of_it(self, encoder, text, finished, tmp_path):
-        other = "the text is not the one that the adaptation in '.*out' was started with; resume with the same files"
+        other = "text .*out'"
         with pytest.raises(DataError, match=other):
             check_finished([write_text(tmp_path, seed=4)], small_settings(encoder), finished)
         words = [[said[start:end] for start, end in part] for said in documents(1) for part in segment(said)]
@@ -220,7 +220,7 @@ class TestFinished:
             check_finished([text], small_settings(encoder), finished, holdout=[tmp_path / "test.jsonl"])
 
     def test_other_settings(self, encoder, text, finished):
-        with pytest.raises(ConfigError, match="was started with steps=6, and is to be resumed with steps=7"):
+        with pytest.raises(ConfigError, match="steps=6 .*steps=7"):
             check_finished([text], small_settings(encoder, steps=7), finished)
-        with pytest.raises(ConfigError, match="--resume and --overwrite were both given"):
+        with pytest.raises(ConfigError, match="resume and overwrite"):
             check_finished([text], small_settings(encoder), finished, overwrite=True)

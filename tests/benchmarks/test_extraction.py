@@ -3,7 +3,7 @@
 import pytest
 from tests.small_models import NESTED, SENTENCES, SHARED_SUBJECT, examples, small_model, spread_probabilities
 
-from cascade_srn.benchmarks.extract import Batching, Extraction, accepting, with_bilstm
+from cascade_srn.benchmarks.extract import Batching, Extraction, accepting_thresholds, with_bilstm
 from cascade_srn.benchmarks.workload import count
 from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.data.collate import candidate_subjects
@@ -83,15 +83,15 @@ def test_the_bilstm_shares_the_encoder():
 
 def test_thresholds_that_accept_every_subject():
     model = small_model("swift", thresholds=Thresholds(object=0.3))
-    assert accepting(model, EXAMPLES) == Thresholds(subject=0.0, object=0.3)
-    chosen = accepting(model, EXAMPLES, n_triples=20)
+    assert accepting_thresholds(model, EXAMPLES) == Thresholds(subject=0.0, object=0.3)
+    chosen = accepting_thresholds(model, EXAMPLES, n_triples=20)
     found = Extraction(model, EXAMPLES, Batching(), thresholds=chosen, given_entities=True)()
     assert 10 <= count(found).triples <= 20
 
 
 def test_a_model_without_relations():
     model = small_model("swift", joint=False)
-    thresholds = accepting(model, EXAMPLES, n_triples=3)
+    thresholds = accepting_thresholds(model, EXAMPLES, n_triples=3)
     given = examples((NESTED, SHARED_SUBJECT))
     found = Extraction(model, given, Batching(), thresholds=thresholds, given_entities=True)()
     assert count(found).entities == 7

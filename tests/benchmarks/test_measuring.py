@@ -15,7 +15,7 @@ def test_percentiles_interpolate():
     assert percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5
     assert percentile([7.0], 99) == 7.0
     assert percentile(list(range(101)), 95) == 95
-    with pytest.raises(ValueError, match="measure at least once"):
+    with pytest.raises(ValueError, match="percentile"):
         percentile([], 50)
 
 

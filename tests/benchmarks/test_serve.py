@@ -109,7 +109,7 @@ def test_a_model_with_a_threshold_for_entities_that_have_a_relation(tmp_path):
 
 
 def test_options():
-    with pytest.raises(ConfigError, match="clients is 0; give a number at least 1"):
+    with pytest.raises(ConfigError, match="clients is 0"):
         ServeOptions(clients=0)
-    with pytest.raises(ConfigError, match="precision is 'half', not one of"):
+    with pytest.raises(ConfigError, match="precision is 'half'"):
         ServeOptions(precision="half")

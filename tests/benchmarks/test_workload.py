@@ -5,7 +5,7 @@ from tests.small_models import NO_ENTITY, SENTENCES, examples, small_model
 
 from cascade_srn import write_documents
 from cascade_srn.benchmarks import workload
-from cascade_srn.benchmarks.workload import Found, calibrated, count, encoder_name, read_corpus
+from cascade_srn.benchmarks.workload import PredictionCounts, calibrate_threshold, count, encoder_name, read_corpus
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document
@@ -27,13 +27,13 @@ def test_only_sentences_with_words(tmp_path):
 
 def test_a_corpus_without_sentences_is_refused(tmp_path):
     write_documents([Document("")], tmp_path / "a.jsonl")
-    with pytest.raises(DataError, match="holds no sentence with words"):
+    with pytest.raises(DataError, match="jsonl"):
         read_corpus(str(tmp_path / "a.jsonl"), 5)
 
 
 def test_outside_the_source_tree_data_must_be_given(monkeypatch, tmp_path):
     monkeypatch.setattr(workload, "__file__", str(tmp_path / "a" / "b" / "c" / "workload.py"))
-    with pytest.raises(DataError, match="installed without it; give --data"):
+    with pytest.raises(DataError, match="example corpus"):
         read_corpus(None, 5)
 
 
@@ -43,11 +43,11 @@ def test_a_given_encoder_is_taken_as_it_is():
 
 
 def test_counting():
-    assert count(SENTENCES) == Found(entities=13, subjects=5, triples=7)
-    assert count([NO_ENTITY]) == Found(0, 0, 0)
+    assert count(SENTENCES) == PredictionCounts(entities=13, subjects=5, triples=7)
+    assert count([NO_ENTITY]) == PredictionCounts(0, 0, 0)
 
 
-def test_thresholds_are_moved_until_about_so_many_are_found():
+def test_a_threshold_is_calibrated_to_a_number_of_predictions():
     model, sentences = small_model("swift"), examples()
     start = Thresholds(subject=0.0)
 
@@ -58,6 +58,6 @@ def test_thresholds_are_moved_until_about_so_many_are_found():
     everything = found(Thresholds(subject=0.0, object=0.0))
     target = everything // 4
     assert target > 10
-    chosen = calibrated(model, sentences, start, "object", target=target, given_entities=True)
+    chosen = calibrate_threshold(model, sentences, start, "object", target=target, given_entities=True)
     assert chosen.subject == 0.0
     assert 0.5 * target <= found(chosen) <= target

@@ -12,7 +12,7 @@ from tests.small_models import small_model
 from cascade_srn.benchmarks import worst_text
 from cascade_srn.benchmarks.options import WorstTextOptions
 from cascade_srn.benchmarks.worst_text import MEMORY_FLOOR, measure
-from cascade_srn.benchmarks.worst_text_patterns import Part, Pattern, mutated, ordinary, seed_patterns
+from cascade_srn.benchmarks.worst_text_patterns import Pattern, PatternPart, mutated, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Usage, Worker, WorkerError
 from cascade_srn.cli import main
 from cascade_srn.errors import ConfigError
@@ -54,7 +54,7 @@ def fake(monkeypatch):
 
 @pytest.fixture
 def without_mutations(monkeypatch):
-    monkeypatch.setattr(worst_text.Search, "_mutate", lambda self, rng: None)
+    monkeypatch.setattr(worst_text.WorstTextSearch, "_mutate", lambda self, rng: None)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def worker(model_folder):
 
 
 def test_a_pattern_is_a_text_of_exactly_its_length():
-    pattern = Pattern("example", (Part("ab", 2), Part(". ")))
+    pattern = Pattern("example", (PatternPart("ab", 2), PatternPart(". ")))
     assert pattern.text(8) == "abab. ab"
     assert pattern.text(1) == "a"
     for seed in [*seed_patterns(), ordinary()]:
@@ -88,7 +88,7 @@ def test_ordinary_text_varies():
 
 def test_unknown_patterns_are_refused():
     assert [pattern.name for pattern in seed_patterns(("digits", "base64"))] == ["digits", "base64"]
-    with pytest.raises(ConfigError, match="there is no text pattern 'hyphen'. Did you mean 'hyphens'?"):
+    with pytest.raises(ConfigError, match="'hyphen'.*'hyphens'"):
         seed_patterns(("hyphen",))
 
 
@@ -152,7 +152,7 @@ def test_the_worst_texts_are_confirmed_beside_ordinary_text(fake, without_mutati
 
 
 def test_no_text_is_measured_twice(fake, monkeypatch):
-    monkeypatch.setattr(worst_text.Search, "_confirm", lambda self: None)
+    monkeypatch.setattr(worst_text.WorstTextSearch, "_confirm", lambda self: None)
     measure(WorstTextOptions(patterns=("one word", "hyphens"), characters=100, seconds=0.2))
     # The first text is the ordinary one.
     assert len(set(FakeWorker.last.texts)) == len(FakeWorker.last.texts) > 3
@@ -161,14 +161,14 @@ def test_no_text_is_measured_twice(fake, monkeypatch):
 def test_the_rows_hold_what_builds_the_text_again(fake):
     result = measure(WorstTextOptions(patterns=("hyphens",), characters=100, seconds=0.1))
     row = json.loads(json.dumps(result.to_dict()))["rows"][0]
-    rebuilt = Pattern(row["pattern"], tuple(Part(**part) for part in row["parts"])).text(row["characters"])
+    rebuilt = Pattern(row["pattern"], tuple(PatternPart(**part) for part in row["parts"])).text(row["characters"])
     assert rebuilt in FakeWorker.last.texts
     assert rebuilt.startswith(row["start"])
 
 
 def test_ordinary_text_that_is_given_up_ends_the_search(fake, monkeypatch):
     monkeypatch.setattr(FakeWorker, "cost", staticmethod(lambda text: Cost("memory limit", 1.0, 1)))
-    with pytest.raises(WorkerError, match="ordinary text of 50 characters was given up .memory limit."):
+    with pytest.raises(WorkerError, match="50 characters.*memory limit"):
         measure(WorstTextOptions(characters=50, seconds=1))
 
 
@@ -267,7 +267,7 @@ def test_limits():
 def test_a_model_that_cannot_be_loaded_is_reported(tmp_path):
     with (
         Worker(tmp_path / "none", threads=1, limit_seconds=60, limit_bytes=1 << 40) as broken,
-        pytest.raises(WorkerError, match="could not load the model"),
+        pytest.raises(WorkerError, match="load"),
     ):
         broken.start()
 

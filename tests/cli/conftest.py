@@ -13,7 +13,7 @@ import pytest
 
 from cascade_srn.cli import main
 
-COMMAND = (sys.executable, "-m", "cascade_srn.cli")
+COMMAND = (sys.executable, "-m", "cascade_srn")
 
 _RUN_AND_LIST_MODULES = """
 import json, sys

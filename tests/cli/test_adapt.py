@@ -48,10 +48,10 @@ def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
     assert run(*arguments, "--output", out, "--resume") == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("Error: the text is not the one that the adaptation in ")
-    assert told.err.endswith("; resume with the same files, --field and --holdout, or start over with --overwrite\n")
+    assert str(out) in told.err
+    assert "--overwrite" in told.err
     assert run(*arguments, "--output", out) == 2
-    assert capsys.readouterr().err.startswith("Error: there is an adapted encoder in")
+    assert "--resume" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_from_teachers_and_text_to_a_student(lessons, tmp_path, capsys):
         run(*given, "--set", "distillation.teacher_share=0.75", "--set", "training.evaluate_steps=2", "--resume") == 0
     )
     again = capsys.readouterr().out
-    assert "are there already, made with the same things: they are used." in again
+    assert "Using the labels in" in again
     assert "is finished; there is nothing to resume." in again
     assert "there is a run in" in failure(capsys, *given)
     # Another run on the same labels.
@@ -87,7 +87,7 @@ def test_without_dev_and_test_there_is_no_table(lessons, tmp_path, capsys):
     given = ["distil", *lessons, "--output", tmp_path / "out", "--set", "data.dev=null"]
     assert run(*given, "--labels-only") == 0
     told = capsys.readouterr().out
-    assert "There are no scores, because there are neither dev nor test documents" in told
+    assert "data.dev" in told
     assert run(*given, "--set", "training.evaluate_steps=null") == 0
     told += capsys.readouterr().out
     assert "protocol" not in told
@@ -112,12 +112,12 @@ def test_what_is_wrong_is_said_before_anything_is_labelled(lessons, tmp_path, ca
     given = ["distil", *lessons, "--output", out]
     assert "--jobs 2 was given without --seeds" in failure(capsys, *given, "--jobs", 2)
     assert "floor is 2.0" in failure(capsys, *given, "--floor", 2)
-    assert "which is no setting" in failure(capsys, *given, "--set", "training.epoch=2")
+    assert "'training.epochs'" in failure(capsys, *given, "--set", "training.epoch=2")
     assert "there is no tokenizer in" in failure(capsys, *given, "--student-encoder", tmp_path)
     assert "holdout.jsonl does not exist" in failure(capsys, *given, "--holdout", tmp_path / "holdout.jsonl")
     saved_teacher(tmp_path / "other", schema=Schema(("Person", "Place"), ("leads",)))
     told = failure(capsys, "distil", tmp_path / "other", *lessons[1:], "--output", out)
-    assert "the teachers know other labels than the data has: entity types ['Organization'] are missing" in told
+    assert "entity types ['Organization'] are missing" in told
     assert not (out / "labels").exists()
 
 

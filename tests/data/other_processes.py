@@ -1,4 +1,4 @@
-"""Other processes that hold a folder, or try to."""
+"""Processes that lock a folder, or try to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ sys.stdin.read()
 
 @contextmanager
 def held_elsewhere(folder: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """A second process that holds a folder; it ends when its input does."""
+    """Run a second process that locks a folder during the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -32,7 +32,7 @@ def held_elsewhere(folder: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def can_hold(folder: str | Path) -> bool:
-    """Whether a second process can hold a folder; it lets it go again."""
+    """Return whether a second process can lock a folder. It releases the lock again."""
     command = [sys.executable, "-c", HOLD, str(folder)]
     tried = subprocess.run(command, input="", capture_output=True, text=True, check=False)
     assert tried.stdout == "held\n" or "ConfigError: another process" in tried.stderr, tried.stderr

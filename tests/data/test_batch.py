@@ -1,4 +1,4 @@
-"""Batches on their way to a device: all they hold, in one piece, and as it was."""
+"""Transfer of batches to a device: complete, in one copy, and unchanged."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from tests.data.soft_sentences import gold, soft_examples
 from tests.small_models import NESTED, NO_ENTITY, SAME_SPAN, SENTENCES, SHARED_SUBJECT, examples, small_model
 
 from cascade_srn.data import batch as moving
-from cascade_srn.data.batch import _collect, _in_one_piece, _replaced, to_device
+from cascade_srn.data.batch import _collect, _move_in_one_copy, _replace_tensors, to_device
 
 CPU = torch.device("cpu")
 
@@ -22,14 +22,14 @@ def tensors_of(batch):
 def test_a_batch_moves_to_a_device_with_all_it_holds():
     batch = small_model("early").collator.training_batch(examples(SENTENCES)).to("meta")
     found = tensors_of(batch)
-    # Rows 7, labels of given entities 4, queries 3, two lists of pairs 6, three turns 9, and 3 beside them.
+    # Rows 7, labels of given entities 4, queries 3, two lists of pairs 6, three turns 9, and 3 others.
     assert len(found) == 7 + 4 + 3 + 6 + 9 + 3
     assert {tensor.device.type for tensor in found} == {"meta"}
     assert batch.n_sentences == len(SENTENCES)
 
 
 @pytest.mark.parametrize("method", ["pfn", "table-srn", "pipeline"])
-def test_so_does_a_batch_of_a_baseline(method):
+def test_a_batch_of_a_baseline_moves_to_a_device(method):
     batch = small_model(method=method).collator.training_batch(examples(SENTENCES))
     there = batch.to("meta")
     assert {tensor.device.type for tensor in tensors_of(there)} == {"meta"}
@@ -41,29 +41,29 @@ def test_so_does_a_batch_of_a_baseline(method):
 def test_tensors_that_move_together_stay_what_they_are(method):
     batch = small_model(method=method).collator.training_batch(examples(SENTENCES))
     found = tensors_of(batch)
-    there = _in_one_piece(found, CPU)
+    there = _move_in_one_copy(found, CPU)
     assert len({tensor.dtype for tensor in there}) > 1
     for before, after in zip(found, there, strict=True):
         assert before.dtype == after.dtype
         assert torch.equal(before, after)
-    again = tensors_of(_replaced(batch, iter(there)))
+    again = tensors_of(_replace_tensors(batch, iter(there)))
     assert all(one is other for one, other in zip(there, again, strict=True))
 
 
-def test_fractions_among_them():
+def test_floats_move_with_integers():
     model = small_model()
     soft, _ = soft_examples([NESTED, NO_ENTITY, SHARED_SUBJECT], model.schema, weight=0.3)
     found = tensors_of(model.collator.training_batch([*soft, gold(SAME_SPAN)]))
     assert sum(tensor.dtype == torch.float32 for tensor in found) == 10
-    for one, other in zip(found, _in_one_piece(found, CPU), strict=True):
+    for one, other in zip(found, _move_in_one_copy(found, CPU), strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_fractions_that_would_be_lost_are_refused(dtype):
-    with pytest.raises(TypeError, match="fractions are moved as float32 only"):
-        _in_one_piece([torch.tensor([0.5], dtype=dtype)], CPU)
+def test_floats_other_than_float32_are_refused(dtype):
+    with pytest.raises(TypeError, match=str(dtype)):
+        _move_in_one_copy([torch.tensor([0.5], dtype=dtype)], CPU)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Small:
     numbers: torch.Tensor
 
 
-def test_what_is_there_already_stays(monkeypatch):
+def test_a_batch_on_the_device_is_not_copied(monkeypatch):
     batch = Small(torch.arange(3))
-    monkeypatch.setattr(moving, "_in_one_piece", lambda *_: pytest.fail("nothing has to move"))
+    monkeypatch.setattr(moving, "_move_in_one_copy", lambda *_: pytest.fail("nothing has to move"))
     assert to_device(batch, "cpu") is batch

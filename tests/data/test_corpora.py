@@ -1,4 +1,4 @@
-"""Corpora from their archives: checked, whole, and nothing else written."""
+"""Download and verification of corpora."""
 
 import bz2
 import gzip
@@ -80,6 +80,12 @@ def site():
         yield found
 
 
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    """An interrupted download loses the chunk that was being read."""
+    monkeypatch.setattr("cascade_srn.storage.download._CHUNK", 10)
+
+
 def _toy(site):
     return replace(CORPUS, url=f"{site.url}/toy.tar.gz")
 
@@ -88,7 +94,7 @@ def _names(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_the_wanted_files_and_no_others(site, tmp_path):
+def test_only_the_files_of_the_corpus_are_written(site, tmp_path):
     found = download(_toy(site), tmp_path / "data" / "toy")
     assert found.fetched
     assert [path.name for path in found.files] == ["train.json", "test.json"]
@@ -96,14 +102,14 @@ def test_the_wanted_files_and_no_others(site, tmp_path):
     assert _names(tmp_path / "data" / "toy") == ["test.json", "train.json"]
 
 
-def test_what_is_there_is_not_fetched_again(site, tmp_path):
+def test_existing_files_are_not_downloaded_again(site, tmp_path):
     download(_toy(site), tmp_path)
     again = download(_toy(site), tmp_path)
     assert not again.fetched
     assert len(site.asked) == 1
 
 
-def test_what_is_missing_is_fetched_and_neighbours_stay(site, tmp_path):
+def test_missing_files_are_downloaded_and_other_files_kept(site, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "train.json").write_bytes(TRAIN)
     assert download(_toy(site), tmp_path).fetched
@@ -112,19 +118,18 @@ def test_what_is_missing_is_fetched_and_neighbours_stay(site, tmp_path):
 
 def test_files_of_something_else_are_replaced_only_when_asked(site, tmp_path):
     (tmp_path / "test.json").write_text("mine")
-    with pytest.raises(
-        DataError, match=r"test\.json is there already and is not that of the corpus 'toy'; give another"
-    ):
+    with pytest.raises(DataError, match=r"test\.json .*'toy'") as caught:
         download(_toy(site), tmp_path)
+    assert caught.value.option == "overwrite"
     assert (tmp_path / "test.json").read_text() == "mine"
     assert site.asked == []
     download(_toy(site), tmp_path, overwrite=True)
     assert (tmp_path / "test.json").read_bytes() == TEST
 
 
-def test_a_download_that_broke_off_is_gone_on_with(site, tmp_path):
+def test_an_interrupted_download_is_resumed(site, tmp_path):
     site.breaks_after = 100
-    with pytest.raises(DataError, match="broke off after 100 of"):
+    with pytest.raises(DataError, match="100 of "):
         download(_toy(site), tmp_path)
     (kept,) = _names(tmp_path)
     assert kept.startswith(".toy-")
@@ -151,36 +156,35 @@ class TestWrongArchives:
         assert _names(tmp_path / "data") == []
 
     def test_no_archive(self, tmp_path):
-        self._refused(tmp_path, b"<html>moved</html>", r"toy\.tar\.gz cannot be unpacked .*; it is damaged or no tar")
+        self._refused(tmp_path, b"<html>moved</html>", r"toy\.tar\.gz")
 
     def test_half_an_archive(self, tmp_path):
         content = _archive({"in/json/train.json": os.urandom(5000), **GOOD})
-        self._refused(tmp_path, content[: len(content) // 2], "cannot be unpacked")
+        self._refused(tmp_path, content[: len(content) // 2], r"toy\.tar\.gz")
 
     def test_another_archive(self, tmp_path):
-        message = r"holds no file in/json/train\.json; it is not the published archive"
-        self._refused(tmp_path, _archive({"in/json/test.json": TEST}), message)
+        self._refused(tmp_path, _archive({"in/json/test.json": TEST}), r"in/json/train\.json")
 
     def test_other_documents(self, tmp_path):
-        message = r"in/json/train\.json has the SHA-256 [0-9a-f]{64}, and [0-9a-f]{64} was published; the archive is"
+        message = r"in/json/train\.json .*[0-9a-f]{64}.*[0-9a-f]{64}"
         self._refused(tmp_path, _archive({**GOOD, "in/json/train.json": TEST}), message)
 
     def test_a_link_in_place_of_a_file(self, tmp_path):
         (tmp_path / "secret").write_bytes(TRAIN)
         link = tarfile.TarInfo("in/json/train.json")
         link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
-        self._refused(tmp_path, _archive({**GOOD, "in/json/train.json": link}), r"holds no file in/json/train\.json")
+        self._refused(tmp_path, _archive({**GOOD, "in/json/train.json": link}), r"in/json/train\.json")
 
     def test_an_archive_of_the_web_that_is_wrong_is_not_kept(self, site, tmp_path):
         site.files["/toy.tar.gz"] = b"nothing"
-        with pytest.raises(DataError, match="cannot be unpacked"):
+        with pytest.raises(DataError):
             download(_toy(site), tmp_path)
         assert _names(tmp_path) == []
         site.files["/toy.tar.gz"] = _archive(GOOD)
         assert download(_toy(site), tmp_path).fetched
 
 
-def test_names_that_lead_elsewhere_lead_nowhere(tmp_path):
+def test_members_with_paths_outside_the_folder_are_ignored(tmp_path):
     evil = {
         "../escaped.json": b"1",
         "/tmp/cascade-srn-escaped.json": b"2",
@@ -197,7 +201,7 @@ def test_names_that_lead_elsewhere_lead_nowhere(tmp_path):
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path):
     (tmp_path / "a.tar.gz").write_bytes(_archive(GOOD))
-    with pytest.raises(DataError, match=r"in/json/train\.json in .* has \d+ bytes, more than any file of a corpus"):
+    with pytest.raises(DataError, match=rf"in/json/train\.json .* {len(TRAIN)} bytes"):
         unpack(tmp_path / "a.tar.gz", {"in/json/train.json": tmp_path / "train.json"}, largest=20)
     assert not (tmp_path / "train.json").exists()
 
@@ -209,13 +213,13 @@ def _forged():
 
 def test_other_bytes_with_the_published_counts_are_refused(site, tmp_path, recwarn):
     site.files["/toy.tar.gz"] = _forged()
-    with pytest.raises(DataError, match=r"train\.json has the SHA-256 .* was published"):
+    with pytest.raises(DataError, match=r"train\.json .*SHA-256"):
         download(_toy(site), tmp_path)
     assert _names(tmp_path) == []
     assert not recwarn.list
 
 
-def test_what_is_there_stays_when_a_forged_archive_is_to_replace_it(site, tmp_path):
+def test_a_forged_archive_does_not_replace_existing_files(site, tmp_path):
     site.files["/toy.tar.gz"] = _forged()
     (tmp_path / "train.json").write_text("mine")
     with pytest.raises(DataError, match="SHA-256"):
@@ -230,11 +234,12 @@ def _unpinned(corpus):
 
 def test_a_corpus_without_a_known_checksum_needs_one_from_the_user(site, tmp_path):
     corpus = _unpinned(_toy(site))
-    with pytest.raises(ConfigError, match=r"checksum of in/json/train\.json is not known here; give .* by --sha256"):
+    with pytest.raises(ConfigError, match=r"in/json/train\.json") as caught:
         download(corpus, tmp_path)
+    assert caught.value.option == "sha256"
     assert site.asked == []
     good = hashlib.sha256(site.files["/toy.tar.gz"]).hexdigest()
-    with pytest.raises(DataError, match=rf"has the SHA-256 {good}, and {'0' * 64} was expected"):
+    with pytest.raises(DataError, match=rf"{good}.*{'0' * 64}"):
         download(corpus, tmp_path, sha256="0" * 64)
     assert _names(tmp_path) == []
     assert download(corpus, tmp_path, sha256=f"SHA256:{good.upper()}").fetched
@@ -243,25 +248,26 @@ def test_a_corpus_without_a_known_checksum_needs_one_from_the_user(site, tmp_pat
 
 def test_counts_are_checked_where_no_checksum_of_a_file_is_known(site, tmp_path):
     site.files["/toy.tar.gz"] = other = _archive({**GOOD, "in/json/train.json": TEST})
-    with pytest.raises(DataError, match=r"train\.json holds 1 documents, and 2 were published"):
+    with pytest.raises(DataError, match=r"train\.json .*1 documents.* 2 "):
         download(_unpinned(_toy(site)), tmp_path, sha256=hashlib.sha256(other).hexdigest())
     assert _names(tmp_path) == []
 
 
 @pytest.mark.parametrize("given", ["", "abc", "g" * 64, "0" * 63])
-def test_a_checksum_that_is_none(given, tmp_path):
-    with pytest.raises(ConfigError, match="--sha256 is .*; give 64 hexadecimal digits"):
+def test_a_malformed_checksum_is_refused(given, tmp_path):
+    with pytest.raises(ConfigError) as caught:
         download(CORPUS, tmp_path, sha256=given)
+    assert caught.value.option == "sha256"
 
 
 def test_a_part_of_another_file_is_refused_and_removed(site, tmp_path):
     site.breaks_after = 100
-    with pytest.raises(DataError, match="broke off after 100 of"):
+    with pytest.raises(DataError, match="100 of "):
         download(_toy(site), tmp_path)
     site.breaks_after = None
     (kept,) = tmp_path.iterdir()
     kept.write_bytes(b"x" * 100)
-    with pytest.raises(DataError, match="cannot be unpacked"):
+    with pytest.raises(DataError):
         download(_toy(site), tmp_path)
     assert _names(tmp_path) == []
     assert download(_toy(site), tmp_path).fetched
@@ -269,7 +275,7 @@ def test_a_part_of_another_file_is_refused_and_removed(site, tmp_path):
 
 def test_a_part_from_another_address_is_not_continued(site, tmp_path):
     site.breaks_after = 100
-    with pytest.raises(DataError, match="broke off"):
+    with pytest.raises(DataError, match="100 of "):
         download(_toy(site), tmp_path)
     site.breaks_after = None
     site.files["/b.tar.gz"] = _archive(GOOD)
@@ -287,7 +293,7 @@ def test_two_downloads_into_one_folder(site, tmp_path):
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(ConfigError, match="another process .* is writing into"):
+        with pytest.raises(ConfigError, match=str(other.pid)):
             download(_toy(site), tmp_path)
         other.stdin.close()
     assert site.asked == []
@@ -313,7 +319,7 @@ def test_a_header_that_states_a_huge_size_is_not_read(tmp_path):
     info = tarfile.TarInfo("pax")
     info.type, info.size = tarfile.XHDTYPE, 1 << 40
     (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT))
-    with pytest.raises(DataError, match=r"cannot be unpacked \(a header states \d+ bytes\)"):
+    with pytest.raises(DataError, match=r"a\.tar .*\d+ bytes"):
         unpack(tmp_path / "a.tar", {"in/json/train.json": tmp_path / "train.json"})
 
 
@@ -322,18 +328,18 @@ def test_a_chain_of_long_names_is_one_sentence(tmp_path):
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 2
     block = info.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")
     (tmp_path / "a.tar").write_bytes(block * 5000)
-    with pytest.raises(DataError, match="cannot be unpacked"):
+    with pytest.raises(DataError, match=r"a\.tar"):
         unpack(tmp_path / "a.tar", {"in/json/train.json": tmp_path / "train.json"})
 
 
 def test_corpora_by_name():
     assert find_corpus("scierc") is SCIERC is CORPORA["scierc"]
-    with pytest.raises(ConfigError, match=r"no corpus 'sciERCC' to download\. Did you mean 'scierc'\?"):
+    with pytest.raises(ConfigError, match=r"'sciERCC'.*'scierc'"):
         find_corpus("sciERCC")
 
 
 @pytest.mark.skipif(not FOUND.is_dir(), reason="SciERC is not here; set CASCADE_SRN_SCIERC to its folder")
-def test_scierc_as_it_stands_is_known(tmp_path, recwarn):
+def test_the_published_scierc_is_accepted(tmp_path, recwarn):
     members = {file.member: (FOUND / "dygie" / name).read_bytes() for name, file in SCIERC.files.items()}
     (tmp_path / "a.tar.gz").write_bytes(_archive(members))
     found = download(SCIERC, tmp_path / "data", archive=tmp_path / "a.tar.gz")

@@ -1,4 +1,4 @@
-"""Batches with probabilities, held against dense tables and loops."""
+"""Batches with probabilities, compared with dense tables and loops."""
 
 import random
 
@@ -72,10 +72,10 @@ def slow_loss(model, example, dense, candidates="entities"):
             for row in range(table.shape[0]):
                 # Tables have a row for each span of the entities, whichever of them are asked about.
                 query = spans.index(asked[row]) if turn == "object" and dense is not None else row
-                wanted = torch.tensor(
+                targets = torch.tensor(
                     [[target(turn, kind, query, place, label) for label in range(len(names[turn]))] for place in places]
                 )
-                each = binary_cross_entropy_with_logits(table[row], wanted, reduction="sum")
+                each = binary_cross_entropy_with_logits(table[row], targets, reduction="sum")
                 total = total + getattr(getattr(WEIGHTS, turn), kind) * each
         losses[turn] = example.weight * total
     return losses
@@ -150,7 +150,7 @@ def test_soft_labels_of_certainty_are_gold_ones():
     assert one.total > 0
 
 
-def test_what_is_likely_is_never_left_out_of_sampled_pairs():
+def test_sampled_pairs_include_all_pairs_with_probabilities():
     model = spread_probabilities(small_model())
     examples, _ = soft_examples(SOFT, model.schema)
     mixed = [examples[0], gold(SAME_SPAN), examples[2]]
@@ -169,7 +169,7 @@ def test_what_is_likely_is_never_left_out_of_sampled_pairs():
         assert len(found[0]) > 5
 
 
-def test_entities_with_probabilities_are_told_as_they_are():
+def test_entities_with_probabilities_are_not_corrupted():
     model = small_model()
     examples, _ = soft_examples([NESTED], model.schema)
     batch = model.collator.training_batch(examples, BatchSettings(corruption=1.0), rng=random.Random(1))
@@ -189,5 +189,5 @@ def test_turn_1_alone():
 def test_tables_of_different_sources_are_refused():
     model = small_model()
     one, other = (soft_examples([NESTED], model.schema)[0] for _ in range(2))
-    with pytest.raises(ValueError, match="of different tables; collate them apart"):
+    with pytest.raises(ValueError, match="tables"):
         model.collator.training_batch([*one, *other])

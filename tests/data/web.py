@@ -1,4 +1,4 @@
-"""A web server on this machine that can be slow to finish, deaf to ranges, or wrong."""
+"""Local web server that can break off, ignore ranges, or send wrong data."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Site:
-    """Files by their paths, and how they are served."""
+    """Files by path, and the behaviour of the server."""
 
     files: dict[str, bytes]
     url: str = ""
-    # The connection is closed after this many bytes of an answer.
+    # Close the connection after this many bytes of a response.
     breaks_after: int | None = None
     ranges: bool = True
-    # Whether the length is stated, or a length to state in place of the true one.
+    # Whether to state the length, or a wrong length to state.
     states_length: bool | int = True
-    # What a partial answer says it begins with, in place of what was asked for.
+    # Wrong start to state in a partial response.
     wrong_start: int | None = None
-    # Paths that are answered by a redirect, and where it leads.
+    # Redirects by path.
     redirects: dict[str, str] = field(default_factory=dict)
     asked: list[str | None] = field(default_factory=list)
 
 
 @contextmanager
 def serving(site: Site) -> Iterator[Site]:
-    """The site, as long as the block lasts."""
+    """Serve the site during the block."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

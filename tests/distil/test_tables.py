@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from cascade_srn.distil.turns import certainties, kept_pairs, kept_words, least_by_row
+from cascade_srn.distil.turns import certainties, keep_pairs, keep_words, min_by_row
 from cascade_srn.heads import pairs_within
 
 
@@ -18,15 +18,15 @@ def test_certainty_is_nothing_at_the_threshold_and_1_at_the_ends():
 
 def test_the_least_of_each_row():
     values, row = torch.tensor([[0.5, 0.2], [0.9, 0.4], [0.3, 0.7]]), torch.tensor([0, 2, 0])
-    assert least_by_row(values, row, 4).tolist() == pytest.approx([0.2, 1.0, 0.4, 1.0])
-    assert least_by_row(values[:0], row[:0], 2).tolist() == [1.0, 1.0]
+    assert min_by_row(values, row, 4).tolist() == pytest.approx([0.2, 1.0, 0.4, 1.0])
+    assert min_by_row(values[:0], row[:0], 2).tolist() == [1.0, 1.0]
 
 
 def test_places_are_counted_within_their_rows():
     torch.manual_seed(1)
     lengths, n_labels = torch.tensor([3, 1, 4]), 2
     words = torch.rand(3, 4, n_labels)
-    found = kept_words(words, lengths, 0.5)
+    found = keep_words(words, lengths, 0.5)
     expected = [
         (row, word * n_labels + label)
         for row, length in enumerate(lengths.tolist())
@@ -37,7 +37,7 @@ def test_places_are_counted_within_their_rows():
     assert list(zip(found.row.tolist(), found.position.tolist(), strict=True)) == expected
     pairs = pairs_within(lengths)
     table = torch.rand(len(pairs), n_labels)
-    found = kept_pairs(table, pairs, lengths, 0.5)
+    found = keep_pairs(table, pairs, lengths, 0.5)
     expected, first = [], 0
     for row, length in enumerate(lengths.tolist()):
         for pair in range(length * (length + 1) // 2):

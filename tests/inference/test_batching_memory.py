@@ -5,8 +5,15 @@ import sys
 import pytest
 import torch
 
+from cascade_srn.errors import CascadeError
 from cascade_srn.inference import batching
-from cascade_srn.inference.batching import give_back_freed, is_out_of_memory, map_large_blocks
+from cascade_srn.inference.batching import (
+    explain_out_of_memory,
+    give_back_freed,
+    halve_on_out_of_memory,
+    is_out_of_memory,
+    map_large_blocks,
+)
 
 
 def resident():
@@ -77,3 +84,39 @@ def test_other_errors():
         torch.ones(2) @ torch.ones(3)
     assert not is_out_of_memory(of_torch.value)
     assert not is_out_of_memory(ValueError("DefaultCPUAllocator"))
+
+
+def _limited(limit, sizes):
+    def run(batch):
+        sizes.append(len(batch))
+        if len(batch) > limit:
+            raise torch.OutOfMemoryError("no room")
+        return [10 * item for item in batch]
+
+    return run
+
+
+def test_batches_are_halved_until_they_fit():
+    sizes, refused = [], []
+
+    def shrink(batch):
+        refused.append(list(batch))
+        return True
+
+    assert halve_on_out_of_memory(_limited(2, sizes), [1, 2, 3, 4, 5], shrink) == [10, 20, 30, 40, 50]
+    assert sizes == [5, 3, 2, 1, 2]
+    assert refused == [[1, 2, 3, 4, 5], [1, 2, 3]]
+
+
+def test_a_batch_that_cannot_shrink_is_an_error():
+    with pytest.raises(torch.OutOfMemoryError):
+        halve_on_out_of_memory(_limited(0, []), [1, 2], lambda batch: len(batch) > 1)
+    with pytest.raises(ZeroDivisionError):
+        halve_on_out_of_memory(lambda batch: [1 // 0], [1, 2], lambda batch: True)
+
+
+def test_out_of_memory_is_explained():
+    with pytest.raises(CascadeError, match="too large"), explain_out_of_memory(lambda: CascadeError("too large")):
+        raise MemoryError
+    with pytest.raises(RuntimeError, match="shapes"), explain_out_of_memory(lambda: CascadeError("too large")):
+        raise RuntimeError("shapes")

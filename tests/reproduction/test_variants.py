@@ -4,8 +4,8 @@ import pytest
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.reproduction.options import VARIANTS, check_changes
+from cascade_srn.runs.folder import differences
 from cascade_srn.training.recipe import load_recipe
-from cascade_srn.training.run_folder import differences
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

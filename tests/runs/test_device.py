@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from cascade_srn.runs.device import find_device
 from cascade_srn.errors import ConfigError
+from cascade_srn.runs.device import find_device
 
 
 def with_gpus(monkeypatch, n):
@@ -21,27 +21,28 @@ def test_auto_is_the_gpu_where_there_is_one(monkeypatch, n, expected):
 
 
 @pytest.mark.parametrize("name", ["gpu", "tpu9", "cuda:x", ""])
-def test_no_device_at_all(name):
-    with pytest.raises(ConfigError, match=f"there is no device '{name}'; give auto, cpu, cuda or cuda:N"):
+def test_names_that_are_not_a_device(name):
+    with pytest.raises(ConfigError, match=f"'{name}'"):
         find_device(name)
 
 
 @pytest.mark.parametrize("name", ["mps", "meta", "xpu", "xpu:1"])
-def test_devices_that_torch_alone_knows(name):
-    with pytest.raises(ConfigError, match=f"'{name}' was asked for, which nothing here runs on; give auto, cpu, cuda"):
+def test_devices_that_are_not_supported(name):
+    with pytest.raises(ConfigError, match=f"'{name}'"):
         find_device(name)
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0"])
 def test_without_a_gpu(monkeypatch, name):
     with_gpus(monkeypatch, 0)
-    with pytest.raises(ConfigError, match=f"'{name}' was asked for, but torch finds no GPU here; give cpu or auto"):
+    with pytest.raises(ConfigError, match=f"'{name}'") as caught:
         find_device(name)
+    assert caught.value.option == "device"
 
 
 def test_one_of_several_gpus(monkeypatch):
     with_gpus(monkeypatch, 2)
     assert find_device("cuda") == torch.device("cuda")
     assert find_device("cuda:1") == torch.device("cuda", 1)
-    with pytest.raises(ConfigError, match="'cuda:2' was asked for, but torch finds 2 GPUs here, counted from 0; give"):
+    with pytest.raises(ConfigError, match="'cuda:2'.* 2 GPUs"):
         find_device("cuda:2")

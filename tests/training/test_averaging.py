@@ -9,7 +9,7 @@ def _module():
     return nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, bias=False))
 
 
-def test_the_average_is_the_literal_one():
+def test_the_average_matches_its_definition():
     module = _module()
     averaged = AveragedWeights(module, 0.5)
     expected = {name: value.detach().clone() for name, value in module.named_parameters()}
@@ -35,7 +35,7 @@ def _changed(module):
     return averaged
 
 
-def test_the_module_has_the_averages_for_a_while():
+def test_in_place_gives_the_averages_for_a_block():
     module = _module()
     averaged = _changed(module)
     before = {name: value.detach().clone() for name, value in module.named_parameters()}
@@ -60,14 +60,14 @@ def test_weights_come_back_after_an_error_too():
     assert torch.equal(module[0].weight, before)
 
 
-def test_or_for_good():
+def test_the_module_can_keep_the_averages():
     module = _module()
     averaged = _changed(module)
     averaged.copy_to_module()
     assert all(torch.equal(value, averaged.state()[name]) for name, value in module.named_parameters())
 
 
-def test_restored_it_goes_on_alike():
+def test_restored_averages_continue_identically():
     module = _module()
     first = _changed(module)
     second = AveragedWeights(module, 0.9)

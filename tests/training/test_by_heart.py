@@ -1,4 +1,4 @@
-"""Every preset with every sequence encoder learns twelve sentences by heart, but for what late fusion cannot see."""
+"""Each preset with each sequence encoder memorises twelve sentences, except for the limits of late fusion."""
 
 import pytest
 import torch
@@ -43,7 +43,7 @@ def test_learns_by_heart(encoder, preset, sequence_encoder):
 def test_late_learns_entities_but_not_whose_objects_are_whose(encoder, sequence_encoder):
     predicted, scores = _learned(encoder, fusion="late", sequence_encoder=sequence_encoder)
     assert scores.ner.counts.f1 == 1.0
-    # What it finds is right, but it cannot afford to find much: each object would go to every subject.
+    # Late fusion would assign each object to every subject, so it finds few relations.
     assert scores.re_strict.counts.f1 <= 0.75
     # The objects found for two subjects of a sentence differ at most by what touches one of the subjects.
     for sentence in predicted:

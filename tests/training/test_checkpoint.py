@@ -30,14 +30,14 @@ def _after(loop, n_events):
 
 
 def _disturb():
-    """Somebody else's random numbers between a kill and a resumption."""
+    """Change the random states between a kill and a resumption."""
     random.seed(99)
     torch.manual_seed(99)
     np.random.seed(99)
 
 
 @pytest.mark.parametrize("n_events", [1, 2, 3, 8])
-def test_a_loop_goes_on_as_if_nothing_had_been(n_events, tmp_path):
+def test_a_resumed_loop_repeats_the_uninterrupted_one(n_events, tmp_path):
     whole = _loop()
     expected = [p.to_dict() for p in whole]
     loop, _ = _after(_loop(), n_events)
@@ -46,8 +46,8 @@ def test_a_loop_goes_on_as_if_nothing_had_been(n_events, tmp_path):
     again = _loop()
     assert load_state(again, tmp_path)["log_bytes"] == 17
     assert again.loop_state.step == n_events
-    told = [p.to_dict() for p in again]
-    for ours, theirs in zip(told, expected[n_events:], strict=True):
+    reports = [p.to_dict() for p in again]
+    for ours, theirs in zip(reports, expected[n_events:], strict=True):
         for key in ("seconds", "words_per_second"):
             ours.pop(key), theirs.pop(key)
         assert ours == theirs
@@ -57,11 +57,11 @@ def test_a_loop_goes_on_as_if_nothing_had_been(n_events, tmp_path):
         assert torch.equal(again.averaged.state()[name], value), name
 
 
-def test_a_process_that_was_not_there_before_begins_from_its_seed(tmp_path):
+def test_a_new_process_starts_from_its_seed(tmp_path):
     loop, _ = _after(_loop(), 1)
     save_state(loop, tmp_path)
     state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
-    # As if none had been: the one there is now is the first of those that are new.
+    # As if no process had saved its random state.
     del state["sha256"]
     (tmp_path / "state.json").write_text(json.dumps({**state, "random": []}), encoding="utf-8")
     again = _loop()
@@ -130,25 +130,25 @@ class TestRefusals:
 
     def test_another_version(self, saved):
         self._changed(saved, format_version=9)
-        with pytest.raises(ModelError, match="has format version 9, and this release reads 1"):
+        with pytest.raises(ModelError, match="version 9"):
             load_state(_loop(), saved)
 
     def test_a_missing_file(self, saved):
         (saved / "state-1.safetensors").unlink()
-        with pytest.raises(ModelError, match=r"the state in .* cannot be read \(FileNotFoundError.*--overwrite"):
+        with pytest.raises(ModelError, match="FileNotFoundError"):
             load_state(_loop(), saved)
 
     def test_a_broken_file(self, saved):
         (saved / "state-1.safetensors").write_bytes(b"no")
-        with pytest.raises(ModelError, match=r"cannot be read \(SafetensorError"):
+        with pytest.raises(ModelError, match="SafetensorError"):
             load_state(_loop(), saved)
 
     def test_broken_json(self, saved):
         (saved / "state.json").write_text("{", encoding="utf-8")
-        with pytest.raises(ModelError, match=r"cannot be read \(JSONDecodeError"):
+        with pytest.raises(ModelError, match="JSONDecodeError"):
             load_state(_loop(), saved)
 
     def test_another_model(self, saved):
         other = Loop(small_model(hidden_width=7), EXAMPLES, [], SETTINGS)
-        with pytest.raises(ModelError, match=r"cannot be read \(RuntimeError"):
+        with pytest.raises(ModelError, match="RuntimeError"):
             load_state(other, saved)

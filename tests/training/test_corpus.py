@@ -26,9 +26,9 @@ def test_documents_are_read_and_counted(settings, tmp_path):
     assert corpus.train == list(DOCUMENTS)
     assert corpus.dev == list(DOCUMENTS[:3])
     assert corpus.test == []
-    told = corpus.to_dict()
-    assert told["schema"]["symmetric"] == ["married-to"]
-    assert told["dev"] == {
+    described = corpus.to_dict()
+    assert described["schema"]["symmetric"] == ["married-to"]
+    assert described["dev"] == {
         "path": settings.dev,
         "sha256": hashlib.sha256((tmp_path / "dev.jsonl").read_bytes()).hexdigest(),
         "documents": 3,
@@ -47,7 +47,7 @@ def test_a_label_that_only_dev_has_is_part_of_the_schema(settings, tmp_path):
     assert "Sea" in read_corpus(settings).schema.entity_types
 
 
-def test_a_schema_file_has_the_say(settings, tmp_path):
+def test_a_schema_file_determines_the_labels(settings, tmp_path):
     schema = Schema(("Place", "Person", "Organization"), ("married-to", "leads", "located-in"))
     write_schema(schema, tmp_path / "schema.json")
     chosen = DataSettings(settings.train, schema=str(tmp_path / "schema.json"))
@@ -66,17 +66,18 @@ def test_malformed_records_can_be_skipped(settings, tmp_path):
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_a_missing_file_is_named_with_its_key(settings, split):
     values = {**settings.to_dict(), split: "no/such.json"}
-    with pytest.raises(DataError, match=f"data.{split} is 'no/such.json', which does not exist; .* data.{split}=…"):
+    with pytest.raises(DataError, match=f"data.{split} is 'no/such.json'") as caught:
         read_corpus(DataSettings.from_dict(values))
+    assert caught.value.option == f"data.{split}"
 
 
 def test_a_missing_schema():
-    with pytest.raises(DataError, match="data.schema is 's.json', which does not exist"):
+    with pytest.raises(DataError, match="data.schema is 's.json'"):
         read_corpus(DataSettings(__file__, schema="s.json"))
 
 
 def test_a_symmetric_relation_that_does_not_occur(settings):
-    with pytest.raises(SchemaError, match="'marries' is declared symmetric but is no relation type"):
+    with pytest.raises(SchemaError, match="'marries'"):
         read_corpus(DataSettings(settings.train, symmetric=("marries",)))
 
 
@@ -95,5 +96,5 @@ def test_development_documents_without_annotation_are_refused(tmp_path):
     recipe = small_recipe(tmp_path)
     plain = [Document(d.text, tuple(s.annotated((), ()) for s in d.sentences), d.id) for d in DOCUMENTS[:6]]
     write_documents(plain, tmp_path / "dev.jsonl")
-    with pytest.raises(DataError, match=r"data.dev, .* holds no entity, .* or none by data.dev=null"):
+    with pytest.raises(DataError, match="data.dev"):
         read_corpus(recipe.data)

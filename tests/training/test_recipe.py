@@ -33,7 +33,7 @@ def test_a_file_becomes_settings(path):
     assert recipe.output == "runs/x"
 
 
-def test_what_is_written_is_read_as_the_same(path, tmp_path):
+def test_round_trip(path, tmp_path):
     recipe = load_recipe(path, ["training.ema=0.99", "data.test=test.json", "training.trackers=[]"])
     again = tmp_path / "again.yaml"
     again.write_text(recipe.to_yaml(), encoding="utf-8")
@@ -83,26 +83,23 @@ class TestOverrides:
     @pytest.mark.parametrize(
         ("override", "message"),
         [
-            ("training.epoch=5", "names 'training.epoch', which is no setting. Did you mean 'training.epochs'?"),
-            ("epochs=5", "names 'epochs', which is no setting. Did you mean 'training.epochs'?"),
-            ("trainig.epochs=5", "names 'trainig', which is no setting. Did you mean 'training'?"),
-            (
-                "model.encoder.nam=x",
-                "names 'model.encoder.nam', which is no setting. Did you mean 'model.encoder.name'?",
-            ),
-            ("model.fusion.presets=x", "Did you mean 'model.fusion.preset'?"),
-            ("model={encodr: {name: x}}", "names 'model.encodr', which is no setting. Did you mean 'model.encoder'?"),
-            ("training.epochs", "the override 'training.epochs' is not of the form key=value, as in training.epochs=5"),
-            ("=5", "is not of the form key=value"),
-            ("training..epochs=5", "is not of the form key=value"),
-            ("training.epochs=five", "training: epochs is 'five' (str); give a value of type int"),
-            ("training.epochs=[1", "the override 'training.epochs=[1' is not valid YAML at line 1"),
-            ("data.train.path=x", "goes into 'data.train', which the recipe gives as 'train.json'; override that as a"),
-            ("data.align=exactly", "data.align is 'exactly', not one of exact, expand. Did you mean 'exact'?"),
-            ("data.symmetric=[1]", "data: symmetric is [1]; give a list of names"),
-            ("data.schema=s.json", "data.schema and data.symmetric are both given"),
-            ("fresh.width=64", "shapes a fresh encoder, but model.encoder.name is 'some/encoder'; name it 'fresh'"),
-            ("model.encoder=x", "model: encoder is 'x'; give a mapping"),
+            ("training.epoch=5", "'training.epochs'"),
+            ("epochs=5", "'training.epochs'"),
+            ("trainig.epochs=5", "'training'"),
+            ("model.encoder.nam=x", "'model.encoder.name'"),
+            ("model.fusion.presets=x", "'model.fusion.preset'"),
+            ("model={encodr: {name: x}}", "'model.encoder'"),
+            ("training.epochs", "'training.epochs'"),
+            ("=5", "key=value"),
+            ("training..epochs=5", "key=value"),
+            ("training.epochs=five", "training: epochs is 'five' (str)"),
+            ("training.epochs=[1", "'training.epochs=[1' is not valid YAML at line 1"),
+            ("data.train.path=x", "'data.train', which is 'train.json'"),
+            ("data.align=exactly", "data.align is 'exactly'"),
+            ("data.symmetric=[1]", "data: symmetric is [1]"),
+            ("data.schema=s.json", "data.schema and data.symmetric"),
+            ("fresh.width=64", "model.encoder.name is 'some/encoder'"),
+            ("model.encoder=x", "model: encoder is 'x'"),
         ],
     )
     def test_refusals(self, path, override, message):
@@ -113,9 +110,9 @@ class TestOverrides:
     @pytest.mark.parametrize(
         ("override", "message"),
         [
-            ("fresh.n_layers=0", "fresh.n_layers is 0; give a number at least 1"),
-            ("fresh.n_heads=5", "fresh.width is 128 and fresh.n_heads is 5; give a width that the heads divide"),
-            ("fresh.dropout=1", "fresh.dropout is 1.0; give a number from 0 to 0.99"),
+            ("fresh.n_layers=0", "fresh.n_layers is 0"),
+            ("fresh.n_heads=5", "fresh.width is 128"),
+            ("fresh.dropout=1", "fresh.dropout is 1.0"),
         ],
     )
     def test_shapes_of_fresh_encoders(self, path, override, message):
@@ -134,34 +131,34 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [
-            ("epochs: 3", "epoch: 3", "has no setting 'training.epoch'. Did you mean 'training.epochs'?"),
-            ("output: runs/x", "", "lacks the setting 'output'; give it a value"),
-            ("epochs: 3", "epochs: 3, epochs: 4", "is not valid YAML at line 6, column 23 (the key 'epochs' is given"),
-            ("{epochs: 3", "{epochs: 3}}", "is not valid YAML at line"),
-            ("epochs: 3", "epochs: 2.5", "training: epochs is 2.5 (float); give a value of type int"),
-            ("fusion: swift", "fusion: swiftly", "there is no fusion preset 'swiftly'. Did you mean 'swift'?"),
+            ("epochs: 3", "epoch: 3", "'training.epoch'"),
+            ("output: runs/x", "", "'output'"),
+            ("epochs: 3", "epochs: 3, epochs: 4", "line 6, column 23 (the key 'epochs'"),
+            ("{epochs: 3", "{epochs: 3}}", "line 6"),
+            ("epochs: 3", "epochs: 2.5", "training: epochs is 2.5 (float)"),
+            ("fusion: swift", "fusion: swiftly", "'swiftly'"),
         ],
     )
-    def test_what_is_wrong_is_named(self, path, old, new, message):
+    def test_errors_name_the_setting(self, path, old, new, message):
         refusal = self._refused(path, RECIPE.replace(old, new))
         assert message in refusal
         assert "recipe" in refusal or "preset" in refusal
 
     @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just text"])
     def test_no_settings(self, path, text):
-        assert "not settings; give the sections model, data, training and output" in self._refused(path, text)
+        assert str(path) in self._refused(path, text)
 
     def test_no_file(self, tmp_path):
-        with pytest.raises(ConfigError, match="there is no recipe .*x.yaml'; give the path of a YAML file"):
+        with pytest.raises(ConfigError, match="x.yaml"):
             load_recipe(tmp_path / "x.yaml")
 
     def test_a_folder(self, tmp_path):
-        with pytest.raises(ConfigError, match="is a folder; give the path of a YAML file in it"):
+        with pytest.raises(ConfigError, match="folder"):
             load_recipe(tmp_path)
 
     def test_not_utf8(self, path):
         path.write_bytes(b"output: \xff")
-        with pytest.raises(ConfigError, match="is not UTF-8 text"):
+        with pytest.raises(ConfigError, match="UTF-8"):
             load_recipe(path)
 
 
@@ -189,35 +186,35 @@ class TestHostileFiles:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            (f"data:\n{_aliases('train')}", "it stands for more than 10000 values, aliases expanded"),
-            (f"data:\n{_merges()}", "it stands for more than 10000 values, aliases expanded"),
-            ("[" * 100_000, "it is nested too deeply"),
-            ("\n".join(f"{' ' * n}a:" for n in range(1000)), "it is nested too deeply"),
-            ("model: &m {encoder: *m}", "the alias \\*m refers to what it stands in"),
-            ("&a [*a]", "the alias \\*a refers to what it stands in"),
-            (f"training: {{seed: {'9' * 5000}}}", "the number is too long"),
-            (f"training: {{seed: 0x{'f' * 5000}}}", "the number is too long"),
-            ("? [a, b]\n: 1", "a list or a mapping is used as a key"),
-            ("? {a: b}\n: 1", "a list or a mapping is used as a key"),
+            (f"data:\n{_aliases('train')}", "10000 values"),
+            (f"data:\n{_merges()}", "10000 values"),
+            ("[" * 100_000, "nested"),
+            ("\n".join(f"{' ' * n}a:" for n in range(1000)), "nested"),
+            ("model: &m {encoder: *m}", "the alias \\*m"),
+            ("&a [*a]", "the alias \\*a"),
+            (f"training: {{seed: {'9' * 5000}}}", "number"),
+            (f"training: {{seed: 0x{'f' * 5000}}}", "number"),
+            ("? [a, b]\n: 1", "key"),
+            ("? {a: b}\n: 1", "key"),
         ],
     )
-    def test_what_no_recipe_needs_is_one_sentence(self, path, text, problem):
+    def test_hostile_yaml_is_refused_with_a_short_message(self, path, text, problem):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(ConfigError, match=f"is not valid YAML at line .* \\({problem}\\); fix it there") as failure:
+        with pytest.raises(ConfigError, match=f"at line .* \\(.*{problem}.*\\)") as failure:
             load_recipe(path)
         assert len(str(failure.value)) < 500
 
     @pytest.mark.parametrize(
         "value", ["2026-13-45", "!!int x", "!!float x", "!!bool x", "!!timestamp x", "0x_"], ids=lambda value: value
     )
-    def test_values_that_only_look_like_something(self, path, value):
+    def test_values_that_do_not_match_their_type(self, path, value):
         path.write_text(f"output: {value}", encoding="utf-8")
-        with pytest.raises(ConfigError, match=r"holds a value that is not what it looks like \(.*\); put it in quotes"):
+        with pytest.raises(ConfigError, match="quotes"):
             load_recipe(path)
 
     def test_a_file_of_any_size_is_not_read_whole(self, path):
         path.write_text(f"output: {'x' * (2 << 20)}", encoding="utf-8")
-        with pytest.raises(ConfigError, match="is longer than 1048576 characters; give the settings alone"):
+        with pytest.raises(ConfigError, match="1048576"):
             load_recipe(path)
 
     def test_long_values_are_cut_off_in_messages(self, path):
@@ -229,7 +226,7 @@ class TestHostileFiles:
     def test_numbers_that_no_float_holds(self, path, key):
         settings = load_recipe(path).to_dict()
         settings["training"][key] = 10**400
-        with pytest.raises(ConfigError, match=rf"training: {key} is 1000.*…; give a smaller number"):
+        with pytest.raises(ConfigError, match=rf"training: {key} is 1000.*…"):
             Recipe.from_dict(settings)
 
     def test_aliases_that_are_used_as_meant(self, path):
@@ -238,14 +235,14 @@ class TestHostileFiles:
 
     @pytest.mark.parametrize("seed", [-1, 2**32, 10**30])
     def test_seeds_that_no_generator_takes(self, path, seed):
-        with pytest.raises(ConfigError, match=rf"seed is {seed}; give a number from 0 to 4294967295"):
+        with pytest.raises(ConfigError, match=rf"seed is {seed}"):
             load_recipe(path, [f"training.seed={seed}"])
 
     def test_numbers_without_end(self, path):
-        with pytest.raises(ConfigError, match="learning_rate is inf; give a number at least 0"):
+        with pytest.raises(ConfigError, match="learning_rate is inf"):
             load_recipe(path, ["training.learning_rate=.inf"])
 
     @pytest.mark.parametrize("text", ['"a\\0b"', '"\\ud800"'])
     def test_characters_that_no_text_has(self, path, text):
-        with pytest.raises(ConfigError, match="output is .*, which holds a character that no text has; leave it out"):
+        with pytest.raises(ConfigError, match="output is "):
             load_recipe(path, [f"output={text}"])

@@ -1,4 +1,4 @@
-"""Killed at any moment, a run goes on to the very weights it would have reached."""
+"""A run that is killed at any moment and resumed reaches the weights of an uninterrupted run."""
 
 import json
 import random
@@ -64,7 +64,7 @@ def test_killed_ten_times_at_random_moments(recipe, uninterrupted):
             ["train", recipe, f"output={folder}", "--resume", "--device", "cpu"], kill_at=moments.randint(1, 45)
         )
         n_kills += code == -signal.SIGKILL
-    # The last ones come after little that is left to do, and may come too late to matter.
+    # The last kills may come too late, when little is left to do.
     assert n_kills >= N_KILLS - 1
     assert in_process(["train", recipe, f"output={folder}", "--resume", "--device", "cpu"]) == 0
     _same(folder, uninterrupted)

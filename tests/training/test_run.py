@@ -1,4 +1,4 @@
-"""A whole run: what its folder holds, and what it refuses to begin with."""
+"""A whole run: the contents of its folder, and the errors before the first step."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def finished(tmp_path_factory):
         folder, data={"test": str(folder / "test.jsonl")}, training={"trackers": ["tensorboard"], "log_steps": 2}
     )
     run = Run(recipe, device="cpu", command=COMMAND)
-    run.told = list(run)
+    run.reports = list(run)
     return run
 
 
@@ -78,9 +78,9 @@ class TestFolder:
         assert environment["threads"] == torch.get_num_threads()
         assert environment["processes"] == 1
 
-    def test_the_log_has_a_line_for_all_there_was_to_tell(self, finished):
+    def test_the_log_has_a_line_for_each_report(self, finished):
         lines = finished.folder.read_log()
-        assert lines == [progress.to_dict() for progress in finished.told]
+        assert lines == [progress.to_dict() for progress in finished.reports]
         # Ten epochs of three steps: every second step, every third for an evaluation, and the ends of epochs.
         assert [line["step"] for line in lines] == [n for n in range(1, 31) if n % 2 == 0 or n % 3 == 0]
 
@@ -107,10 +107,10 @@ class TestFolder:
             documents = list(read_documents(getattr(finished.recipe.data, split)))
             scores = score_documents(documents, extractor.predict(documents), schema=extractor.schema)
             assert summary[split] == scores.to_dict()
-        best = [progress.step for progress in finished.told if progress.best]
+        best = [progress.step for progress in finished.reports if progress.best]
         assert summary["best_step"] == best[-1]
         assert (summary["steps"], summary["epochs"]) == (30, 10)
-        assert summary["seconds"] == pytest.approx(finished.told[-1].seconds, abs=0.1)
+        assert summary["seconds"] == pytest.approx(finished.reports[-1].seconds, abs=0.1)
         assert summary["data"]["test"]["sentences"] == 9
 
     def test_the_summary_names_no_folder_of_this_machine(self, finished):
@@ -164,12 +164,12 @@ class TestOptions:
     def test_without_matplotlib_there_are_no_curves(self, tmp_path, monkeypatch):
         monkeypatch.setattr("cascade_srn.training.run.can_draw", lambda: False)
         run = Run(small_recipe(tmp_path, training={"epochs": 1}), device="cpu", command="x")
-        with pytest.warns(UserWarning, match=r"curves.png is not drawn, because matplotlib .* 'cascade-srn\[report\]'"):
+        with pytest.warns(UserWarning, match=r"matplotlib.* 'cascade-srn\[report\]'"):
             list(run)
         assert not (tmp_path / "run" / "curves.png").exists()
         assert (tmp_path / "run" / "summary.json").is_file()
 
-    def test_early_stopping_is_an_end_like_any_other(self, tmp_path):
+    def test_early_stopping_writes_a_summary(self, tmp_path):
         still = {"patience": 2, "learning_rate": 0.0, "encoder_learning_rate": 0.0}
         run = Run(small_recipe(tmp_path, training=still), device="cpu", command="x")
         assert [progress.finished for progress in run][-1]
@@ -188,7 +188,7 @@ class TestRefusals:
         assert _untouched(tmp_path / "run")
 
     def test_data_that_are_not_there(self, tmp_path):
-        self._refused(tmp_path, DataError, "data.test is 'no.json', which does not exist", data={"test": "no.json"})
+        self._refused(tmp_path, DataError, "data.test is 'no.json'", data={"test": "no.json"})
 
     def test_nothing_to_learn_from(self, tmp_path):
         (tmp_path / "none.jsonl").write_text('{"id": "d", "text": "", "words": [[]]}\n', encoding="utf-8")
@@ -200,49 +200,48 @@ class TestRefusals:
             "symmetric": [],
             "schema": str(tmp_path / "schema.json"),
         }
-        self._refused(tmp_path, DataError, "data.train, .* holds no sentence with words", data=data)
+        self._refused(tmp_path, DataError, "data.train, .*none.jsonl", data=data)
 
     def test_sentences_without_a_single_entity(self, tmp_path):
         bare = '{"id": "d", "text": "a parser", "words": [[[0, 1], [2, 8]]]}\n'
         (tmp_path / "bare.jsonl").write_text(bare, encoding="utf-8")
         data = {"train": str(tmp_path / "bare.jsonl")}
-        self._refused(tmp_path, DataError, "data.train, .*bare.jsonl', holds no entity, .* nothing to learn", data=data)
+        self._refused(tmp_path, DataError, "data.train, .*bare.jsonl", data=data)
 
     def test_a_label_that_the_schema_lacks(self, tmp_path):
         (tmp_path / "schema.json").write_text(json.dumps({"entity_types": ["Person", "Place"]}), encoding="utf-8")
         data = {"symmetric": [], "schema": str(tmp_path / "schema.json")}
-        self._refused(tmp_path, SchemaError, "data.train, document '0', sentence 0 .* type 'Organization'", data=data)
+        self._refused(tmp_path, SchemaError, "data.train, document '0', sentence 0 .*'Organization'", data=data)
 
     def test_an_encoder_that_is_not_there(self, tmp_path):
         model = {"encoder": {"name": "./nowhere"}}
-        self._refused(tmp_path, ModelError, "there is no tokenizer in './nowhere'", model=model, fresh=None)
+        self._refused(tmp_path, ModelError, "'./nowhere'", model=model, fresh=None)
 
     def test_a_tracker_that_does_not_exist(self, tmp_path):
-        message = "training.trackers names 'tensorbord', which is no tracker. Did you mean 'tensorboard'?"
-        self._refused(tmp_path, ConfigError, message, training={"trackers": ["tensorbord"]})
+        self._refused(tmp_path, ConfigError, "'tensorbord'.*'tensorboard'", training={"trackers": ["tensorbord"]})
 
     def test_a_device_that_does_not_exist(self, tmp_path):
-        self._refused(tmp_path, ConfigError, "there is no device 'gpu'; give auto, cpu", options={"device": "gpu"})
+        self._refused(tmp_path, ConfigError, "'gpu'", options={"device": "gpu"})
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
     def test_a_gpu_where_there_is_none(self, tmp_path):
-        self._refused(tmp_path, ConfigError, "torch finds no GPU here; give cpu or auto", options={"device": "cuda"})
+        self._refused(tmp_path, ConfigError, "'cuda'", options={"device": "cuda"})
 
     def test_a_disk_that_is_too_small(self, tmp_path, monkeypatch):
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
-        self._refused(tmp_path, CascadeError, "the run needs up to .* where 1 MiB are free")
+        self._refused(tmp_path, CascadeError, "1 MiB")
 
     def test_data_that_changed_since_the_run_was_begun(self, tmp_path):
         recipe = small_recipe(tmp_path)
         next(iter(Run(recipe, device="cpu", command="x")))
         write_documents(DOCUMENTS[:5], tmp_path / "dev.jsonl")
-        with pytest.raises(DataError, match="data.dev, .* has changed since the run was started"):
+        with pytest.raises(DataError, match="data.dev, .*dev.jsonl"):
             Run(recipe, resume=True, device="cpu", command="x")
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_what_cannot_be_trained_is_refused_before_a_folder_is_touched(tmp_path, overwrite):
+def test_the_first_batch_is_tried_before_the_folder_is_touched(tmp_path, overwrite):
     recipe = small_recipe(tmp_path, training={"epochs": 1})
     if overwrite:
         for _ in Run(recipe, device="cpu", command="x"):
@@ -251,7 +250,7 @@ def test_what_cannot_be_trained_is_refused_before_a_folder_is_touched(tmp_path, 
     assert bool(before) == overwrite
     training = replace(recipe.training, negatives=0.5, corruption=0.0)
     wrong = replace(recipe, model=replace(recipe.model, method="pfn"), training=training)
-    with pytest.raises(ConfigError, match="negatives is 0.5, but the method 'pfn' learns from all pairs of words"):
+    with pytest.raises(ConfigError, match="negatives is 0.5.*'pfn'"):
         Run(wrong, device="cpu", overwrite=overwrite, command="x")
     assert before == {path: path.read_bytes() for path in Path(recipe.output).rglob("*") if path.is_file()}
 
@@ -264,18 +263,16 @@ class TestOneProcessAtATime:
         with held_elsewhere(folder) as other:
             before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
             for options in ({}, {"resume": True}, {"overwrite": True}):
-                with pytest.raises(
-                    ConfigError, match=rf"another process \(pid {other.pid} on .* is writing into '.*run'"
-                ):
+                with pytest.raises(ConfigError, match=rf"pid {other.pid} on .*run'"):
                     Run(recipe, device="cpu", command="x", **options)
             assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
             other.kill()
             other.wait()
-            # Killed, it keeps nobody out, and what it left is no part of the run.
+            # The lock of a killed process is void, and its file is ignored.
             list(Run(recipe, device="cpu", command="x", overwrite=True))
         assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
-    def test_nobody_else_comes_in_from_the_beginning_to_the_end(self, tmp_path):
+    def test_the_folder_is_locked_until_the_run_is_finished(self, tmp_path):
         recipe = small_recipe(tmp_path, training={"epochs": 1})
         run = Run(recipe, device="cpu", command="x")
         assert not can_hold(recipe.output)
@@ -283,14 +280,14 @@ class TestOneProcessAtATime:
             assert not can_hold(recipe.output)
         assert can_hold(recipe.output)
 
-    def test_what_was_refused_holds_nothing(self, tmp_path):
+    def test_a_refused_run_holds_no_lock(self, tmp_path):
         recipe = small_recipe(tmp_path, data={"symmetric": ["nowhere"]})
         with pytest.raises(SchemaError) as kept:
             Run(recipe, device="cpu", command="x")
         assert kept.tb is not None
         assert not Path(recipe.output).exists()
 
-    def test_a_run_that_was_given_up_can_be_gone_on_with_in_the_same_process(self, tmp_path):
+    def test_an_abandoned_run_can_be_resumed_in_the_same_process(self, tmp_path):
         recipe = small_recipe(tmp_path, training={"epochs": 2})
         given_up = Run(recipe, device="cpu", command="x")
         for progress in given_up:

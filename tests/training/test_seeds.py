@@ -58,23 +58,24 @@ def test_all_are_run_again_when_overwriting(finished):
     assert [each.training.seed for each in series.to_run()] == [0, 1]
 
 
-def test_a_run_at_the_end_is_refused_at_the_beginning(tmp_path):
+def test_all_folders_are_checked_before_the_first_run(tmp_path):
     recipe = small_recipe(tmp_path)
     (later,) = Seeds(recipe, 3, processes=make_accelerator("cpu")).recipes[2:]
     Run(later, device="cpu", command="x")
-    with pytest.raises(ConfigError, match="there is a run in .*seed-2' already"):
+    with pytest.raises(ConfigError, match="seed-2"):
         Seeds(recipe, 3, processes=make_accelerator("cpu"))
 
 
 def test_a_folder_with_a_run_of_one_seed(tmp_path):
     recipe = small_recipe(tmp_path)
     Run(recipe, device="cpu", command="x")
-    with pytest.raises(ConfigError, match="holds a run of one seed; give another folder for several"):
+    with pytest.raises(ConfigError) as caught:
         Seeds(recipe, 3, processes=make_accelerator("cpu"), resume=True)
+    assert caught.value.option == "output"
 
 
 def test_no_seeds(tmp_path):
-    with pytest.raises(ConfigError, match="--seeds is 0; give a number at least 1"):
+    with pytest.raises(ConfigError, match="seeds is 0"):
         Seeds(small_recipe(tmp_path), 0, processes=make_accelerator("cpu"))
 
 
@@ -83,31 +84,27 @@ def test_overwriting_leaves_no_further_seeds_behind(tmp_path):
     further = RunFolder(f"{recipe.output}/seed-2")
     further.begin(recipe)
     processes = make_accelerator("cpu")
-    with pytest.raises(ConfigError, match="where seed-2 of a run with more seeds would stay beside the new ones"):
+    with pytest.raises(ConfigError, match="seed-2"):
         Seeds(recipe, 2, processes=processes, overwrite=True)
     Seeds(recipe, 3, processes=processes, overwrite=True)
     Seeds(recipe, 2, processes=processes)
 
 
-def test_a_seed_that_would_not_count(tmp_path):
+def test_a_seed_in_the_recipe_contradicts_a_series(tmp_path):
     recipe = small_recipe(tmp_path, training={"seed": 5})
-    with pytest.raises(
-        ConfigError,
-        match="training.seed is 5, but --seeds 2 trains with the seeds 0 to 1; leave training.seed out for several "
-        "seeds, or --seeds for that one",
-    ):
+    with pytest.raises(ConfigError, match=r"training\.seed is 5"):
         Seeds(recipe, 2, processes=make_accelerator("cpu"))
 
 
-def test_a_series_is_one_process_s_at_a_time(tmp_path):
+def test_a_series_is_locked(tmp_path):
     recipe = small_recipe(tmp_path)
     processes = make_accelerator("cpu")
-    with held_elsewhere(recipe.output), pytest.raises(ConfigError, match="another process .* is writing into '.*run'"):
+    with held_elsewhere(recipe.output), pytest.raises(ConfigError, match="run'"):
         Seeds(recipe, 2, processes=processes, overwrite=True)
     # A run of it, before the first one is begun.
     with (
         held_elsewhere(f"{recipe.output}/seed-1"),
-        pytest.raises(ConfigError, match="another process .* is writing into '.*seed-1'"),
+        pytest.raises(ConfigError, match="seed-1'"),
     ):
         Seeds(recipe, 2, processes=processes, resume=True)
     series = Seeds(recipe, 2, processes=processes)

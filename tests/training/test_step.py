@@ -8,9 +8,10 @@ from tests.small_models import SENTENCES, examples, small_model
 
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.windows import FewShapes, LeastWork
+from cascade_srn.runs.device import few_threads, matmul_precision
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.step import LOSS_PARTS, Step, few_threads, matrix_products
+from cascade_srn.training.step import LOSS_PARTS, Step
 
 BATCH = [example for example in examples() if len(example.sentence)]
 
@@ -55,7 +56,7 @@ def test_passes_of_the_encoder_change_no_gradient(fusion):
         model = small_model(fusion)
         step = _step(model, settings=UNCLIPPED)
         step.division = division
-        n_passes.append(sum(len(tensors.rows.passes) for _, tensors in step._collated(BATCH, 0)))
+        n_passes.append(sum(len(tensors.rows.passes) for _, tensors in step._collate(BATCH, 0)))
         step(BATCH)
         results.append(_gradients(model))
     assert n_passes[0] == 1 < min(n_passes[1:])
@@ -111,15 +112,15 @@ def test_a_batch_without_entities_and_relations():
     assert all(torch.isfinite(gradient).all() for gradient in _gradients(model).values())
 
 
-def test_every_part_of_a_step_is_told():
-    told = []
-    step = _step(small_model(), settings={"accumulation": 2}, done=told.append)
+def test_done_is_called_after_each_part():
+    parts = []
+    step = _step(small_model(), settings={"accumulation": 2}, done=parts.append)
     step(BATCH)
-    assert told == ["collating", "forward", "backward"] * 2 + ["optimiser"]
+    assert parts == ["collating", "forward", "backward"] * 2 + ["optimiser"]
 
 
 def test_a_batch_collated_ahead_is_the_one_collated_at_its_time():
-    """With mistakes, negatives and hidden words drawn in both, which depend on the number of the step alone."""
+    """Random choices depend on the number of the step only."""
     drawn = {"corruption": 0.5, "negatives": 0.5, "masking": 0.5, **UNCLIPPED}
     results = []
     for following in (BATCH[2:], ()):
@@ -137,51 +138,51 @@ def test_a_batch_collated_ahead_is_the_one_collated_at_its_time():
     assert any(not torch.equal(gradient, results[0][name]) for name, gradient in _gradients(model).items())
 
 
-def test_what_goes_wrong_beside_a_step_is_told_at_the_next(monkeypatch):
+def test_errors_while_collating_ahead_are_raised_at_the_next_step(monkeypatch):
     model = small_model("swift")
     step = _step(model)
     step(BATCH[:2], 0)
 
     def broken(*arguments, **options):
-        raise ValueError("broken beside")
+        raise ValueError("broken")
 
     monkeypatch.setattr(type(model.collator), "training_batch", broken)
-    step._ahead = 1, step._beside.submit(step._collated, BATCH, 1)
-    with pytest.raises(ValueError, match="broken beside"):
+    step._ahead = 1, step._collating.submit(step._collate, BATCH, 1)
+    with pytest.raises(ValueError, match="broken"):
         step(BATCH, 1)
 
 
-def test_processes_draw_mistakes_of_their_own():
+def test_processes_corrupt_different_entities():
     """Each sentence twice, so that both processes have the same ones."""
     twice = [example for example in BATCH for _ in range(2)]
     given = []
     for process in (0, 1):
         settings = {"corruption": 0.9, "batch_size": len(twice)}
         step = _step(small_model(), settings=settings, n_processes=2, process=process)
-        ((_, tensors),) = step._collated(twice, 0)
+        ((_, tensors),) = step._collate(twice, 0)
         given.append(tensors.given)
     assert any(not torch.equal(getattr(given[0], name), getattr(given[1], name)) for name in ("start", "last", "label"))
 
 
-def test_settling_waits_for_what_is_being_collated():
+def test_settle_waits_for_collation():
     step = _step(small_model())
     step(BATCH[:2], 0, BATCH[2:4])
-    ahead = step._beside.submit(time.sleep, 0.3)
+    ahead = step._collating.submit(time.sleep, 0.3)
     step._ahead = 1, ahead
     step.settle()
     assert ahead.done()
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest"), ("bf16", "highest")])
-def test_matrix_products_are_rounded_where_asked_for(precision, expected):
+def test_matmul_precision(precision, expected):
     assert torch.get_float32_matmul_precision() == "highest"
-    with matrix_products(precision):
+    with matmul_precision(precision):
         assert torch.get_float32_matmul_precision() == expected
     assert torch.get_float32_matmul_precision() == "highest"
 
 
 @pytest.mark.parametrize(("device", "expected"), [("cuda", 1), ("cpu", 3)])
-def test_beside_a_gpu_the_processor_has_one_thread(device, expected):
+def test_few_threads(device, expected):
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:

@@ -1,9 +1,8 @@
-"""Adapting a pretrained encoder to a field: masked-language-model training on its raw text.
+"""Adapt a pretrained encoder to a domain by masked-language-model training on raw text.
 
-What needs torch is imported from its own module: :class:`~cascade_srn.adapt.run.Adaptation` is the whole of it.
+:class:`~cascade_srn.adapt.run.Adaptation` runs an adaptation. It needs torch and is imported from its own module.
 """
 
-from cascade_srn.adapt.display import AdaptProgress
-from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.adapt.settings import AdaptProgress, AdaptSettings
 
 __all__ = ["AdaptProgress", "AdaptSettings"]

@@ -1,85 +1,34 @@
-"""Adapting as it is shown: a progress bar on a terminal, plain lines elsewhere."""
+"""Progress of an adaptation on the console."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractContextManager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 
-from cascade_srn.training.display import duration
-
-
-@dataclass(frozen=True)
-class AdaptProgress:
-    """Where adapting stands.
-
-    ``loss`` is the mean loss of a hidden piece since the last time, None before the first step; ``perplexity`` is
-    that of the held-out text, where it was measured. ``save`` marks the moments to save a state at.
-    """
-
-    step: int
-    steps: int
-    epoch: int
-    loss: float | None = None
-    perplexity: float | None = None
-    learning_rate: float = 0.0
-    pieces_per_second: float = 0.0
-    seconds: float = 0.0
-    save: bool = False
-
-    @property
-    def finished(self) -> bool:
-        """Whether this was the last step."""
-        return self.step == self.steps
-
-    @property
-    def seconds_left(self) -> float:
-        """The time that the remaining steps take if they take as long as those before."""
-        return self.seconds / self.step * (self.steps - self.step) if self.step else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a line of the log."""
-        told: dict[str, Any] = {"step": self.step, "epoch": self.epoch}
-        if self.loss is not None:
-            told |= {"loss": self.loss, "learning_rate": self.learning_rate}
-        if self.perplexity is not None:
-            told["perplexity"] = self.perplexity
-        return told | {"seconds": round(self.seconds, 3), "pieces_per_second": round(self.pieces_per_second, 1)}
+from cascade_srn.adapt.settings import AdaptProgress
+from cascade_srn.runs.display import Display, ProgressRow, duration, show_progress
 
 
-@dataclass(frozen=True)
-class Display:
-    """Shows an adaptation that is under way: its progress, and each of its steps."""
-
-    progress: Callable[[AdaptProgress], None]
-    step: Callable[[int], None] = lambda step: None
+def display(console: Console) -> AbstractContextManager[Display[AdaptProgress]]:
+    """Show an adaptation. On a terminal, perplexities are also printed above the bar."""
+    return show_progress(console, _row)
 
 
-@contextmanager
-def display(console: Console) -> Iterator[Display]:
-    """What suits the console; measurements stay, above the bar where there is one."""
-    if not console.is_terminal:
-        yield Display(lambda progress: console.print(line(progress), highlight=False))
-        return
-    columns = (TextColumn("adapting"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("adapting", total=None, told="")
-
-        def show(progress: AdaptProgress) -> None:
-            if progress.perplexity is not None:
-                console.print(line(progress), highlight=False)
-            bar.update(task, completed=progress.step, total=progress.steps, told="  ".join(_figures(progress)))
-
-        yield Display(show, lambda step: bar.update(task, completed=step))
+def _row(progress: AdaptProgress) -> ProgressRow:
+    return ProgressRow(
+        "adapting",
+        progress.step,
+        progress.steps,
+        "  ".join(_figures(progress)),
+        line=line(progress),
+        to_file=True,
+        to_terminal=progress.perplexity is not None,
+    )
 
 
 def line(progress: AdaptProgress) -> str:
-    """A moment of adapting on one line."""
+    """Return a progress report as one line."""
     return "  ".join([f"step {progress.step}/{progress.steps}", *_figures(progress)])
 
 

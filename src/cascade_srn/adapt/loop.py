@@ -1,4 +1,4 @@
-"""The loop that adapts: steps on hidden words, and the perplexity of the held-out text on the way."""
+"""The training loop of an adaptation, and the perplexity of held-out text."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cascade_srn.adapt.display import AdaptProgress
 from cascade_srn.adapt.network import MaskedBatch, MaskedNetwork, Masking
 from cascade_srn.adapt.packing import Packed, Sequences
-from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.errors import CascadeError
-from cascade_srn.inference.batching import is_out_of_memory
+from cascade_srn.inference.batching import explain_out_of_memory
+from cascade_srn.runs.device import matmul_precision
 from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.optimiser import Schedule, schedule_shape
-from cascade_srn.training.step import matrix_products
 
-# What is hidden in the held-out text is the same always, so that figures compare.
+# The same words of the held-out text are masked in every run, so that perplexities are comparable.
 _SEED = 41_003
-# Beyond this mean loss the perplexity is no number that could be written.
+# Limit of the mean loss; the exponential of larger values overflows.
 _HIGHEST = 700.0
 
 
 class HeldOutText:
-    """Held-out sequences in which the same words are hidden at every measurement, whatever the seed of a run."""
+    """Held-out sequences. The same words are masked in every measurement, for every seed."""
 
     def __init__(self, sequences: Sequences, masking: Masking, *, batch_size: int, precision: str) -> None:
         self.masked = masking(sequences, np.arange(len(sequences)), seed=[_SEED])
@@ -41,38 +40,38 @@ class HeldOutText:
 
     @torch.no_grad()
     def perplexity(self, network: MaskedNetwork, accelerator: Accelerator) -> float:
-        """The exponential of the mean loss of a hidden piece, each process measuring its share of the text."""
+        """Return the exponential of the mean loss of a masked piece. Each process measures its share of the text."""
         network.eval()
         device = next(network.parameters()).device
         n_rows, n_processes = len(self.masked.ids), accelerator.num_processes
         total = torch.zeros(2, dtype=torch.float64, device=device)
-        with matrix_products(self.precision):
+        with matmul_precision(self.precision):
             for at in range(accelerator.process_index * self.batch_size, n_rows, n_processes * self.batch_size):
                 batch = self.masked.rows(at, min(at + self.batch_size, n_rows)).to(device)
-                loss = hidden_loss(network, batch, precision=self.precision)
+                loss = masked_loss(network, batch, precision=self.precision)
                 total += torch.stack([loss.double(), total.new_tensor(float(len(batch.targets)))])
         if n_processes > 1:
             total = accelerator.reduce(total, reduction="sum")
-        loss_sum, n_hidden = total.tolist()
-        return math.exp(min(loss_sum / max(1.0, n_hidden), _HIGHEST))
+        loss_sum, n_masked = total.tolist()
+        return math.exp(min(loss_sum / max(1.0, n_masked), _HIGHEST))
 
 
-def hidden_loss(network: torch.nn.Module, batch: MaskedBatch, *, precision: str) -> Tensor:
-    """The sum of the losses of the hidden pieces; ``network`` is the one or what accelerate wrapped it in."""
+def masked_loss(network: torch.nn.Module, batch: MaskedBatch, *, precision: str) -> Tensor:
+    """Return the sum of the losses of the masked pieces. ``network`` may be wrapped by accelerate."""
     with torch.autocast(batch.ids.device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
         logits = network(batch.ids, batch.hidden)
     return functional.cross_entropy(logits.float(), batch.targets, reduction="sum")
 
 
-# A new head learns alone at this many times the full rate.
+# A new head is first trained alone, at this multiple of the learning rate.
 _HEAD_RATE = 10.0
 
 
 class AdaptLoop:
-    """Iterate over it to adapt; between two iterations it can be saved (:mod:`cascade_srn.adapt.folder`).
+    """The training loop. Iterate over it to adapt; its state can be saved between two iterations.
 
-    What is hidden follows from the seed, the epoch and the batch alone, so that beside the weights only the random
-    numbers of dropout are a state. Under ``accelerate launch`` each process takes its share of every batch.
+    The masked words depend on the seed, the epoch and the batch only, so the state consists of the weights, the
+    optimiser and the random numbers of dropout. With ``accelerate launch`` each process takes a share of every batch.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class AdaptLoop:
         self.accelerator = make_accelerator() if accelerator is None else accelerator
         self.on_step = on_step
         self.batch_size = min(settings.batch_size, len(packed.train))
-        # Sequences that do not fill a batch are left out, others in every epoch.
+        # The last incomplete batch of an epoch is dropped. It has other sequences in each epoch.
         self.n_batches = len(packed.train) // self.batch_size
         n_steps = settings.epochs * self.n_batches if settings.steps is None else settings.steps
         self.n_head_steps = settings.head_steps if network.new_head else 0
@@ -116,7 +115,7 @@ class AdaptLoop:
         self.go_to(0, seconds=0.0)
 
     def _make_optimiser(self) -> torch.optim.AdamW:
-        """Biases and norms (one-dimensional parameters) are not decayed."""
+        """Make the optimiser. Biases and norms (one-dimensional parameters) have no weight decay."""
         decayed = [p for p in self.parameters if p.ndim > 1]
         rest = [p for p in self.parameters if p.ndim <= 1]
         groups: list[dict[str, Any]] = [
@@ -126,7 +125,7 @@ class AdaptLoop:
         return torch.optim.AdamW(groups, lr=self.settings.learning_rate, fused=self.is_fused or None)
 
     def go_to(self, step: int, *, seconds: float) -> None:
-        """Stand after that many steps, which took that long."""
+        """Continue after ``step`` steps that took ``seconds``."""
         self.step, self.seconds = step, seconds
         self.schedule.go_to(step)
 
@@ -135,13 +134,13 @@ class AdaptLoop:
             started = time.perf_counter()
             perplexity = self._perplexity()
             self.seconds += time.perf_counter() - started
-            # Each process drops out something else; alone, it is the seed itself that counts.
+            # Each process has its own dropout.
             seed_everything(self.settings.seed + self.accelerator.process_index)
             yield AdaptProgress(0, self.n_steps, 1, perplexity=perplexity, seconds=self.seconds)
         while self.step < self.n_steps:
             started = time.perf_counter()
             before = self.step
-            # Reading the loss waits for the device, so the time is that of the steps.
+            # Reading the loss waits for the device, so this is the time of the steps.
             loss = self._steps_until_due()
             taken = time.perf_counter() - started
             perplexity_now = self._perplexity() if self._evaluation_due else None
@@ -167,18 +166,18 @@ class AdaptLoop:
 
     @property
     def _due(self) -> bool:
-        told = _every(self.settings.log_steps, self.step) or _every(self.settings.save_steps, self.step)
-        return told or self._evaluation_due
+        is_logged = _every(self.settings.log_steps, self.step) or _every(self.settings.save_steps, self.step)
+        return is_logged or self._evaluation_due
 
     def _steps_until_due(self) -> float:
-        """Take steps until there is something to tell; the mean loss of a hidden piece."""
+        """Take steps until the next report; return the mean loss of a masked piece."""
         self.network.train()
-        total, n_hidden = torch.zeros((), device=self.device), 0
-        with matrix_products(self.settings.precision):
+        total, n_masked = torch.zeros((), device=self.device), 0
+        with matmul_precision(self.settings.precision):
             while True:
                 batch = self._batch()
                 total += self._take_step(batch)
-                n_hidden += len(batch.targets)
+                n_masked += len(batch.targets)
                 self.step += 1
                 self.on_step(self.step)
                 if self._due:
@@ -188,12 +187,14 @@ class AdaptLoop:
         loss = float(total)
         if not math.isfinite(loss):
             raise CascadeError(
-                f"the loss is no longer a number at step {self.step}; lower --learning-rate, or use --precision float32"
+                f"the loss is not a number at step {self.step}",
+                "Lower the learning rate, or use precision float32",
+                option="learning_rate",
             )
-        return loss / max(1, n_hidden)
+        return loss / max(1, n_masked)
 
     def _batch(self) -> MaskedBatch:
-        """The sequences of the next step, with words hidden."""
+        """Return the masked sequences of the next step."""
         epoch, number = divmod(self.step, self.n_batches)
         if self._order is None or self._order[0] != epoch:
             order = np.random.default_rng([self.settings.seed, epoch]).permutation(len(self.packed.train))
@@ -202,27 +203,20 @@ class AdaptLoop:
         return self.masking(self.packed.train, chosen, seed=[self.settings.seed, epoch, number])
 
     def _take_step(self, batch: MaskedBatch) -> Tensor:
-        """Move the weights; the sum of the losses of this process's hidden pieces."""
+        """Update the weights; return the sum of the losses of this process."""
         self.optimiser.zero_grad(set_to_none=True)
         n_rows, n_processes = len(batch.ids), self.accelerator.num_processes
         n_parts = min(self.settings.accumulation, -(-n_rows // n_processes))
         total = torch.zeros((), device=self.device)
-        try:
+        with explain_out_of_memory(lambda: _out_of_memory(batch)):
             for part in range(n_parts):
                 first = part * n_processes + self.accelerator.process_index
                 own = batch.rows(first, n_rows, n_parts * n_processes)
                 last = part == n_parts - 1
                 with nullcontext() if last or n_processes == 1 else self._wrapped.no_sync():
                     total += self._add_gradients(own, batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise CascadeError(
-                f"the device ran out of memory on a batch of {n_rows} sequences of {batch.ids.shape[1]} pieces; raise "
-                "--accumulation, which takes a batch in parts, or lower --batch-size"
-            ) from error
         if self.step < self.n_head_steps:
-            # Weights without a gradient stay as they are, and so does what the optimiser knows of them.
+            # Without a gradient, the optimiser changes neither the weights nor their statistics.
             for parameter in self.network.encoder_parameters():
                 parameter.grad = None
         torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
@@ -231,17 +225,25 @@ class AdaptLoop:
         return total
 
     def _add_gradients(self, own: MaskedBatch, batch: MaskedBatch) -> Tensor:
-        """The gradients of some sequences, as their share of the batch's, which is a mean over hidden pieces.
+        """Add the gradients of this process, weighted by its share of the masked pieces of the batch.
 
-        The exchange of gradients takes their mean over the processes, and expects a contribution of each: one of
-        zeros where there is nothing to do.
+        Gradients are averaged over the processes, and each process must contribute. A process without sequences
+        contributes zeros.
         """
         idle = not len(own.ids)
         share = 0.0 if idle else self.accelerator.num_processes / max(1, len(batch.targets))
         members = (batch.rows(0, 1) if idle else own).to(self.device)
-        loss = hidden_loss(self._wrapped, members, precision=self.settings.precision)
+        loss = masked_loss(self._wrapped, members, precision=self.settings.precision)
         (loss * share).backward()
         return loss.detach() * (not idle)
+
+
+def _out_of_memory(batch: MaskedBatch) -> CascadeError:
+    return CascadeError(
+        f"the device ran out of memory on a batch of {len(batch.ids)} sequences of {batch.ids.shape[1]} pieces",
+        "Split batches into more parts, or lower batch_size",
+        option="accumulation",
+    )
 
 
 def _every(interval: int | None, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""An encoder with a head that guesses hidden pieces, its decoder tied to the embeddings."""
+"""An encoder with a masked-language-model head, and the masking of words."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ from cascade_srn.adapt.packing import BEGINS, SPECIAL, Sequences
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
 from cascade_srn.errors import ModelError
 
-# Of the hidden pieces, these shares are replaced by the mask and by any other piece; the rest is shown as it is.
+# Shares of masked pieces that are replaced by the mask and by a random piece. The others are not replaced.
 _BY_MASK, _BY_OTHER = 0.8, 0.1
 
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """Sequences with hidden words. Shapes: ids (n_rows, n_pieces); hidden, targets (n_hidden,): the flat positions
-    of the hidden pieces in ``ids``, rising, and the pieces that stood there."""
+    """Sequences with masked words.
+
+    Attributes:
+        ids: Piece ids, (n_rows, n_pieces).
+        hidden: Flat positions of the masked pieces in ``ids``, ascending, (n_masked,).
+        targets: The original pieces, (n_masked,).
+    """
 
     ids: Tensor
     hidden: Tensor
     targets: Tensor
 
     def to(self, device: torch.device) -> MaskedBatch:
-        """The same on a device."""
+        """Return the batch on a device."""
         return MaskedBatch(*(each.to(device, non_blocking=True) for each in (self.ids, self.hidden, self.targets)))
 
     def rows(self, start: int, stop: int, step: int = 1) -> MaskedBatch:
-        """Some of its sequences, with the pieces that are hidden in them."""
+        """Return some of the rows with their masked pieces."""
         n_pieces = self.ids.shape[1]
         row = self.hidden // n_pieces
         own = (row >= start) & (row < stop) & ((row - start) % step == 0)
@@ -44,7 +49,7 @@ class MaskedBatch:
 
 
 class Masking:
-    """Hides words of sequences, by the pieces of a tokenizer."""
+    """Masks whole words of sequences."""
 
     def __init__(self, tokenizer: Any, *, share: float) -> None:
         self.share = share
@@ -54,10 +59,10 @@ class Masking:
         self._plain = np.array(plain, dtype=np.int64)
 
     def __call__(self, sequences: Sequences, chosen: NDArray[np.int64], *, seed: list[int]) -> MaskedBatch:
-        """The chosen sequences with words hidden, always the same ones for a seed."""
+        """Mask words of the chosen sequences. The same seed gives the same words."""
         random = np.random.default_rng(seed)
         ids, kinds = sequences.ids[chosen].astype(np.int64), sequences.kinds[chosen]
-        # Rows begin with a special piece or with a word, so that words can be numbered through.
+        # A row begins with a special piece or a new word, so words can be numbered across rows.
         words = np.cumsum(kinds == BEGINS)
         hidden_words = random.random(int(words[-1]) + 1 if words.size else 1) < self.share
         hidden = np.flatnonzero(hidden_words[words] & (kinds.ravel() != SPECIAL))
@@ -71,9 +76,9 @@ class Masking:
 
 
 class MaskedNetwork(nn.Module):
-    """Any model that transformers' ``AutoModelForMaskedLM`` loads, guessing at the hidden pieces only.
+    """A model of ``AutoModelForMaskedLM`` that computes logits for the masked pieces only.
 
-    The head costs as much as a small encoder, and most of what it would compute is not needed.
+    The head is as expensive as a small encoder, and the logits of the other pieces are not needed.
     """
 
     def __init__(self, model: Any, *, new_head: bool) -> None:
@@ -84,12 +89,12 @@ class MaskedNetwork(nn.Module):
         model.base_model.register_forward_hook(self._select)
 
     def forward(self, ids: Tensor, hidden: Tensor) -> Tensor:
-        """The logits of all pieces of the vocabulary at the hidden places.
+        """Return the logits of the masked pieces.
 
         Shapes:
             ids: (n_rows, n_pieces), no padding
-            hidden: (n_hidden,), flat positions in ``ids``
-            returns: (n_hidden, n_vocabulary)
+            hidden: (n_masked,), flat positions in ``ids``
+            returns: (n_masked, n_vocabulary)
         """
         self._hidden = hidden
         try:
@@ -99,39 +104,39 @@ class MaskedNetwork(nn.Module):
         return logits[0]
 
     def _select(self, module: nn.Module, arguments: Any, output: Any) -> Any:
-        """Between encoder and head: the vectors of the hidden places, as one row of them."""
+        """Select the vectors of the masked pieces between encoder and head, as one row."""
         if self._hidden is not None:
             output.last_hidden_state = output.last_hidden_state.flatten(0, 1).index_select(0, self._hidden)[None]
         return output
 
     def encoder_parameters(self) -> Iterator[nn.Parameter]:
-        """All but the head's own; a decoder that is tied to the embeddings is the encoder's."""
+        """Return the parameters of the encoder, with a decoder that is tied to the embeddings."""
         parameters: Iterator[nn.Parameter] = self.model.base_model.parameters()
         return parameters
 
     def save(self, folder: Path, *, encoder: str) -> None:
-        """Write an encoder folder: configuration, weights, and the tokenizer of the encoder it was made from.
+        """Write an encoder folder: configuration, weights, and the tokenizer of the original encoder.
 
-        The head is written too: readers that want an encoder pass over it, and adapting can go on with it.
+        The folder contains the head, so that another adaptation can continue with it. Other readers ignore it.
         """
         with quiet_transformers():
             if hasattr(self.model.config, "auto_map"):
-                # The folder has none of the code that it names.
+                # The folder does not contain the code that it names.
                 del self.model.config.auto_map
             self.model.save_pretrained(folder)
             load_tokenizer(encoder).save_pretrained(folder)
 
 
 def load_network(encoder: str, *, seed: int) -> MaskedNetwork:
-    """An encoder by hub id or folder, in float32; a head that the checkpoint lacks starts at random, by the seed."""
-    # Says in a sentence what is wrong with an encoder, and is what the weights are held against.
+    """Load an encoder by hub id or folder, in float32. A head that the checkpoint lacks is random, by the seed."""
+    # Reports defects of the encoder, and gives the weights to compare with.
     plain = load_encoder(encoder).model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, missing = _loaded(encoder)
+        model, missing = _load(encoder)
         if not _is_tied(model) and missing & _decoder_keys(model):
             torch.manual_seed(seed)
-            model, missing = _loaded(encoder, tie_word_embeddings=True)
+            model, missing = _load(encoder, tie_word_embeddings=True)
     if model.get_output_embeddings() is None:
         raise _unsupported(encoder, "its head has no decoder over the vocabulary")
     own = model.base_model.state_dict()
@@ -141,7 +146,7 @@ def load_network(encoder: str, *, seed: int) -> MaskedNetwork:
     return MaskedNetwork(model, new_head=bool(missing))
 
 
-def _loaded(encoder: str, **changes: Any) -> tuple[Any, set[str]]:
+def _load(encoder: str, **changes: Any) -> tuple[Any, set[str]]:
     """Load the model without running code of its repository; return it with the names of the weights it lacks."""
     try:
         with quiet_transformers():
@@ -167,6 +172,8 @@ def _decoder_keys(model: Any) -> set[str]:
 
 def _unsupported(encoder: str, reason: str) -> ModelError:
     return ModelError(
-        f"the encoder {encoder!r} cannot learn from hidden words ({reason}); choose one of a family that transformers' "
-        "AutoModelForMaskedLM knows, such as BERT, RoBERTa, MPNet, ELECTRA, ALBERT, DeBERTa or ModernBERT"
+        f"the encoder {encoder!r} does not support masked-language-model training ({reason})",
+        "Choose an encoder that AutoModelForMaskedLM supports, such as BERT, RoBERTa, MPNet, ELECTRA, ALBERT, DeBERTa "
+        "or ModernBERT",
+        option="encoder",
     )

@@ -1,4 +1,4 @@
-"""Documents to packed sequences: pieces one document after the other, cut into rows of equal size."""
+"""Pack documents into sequences of equal length."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cascade_srn.types import Document
 
 
 class HeldOutSentences:
-    """Removes the sentences of annotated documents from raw text, and counts how many it removed.
+    """Removes the sentences of annotated documents from raw text, and counts them.
 
-    Sentences are compared without whitespace and case: annotated ones are often written with their words apart.
+    Sentences are compared without whitespace and case, because annotated text is often tokenized.
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
@@ -32,14 +32,14 @@ class HeldOutSentences:
 
     @classmethod
     def read(cls, paths: Iterable[str | Path]) -> HeldOutSentences:
-        """Those of files and folders in any of the formats for annotated documents."""
+        """Read annotated documents from files and folders in any supported format."""
         return cls(document for path in paths for document in read_documents(path))
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def without(self, text: str) -> str:
-        """The text without these sentences."""
+    def remove_from(self, text: str) -> str:
+        """Return the text without the held-out sentences."""
         spans = [(words[0][0], words[-1][1]) for words in segment(text)]
         kept = [(start, end) for start, end in spans if _key(text[start:end]) not in self._keys]
         if len(kept) == len(spans):
@@ -49,22 +49,22 @@ class HeldOutSentences:
 
 
 def _key(text: str) -> bytes | None:
-    """A short stand-in for a sentence, the same for all ways of spacing it; None for nothing at all."""
+    """Return a hash of a sentence that ignores whitespace and case; None if the sentence is empty."""
     plain = "".join(text.split()).casefold()
     return blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest() if plain else None
 
 
-# What a piece is in a row: special, the first piece of a word, a further one.
+# Kinds of pieces: special, first piece of a word, further piece of a word.
 SPECIAL, BEGINS, CONTINUES = 0, 1, 2
 
-# Of these many sequences at least must there be to learn from, and to measure on.
+# Least numbers of training and held-out sequences.
 MIN_SEQUENCES, MIN_HELD_OUT = 64, 16
-# Where whole documents would come to more than so many times what is to be held out, parts of them are held out.
-_MOST_OVER = 2
-# Which documents are held out is the same for every seed, so that figures of different seeds compare.
+# If whole documents exceed this multiple of the text to hold out, parts of documents are held out instead.
+_MAX_EXCESS = 2
+# The held-out documents are the same for every seed, so that perplexities are comparable.
 _HELD_OUT_SEED = 20_211
 
-# What is tokenized at once.
+# Documents and characters that are tokenized in one call.
 _N_DOCUMENTS, _N_CHARACTERS = 512, 1 << 22
 
 Ids = NDArray[np.int32]
@@ -73,7 +73,10 @@ Kinds = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Sequences:
-    """Rows of pieces, special ones at both ends and between documents. Shapes: both (n_sequences, n_pieces)."""
+    """Rows of pieces, with special pieces at both ends and between documents.
+
+    Shapes: ids and kinds (n_sequences, n_pieces)
+    """
 
     ids: Ids
     kinds: Kinds
@@ -84,9 +87,10 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Packed:
-    """All text as sequences: those to learn from, those to measure on, and what they were made of.
+    """Training sequences and held-out sequences of a text.
 
-    ``n_held_out_documents`` counts the documents that are held out whole; none are where the text has too few.
+    Attributes:
+        n_held_out_documents: Number of whole documents that are held out; 0 if the text has too few documents.
     """
 
     train: Sequences
@@ -97,7 +101,7 @@ class Packed:
 
     @property
     def sha256(self) -> str:
-        """Tells whether two texts became the same sequences."""
+        """Checksum of the sequences."""
         digest = sha256()
         for part in (self.train, self.held_out):
             digest.update(part.ids.tobytes())
@@ -113,17 +117,30 @@ def pack(
     held_out: float,
     on_documents: Callable[[int], None] = lambda count: None,
 ) -> Packed:
-    """Texts as packed sequences; ``on_documents`` is told how many have been read."""
+    """Pack texts into sequences.
+
+    Args:
+        texts: The documents.
+        tokenizer: Tokenizer of the encoder.
+        n_pieces: Pieces per sequence, special pieces included.
+        held_out: Share of the documents to hold out.
+        on_documents: Called with the number of documents read so far.
+
+    Raises:
+        ModelError: The tokenizer has no mask.
+        DataError: The text is too short.
+    """
     special = WordPieces(tokenizer, limit=n_pieces)
     if tokenizer.mask_token_id is None or not len(special.suffix):
         raise ModelError(
-            "the tokenizer has no piece to hide words by or none to end a text with, so that nothing can be learned "
-            "from hidden words; choose an encoder that was trained on them"
+            "the tokenizer has no mask token or no end token",
+            "Choose an encoder that was trained as a masked language model",
+            option="encoder",
         )
     ids: list[Ids] = []
     kinds: list[Kinds] = []
     sizes: list[int] = []
-    for documents in _tokenized(texts, tokenizer):
+    for documents in _tokenize(texts, tokenizer):
         for own_ids, own_kinds in documents:
             if len(own_ids):
                 ids.append(np.append(own_ids, special.suffix[-1]).astype(np.int32))
@@ -132,7 +149,7 @@ def pack(
         on_documents(len(ids))
     chosen = _held_out(np.array(sizes, dtype=np.int64), share=held_out, n_needed=MIN_HELD_OUT * n_pieces)
     if chosen is None:
-        train, measured = _without_end(_rows(ids, kinds, special, n_pieces), share=held_out)
+        train, measured = _split_at_end(_rows(ids, kinds, special, n_pieces), share=held_out)
     else:
         train, measured = (
             _rows([ids[i] for i in members], [kinds[i] for i in members], special, n_pieces)
@@ -147,35 +164,38 @@ def _refuse_short(packed: Packed, n_pieces: int) -> None:
     if len(packed.train) < MIN_SEQUENCES or len(packed.held_out) < MIN_HELD_OUT:
         needed = (MIN_SEQUENCES + MIN_HELD_OUT) * n_pieces
         raise DataError(
-            f"the text has {packed.n_pieces:,} pieces in {packed.n_documents:,} documents, which is too short to help: "
-            f"{len(packed.train)} sequences of {n_pieces} pieces to learn from and {len(packed.held_out)} to measure "
-            f"on, where at least {MIN_SEQUENCES} and {MIN_HELD_OUT} are needed; give about {needed:,} pieces or more, "
-            "or shorter sequences by --sequence-pieces"
+            f"the text is too short: {packed.n_pieces:,} pieces in {packed.n_documents:,} documents make "
+            f"{len(packed.train)} training and {len(packed.held_out)} held-out sequences of {n_pieces} pieces, but "
+            f"{MIN_SEQUENCES} and {MIN_HELD_OUT} are needed",
+            f"Give about {needed:,} pieces or more, or use shorter sequences",
+            option="sequence_pieces",
         )
 
 
 def _held_out(sizes: NDArray[np.int64], *, share: float, n_needed: int) -> NDArray[np.bool_] | None:
-    """Which documents are held out: a share of them, and more where their pieces would not be enough.
+    """Choose documents to hold out: the given share, or more if their pieces are too few.
 
-    None where these documents are far more of the text than was asked for, as with a file that has no blank lines.
+    Returns:
+        A mask over the documents, or None if whole documents are far more than the share, as in a file without blank
+        lines.
     """
     order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(sizes))
     enough = int(np.searchsorted(np.cumsum(sizes[order]), n_needed)) + 1
     chosen = np.zeros(len(sizes), dtype=np.bool_)
     chosen[order[: max(round(share * len(sizes)), enough)]] = True
     asked = max(share * sizes.sum(), n_needed)
-    return None if sizes[chosen].sum() > _MOST_OVER * asked else chosen
+    return None if sizes[chosen].sum() > _MAX_EXCESS * asked else chosen
 
 
-def _without_end(sequences: Sequences, *, share: float) -> tuple[Sequences, Sequences]:
-    """All but the last sequences, and the last ones: a share of them, and no fewer than are needed."""
+def _split_at_end(sequences: Sequences, *, share: float) -> tuple[Sequences, Sequences]:
+    """Split off the last sequences: the given share, and at least ``MIN_HELD_OUT``."""
     first = max(len(sequences) - max(round(share * len(sequences)), MIN_HELD_OUT), 0)
     ids, kinds = sequences.ids, sequences.kinds
     return Sequences(ids[:first], kinds[:first]), Sequences(ids[first:], kinds[first:])
 
 
 def _rows(ids: list[Ids], kinds: list[Kinds], special: WordPieces, n_pieces: int) -> Sequences:
-    """Pieces in a row cut into sequences, with the special pieces around each; the short rest is left out."""
+    """Cut concatenated pieces into sequences, and add special pieces. The short rest is dropped."""
     room = special.room
     n_rows = sum(map(len, ids)) // room
     rows = np.empty((n_rows, n_pieces), dtype=np.int32)
@@ -185,17 +205,17 @@ def _rows(ids: list[Ids], kinds: list[Kinds], special: WordPieces, n_pieces: int
     if n_rows:
         rows[:, first:last] = np.concatenate(ids)[: n_rows * room].reshape(n_rows, room)
         row_kinds[:, first:last] = np.concatenate(kinds)[: n_rows * room].reshape(n_rows, room)
-        # A word that was cut begins anew.
+        # The second part of a cut word counts as a new word.
         row_kinds[:, first][row_kinds[:, first] == CONTINUES] = BEGINS
     return Sequences(rows, row_kinds)
 
 
-def _tokenized(texts: Iterable[str], tokenizer: Any) -> Iterator[list[tuple[Ids, Kinds]]]:
-    """The pieces of some documents at a time, and what each piece is."""
+def _tokenize(texts: Iterable[str], tokenizer: Any) -> Iterator[list[tuple[Ids, Kinds]]]:
+    """Yield the ids and kinds of pieces, for some documents at a time."""
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.no_truncation()
     backend.no_padding()
-    # The name of a special token in a text is text.
+    # Special tokens that occur in the text are plain text.
     backend.encode_special_tokens = True
     special = np.array(sorted(tokenizer.all_special_ids), dtype=np.int32)
     for batch in _batches(texts):
@@ -204,7 +224,7 @@ def _tokenized(texts: Iterable[str], tokenizer: Any) -> Iterator[list[tuple[Ids,
         for text, encoding in zip(batch, encoded, strict=True):
             ids = np.array(encoding.ids, dtype=np.int32)
             kinds = np.where(word_starts(encoding, text), BEGINS, CONTINUES).astype(np.uint8)
-            # What the vocabulary does not know cannot be guessed either.
+            # Unknown pieces are not masked.
             kinds[np.isin(ids, special)] = SPECIAL
             documents.append((ids, kinds))
         yield documents
@@ -224,8 +244,10 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def word_starts(encoding: Encoding, text: str) -> NDArray[np.bool_]:
-    """Which pieces begin a word: by the words that the tokenizer cuts text into, or, where it cuts into none, by
-    the whitespace in the text."""
+    """Return a mask of the pieces that begin a word.
+
+    Words are those of the tokenizer. If it does not split text into words, whitespace separates them.
+    """
     words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
     starts = np.ones(len(words), dtype=np.bool_)
     starts[1:] = words[1:] != words[:-1]

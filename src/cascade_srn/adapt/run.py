@@ -1,4 +1,4 @@
-"""A whole adaptation: from raw text and an encoder to a folder with the adapted one."""
+"""Run an adaptation: from raw text and an encoder to the folder of the adapted encoder."""
 
 from __future__ import annotations
 
@@ -7,35 +7,39 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.adapt.display import AdaptProgress
 from cascade_srn.adapt.folder import AdaptFolder, load_state, save_state
 from cascade_srn.adapt.loop import AdaptLoop
 from cascade_srn.adapt.network import Masking, load_network
 from cascade_srn.adapt.packing import HeldOutSentences, Packed, pack
-from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.encoder.pieces import piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.device import find_device
-from cascade_srn.runs.environment import command_line, environment, shareable
-from cascade_srn.runs.process import make_accelerator
+from cascade_srn.runs.environment import RunContext, shareable
 
 
 class Adaptation:
-    """One adaptation. Iterate over it to adapt; then ``output`` is an encoder folder, ``summary.json`` beside it.
+    """One adaptation. Iterate over it to adapt.
 
-    Raises what is wrong with the text, the encoder, the settings or the folder before the first step is taken.
-    Under ``accelerate launch`` every process makes the same one, and the main one writes. Until it is finished or
-    forgotten, no other process can write into its folder.
+    At the end ``output`` is an encoder folder with a ``summary.json``. Text, encoder, settings and folder are checked
+    before the first step. With ``accelerate launch`` every process makes the same object, and the main process writes.
+    The folder is locked until the adaptation ends.
 
     Args:
-        texts: files and folders of raw text, as docs/adapt.md lists them.
-        settings: the encoder to start from, and how to adapt it.
-        output: the folder to write to.
-        holdout: files of annotated documents whose sentences must not be learned from.
-        resume, overwrite: go on with what was begun in ``output``, or replace it.
-        on_documents, on_step: told how many documents were read, and the steps.
+        texts: Files and folders of raw text.
+        settings: The encoder and how to adapt it.
+        output: Folder to write to.
+        holdout: Files of annotated documents whose sentences are removed from the text.
+        resume: Continue an adaptation in ``output``.
+        overwrite: Replace an adaptation in ``output``.
+        device: Device name, or "auto".
+        command: Command line for the summary; that of the process if None.
+        on_documents: Called with the number of documents read so far.
+        on_step: Called with the number of each step.
+
+    Raises:
+        CascadeError: The text, the encoder, the settings or the folder cannot be used.
     """
 
     def __init__(
@@ -53,29 +57,26 @@ class Adaptation:
         on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
         self.settings, self.texts, self.holdout = settings, list(texts), list(holdout)
-        self.command = command_line() if command is None else command
         self.folder = AdaptFolder(output)
-        self.accelerator = make_accelerator(device)
-        self.is_main = self.accelerator.is_main_process
-        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        self.context = RunContext(device, command)
+        self.accelerator, self.device = self.context.accelerator, self.context.device
         with ExitStack() as held:
-            if self.is_main:
-                held.enter_context(self.folder.lock(settings, texts))
-                self.folder.check(settings, texts, resume=resume, overwrite=overwrite)
+            if self.context.is_main:
+                self.folder.refuse_sources(settings.encoder, texts)
+                held.enter_context(self.folder.lock())
+                self.folder.check(settings, resume=resume, overwrite=overwrite)
             self._prepare(on_documents, on_step)
-            if self.is_main:
+            if self.context.is_main:
                 self.folder.begin(settings, self.packed.sha256, overwrite=overwrite)
             self.accelerator.wait_for_everyone()
             state = load_state(self.loop, self.folder.last)
             self.resumed_at = None if state is None else self.loop.step
-            if self.is_main:
-                if state is not None:
-                    self.folder.files.check_log(state.get("log_bytes"))
-                self.folder.files.cut_log(0 if state is None else state["log_bytes"])
+            if self.context.is_main:
+                self.folder.restore_log(state)
             self._held = held.pop_all()
 
     def _prepare(self, on_documents: Callable[[int], None], on_step: Callable[[int], None]) -> None:
-        """Text, encoder and loop."""
+        """Read the text, load the encoder and make the loop."""
         settings = self.settings
         files = find_files(self.texts)
         tokenizer = load_tokenizer(settings.encoder)
@@ -83,7 +84,7 @@ class Adaptation:
         self.new_head = network.new_head
         _check_length(settings, piece_limit(network.model.config, tokenizer))
         self.removed = HeldOutSentences.read(self.holdout) if self.holdout else None
-        self.packed = _packed(files, settings, tokenizer, self.removed, on_documents)
+        self.packed = _pack(files, settings, tokenizer, self.removed, on_documents)
         network.to(self.device)
         masking = Masking(tokenizer, share=settings.masked)
         self.loop = AdaptLoop(network, self.packed, masking, settings, accelerator=self.accelerator, on_step=on_step)
@@ -91,12 +92,12 @@ class Adaptation:
     def __iter__(self) -> Iterator[AdaptProgress]:
         for progress in self.loop:
             saving = progress.save and not progress.finished
-            log_bytes = self.folder.files.log(progress.to_dict(), durable=saving) if self.is_main else 0
+            log_bytes = self.folder.log(progress.to_dict(), durable=saving) if self.context.is_main else 0
             if saving:
-                with self.folder.files.writing():
+                with self.folder.writing():
                     save_state(self.loop, self.folder.last, log_bytes=log_bytes)
             yield progress
-        if self.is_main:
+        if self.context.is_main:
             self.folder.publish(self.loop.network, encoder=self.settings.encoder)
             self.folder.finish(shareable(self._summary()))
         self._held.close()
@@ -104,7 +105,7 @@ class Adaptation:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the text came to."""
+        """Numbers of documents, pieces, sequences and removed sentences."""
         return {
             "documents": self.packed.n_documents,
             "held_out_documents": self.packed.n_held_out_documents,
@@ -115,12 +116,12 @@ class Adaptation:
         }
 
     def _summary(self) -> dict[str, Any]:
-        measured = [line for line in self.folder.files.read_log() if "perplexity" in line]
-        # What a head knows that has learned nothing yet says nothing about the encoder.
+        measured = [line for line in self.folder.read_log() if "perplexity" in line]
+        # The perplexity of an untrained head says nothing about the encoder.
         measured = [line for line in measured if line["step"] >= self.loop.n_head_steps]
         between = [{"step": line["step"], "perplexity": line["perplexity"]} for line in measured[1:-1]]
         return {
-            "command": self.command,
+            "command": self.context.command,
             "settings": self.settings.to_dict(),
             "texts": [str(text) for text in self.texts],
             "holdout": [str(path) for path in self.holdout],
@@ -134,7 +135,7 @@ class Adaptation:
             },
             "steps": self.loop.step,
             "seconds": round(self.loop.seconds, 1),
-            "environment": environment(self.device, n_processes=self.accelerator.num_processes),
+            "environment": self.context.environment(),
         }
 
 
@@ -146,20 +147,21 @@ def check_finished(
     holdout: Sequence[str | Path] = (),
     overwrite: bool = False,
 ) -> None:
-    """Refuse to go on with a finished adaptation of other text, or by other settings, as with one that is not finished.
+    """Refuse to resume a finished adaptation with other text or settings.
 
-    Where all is the same there is nothing to do, but for a state that was left when the process was killed at the end.
+    Removes a state that is left if the process was killed at the end.
     """
     folder = AdaptFolder(output)
-    with folder.lock(settings, texts):
-        folder.check(settings, texts, resume=True, overwrite=overwrite)
+    folder.refuse_sources(settings.encoder, texts)
+    with folder.lock():
+        folder.check(settings, resume=True, overwrite=overwrite)
         removed = HeldOutSentences.read(holdout) if holdout else None
-        packed = _packed(find_files(texts), settings, load_tokenizer(settings.encoder), removed)
+        packed = _pack(find_files(texts), settings, load_tokenizer(settings.encoder), removed)
         folder.refuse_other_text(packed.sha256)
         folder.finish()
 
 
-def _packed(
+def _pack(
     files: Sequence[Path],
     settings: AdaptSettings,
     tokenizer: Any,
@@ -168,7 +170,7 @@ def _packed(
 ) -> Packed:
     texts: Iterator[str] = read_texts(files, field=settings.field)
     if removed is not None:
-        texts = map(removed.without, texts)
+        texts = map(removed.remove_from, texts)
     return pack(
         texts, tokenizer, n_pieces=settings.sequence_pieces, held_out=settings.held_out, on_documents=on_documents
     )
@@ -177,6 +179,8 @@ def _packed(
 def _check_length(settings: AdaptSettings, limit: int) -> None:
     if settings.sequence_pieces > limit:
         raise ConfigError(
-            f"sequence_pieces is {settings.sequence_pieces}, but the encoder {settings.encoder!r} takes {limit} pieces "
-            f"at once; give --sequence-pieces {limit} or fewer"
+            f"sequence_pieces is {settings.sequence_pieces}, but the encoder {settings.encoder!r} reads {limit} "
+            "pieces at most",
+            f"Set {limit} or fewer",
+            option="sequence_pieces",
         )

@@ -1,8 +1,9 @@
-"""How an encoder is adapted: every setting, with its default."""
+"""Settings and progress of an adaptation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from cascade_srn.config import MAX_SEED, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError
@@ -12,25 +13,29 @@ PRECISIONS = ("float32", "tf32", "bf16")
 
 @dataclass(frozen=True)
 class AdaptSettings(Settings):
-    """How an encoder is adapted to raw text.
+    """Settings of an adaptation.
 
-    **Text.** ``field`` of each JSON record is its text. Documents are packed into sequences of
-    ``sequence_pieces`` pieces, special ones included. A ``held_out`` share of the documents is not learned from,
-    and measures how well the encoder knows the field.
-
-    **Task.** A ``masked`` share of the words is hidden, whole words at a time, others in each epoch. Where a checkpoint
-    has no head to guess them with, the new one first learns alone for ``head_steps`` steps: the encoder is then not
-    moved by what a random head makes of it, and what it knew before can be measured.
-
-    **Steps.** ``batch_size`` sequences make a step, whatever the number of processes; ``accumulation`` lets them go
-    through the encoder in that many parts. ``steps`` counts instead of ``epochs`` where it is given; the steps of a new
-    head come on top.
-
-    **Optimiser.** AdamW; the rate rises to ``learning_rate`` over the ``warmup`` share of the steps and falls to
-    zero in a line. ``precision`` is that of matrix products: "tf32" and "bf16" are for GPUs.
-
-    The remaining ones say how often, in steps, the held-out text is measured, a state to resume from is written
-    and a line is logged (None: measured before and after only; None or 0: no state).
+    Attributes:
+        encoder: Folder or hub id of the encoder.
+        field: Field of a JSON record that contains the text.
+        sequence_pieces: Pieces per sequence, special pieces included.
+        held_out: Share of the documents that is held out to measure perplexity.
+        masked: Share of the words that is masked, as whole words.
+        head_steps: Steps in which only a new head is trained, if the checkpoint has no head. They come in addition to
+            ``steps``. Otherwise a random head would damage the encoder.
+        epochs: Passes over the text.
+        steps: Number of steps, instead of ``epochs``.
+        batch_size: Sequences per step, over all processes.
+        accumulation: Number of parts into which a batch is split to save memory.
+        learning_rate: Highest learning rate of AdamW. It rises linearly in the warm-up and then falls linearly to 0.
+        warmup: Share of the steps with rising learning rate.
+        weight_decay: Weight decay of AdamW.
+        max_gradient_norm: Limit of the gradient norm.
+        precision: Precision of matrix products. "tf32" and "bf16" need a GPU.
+        seed: Random seed.
+        evaluate_steps: Steps between measurements of perplexity. None measures before and after only.
+        save_steps: Steps between saved states. None or 0 saves none.
+        log_steps: Steps between lines of the log.
     """
 
     encoder: str
@@ -70,9 +75,55 @@ class AdaptSettings(Settings):
         require_range("masked", self.masked, 0.01, 0.9)
         require_choice("precision", self.precision, PRECISIONS)
         if self.max_gradient_norm <= 0:
-            raise ConfigError(f"max_gradient_norm is {self.max_gradient_norm!r}; give a number above 0")
+            raise ConfigError(
+                f"max_gradient_norm is {self.max_gradient_norm!r}", "Set a number above 0", option="max_gradient_norm"
+            )
         if self.accumulation > self.batch_size:
             raise ConfigError(
-                f"accumulation is {self.accumulation}, but a batch has {self.batch_size} sequences only; "
-                "give an accumulation of at most batch_size"
+                f"accumulation is {self.accumulation}, but a batch has {self.batch_size} sequences",
+                "Set at most batch_size",
+                option="accumulation",
             )
+
+
+@dataclass(frozen=True)
+class AdaptProgress:
+    """Progress report of an adaptation.
+
+    Attributes:
+        step: Number of steps taken.
+        steps: Number of steps of the whole adaptation.
+        epoch: Current epoch, counted from 1.
+        loss: Mean loss of a masked piece since the last report; None before the first step.
+        perplexity: Perplexity of the held-out text, if it was measured.
+        save: Whether a state is saved at this step.
+    """
+
+    step: int
+    steps: int
+    epoch: int
+    loss: float | None = None
+    perplexity: float | None = None
+    learning_rate: float = 0.0
+    pieces_per_second: float = 0.0
+    seconds: float = 0.0
+    save: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether this was the last step."""
+        return self.step == self.steps
+
+    @property
+    def seconds_left(self) -> float:
+        """Estimated time of the remaining steps."""
+        return self.seconds / self.step * (self.steps - self.step) if self.step else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values of a line of the log."""
+        values: dict[str, Any] = {"step": self.step, "epoch": self.epoch}
+        if self.loss is not None:
+            values |= {"loss": self.loss, "learning_rate": self.learning_rate}
+        if self.perplexity is not None:
+            values["perplexity"] = self.perplexity
+        return values | {"seconds": round(self.seconds, 3), "pieces_per_second": round(self.pieces_per_second, 1)}

@@ -1,4 +1,4 @@
-"""Extraction end to end: throughput, latency and memory, beside the bare encoder and beside a BiLSTM."""
+"""Measure throughput, latency and memory of extraction, compared with the bare encoder and with a BiLSTM."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from cascade_srn.benchmarks.measuring import (
 from cascade_srn.benchmarks.options import ExtractOptions
 from cascade_srn.benchmarks.workload import (
     FRESH,
-    Corpus,
-    calibrated,
+    BenchmarkCorpus,
+    calibrate_threshold,
     count,
     encoder_name,
     new_model,
@@ -44,20 +44,20 @@ from cascade_srn.model.model import Model
 from cascade_srn.runs.device import find_device
 from cascade_srn.types import Sentence
 
-# Sentences on which thresholds are chosen for heads that are at random.
+# Number of sentences on which thresholds for random heads are chosen.
 CALIBRATION = 16
 
 
 @dataclass(frozen=True)
 class Batching:
-    """How sentences go through the model: by words, or by a number of sentences (0: by words); longest first."""
+    """How sentences are batched: by number of words, or by number of sentences if ``sentences`` is not 0."""
 
     words: int = 4096
     sentences: int = 0
     precision: str = "auto"
 
     def groups(self, examples: Sequence[Example]) -> list[list[Example]]:
-        """The examples, batch by batch."""
+        """Return the batches, longest sentences first."""
         lengths = [len(example.sentence) for example in examples]
         if not self.sentences:
             return [[examples[i] for i in group] for group in by_word_budget(lengths, self.words)]
@@ -65,17 +65,16 @@ class Batching:
         return [ordered[at : at + self.sentences] for at in range(0, len(ordered), self.sentences)]
 
     def budget(self, examples: Sequence[Example]) -> int:
-        """The words a predictor must allow so that a fixed number of sentences is always one batch."""
+        """Return the word budget with which ``sentences`` sentences always fit into one batch."""
         longest = max(len(example.sentence) for example in examples)
         return max(self.words, self.sentences * longest)
 
 
 class Extraction:
-    """From words to triples with one model; calling it runs everything once.
+    """Extraction with one model. A call runs it once over all examples.
 
-    With ``given_entities`` turns 2 and 3 work on the sentences' own entities, all of them taken as subjects;
-    turn 1 is computed as well, on features made ahead, and its result is left aside. So a model whose heads are
-    at random does the work of a trained one.
+    With ``given_entities`` turns 2 and 3 use the gold entities, all of them as subjects. Turn 1 is computed on features
+    that were made before, and its result is discarded. A model with random heads then does the work of a trained one.
     """
 
     def __init__(
@@ -96,17 +95,17 @@ class Extraction:
         self.predictor = model.predictor(
             thresholds=thresholds, batch_words=batching.budget(examples), precision=batching.precision
         )
-        # By words, the predictor batches by itself, as it does for users.
+        # The predictor makes batches by words itself.
         self._calls = self.groups if batching.sentences else [list(examples)]
         self._turn1_inputs = [self._features(group) for group in self.groups] if given_entities else []
 
     @property
     def precision(self) -> str:
-        """The precision that the pretrained encoder computes in."""
+        """Precision of the pretrained encoder."""
         return "bf16" if self.predictor.half else "float32"
 
     def __call__(self) -> list[Sentence]:
-        """Everything, once; the sentences come batch by batch."""
+        """Run the extraction and return the sentences, batch by batch."""
         for features, lengths, gold in self._turn1_inputs:
             self._turn1(features, lengths, gold)
         found = []
@@ -115,7 +114,7 @@ class Extraction:
         return found
 
     def n_subjects(self) -> int:
-        """How many subjects pass turn 2: with no threshold for objects, each of them shows in a triple."""
+        """Return the number of subjects that pass turn 2. Without a threshold for objects, each is part of a triple."""
         thresholds = replace(self.thresholds, object=0.0)
         predictor = self.model.predictor(
             thresholds=thresholds,
@@ -126,7 +125,7 @@ class Extraction:
         return sum(count(sentences).subjects for sentences in found)
 
     def encoder_alone(self) -> Callable[[], None]:
-        """The pretrained encoder's forward pass over the same batches, their tensors ready on the device."""
+        """Return a function that runs only the pretrained encoder on the same batches, which are on the device."""
         encoder, device = self.model.network.encoder.model, self.predictor.device
         batches = [self._rows(group) for group in self.groups]
 
@@ -158,20 +157,23 @@ class Extraction:
         match.gather(1, gold.label[:, None]).tolist()
 
 
-def accepting(model: Model, examples: Sequence[Example], *, n_triples: int | None = None) -> Thresholds:
-    """Thresholds with which every given entity is a subject, and about ``n_triples`` triples are found.
+def accepting_thresholds(model: Model, examples: Sequence[Example], *, n_triples: int | None = None) -> Thresholds:
+    """Return thresholds with which every given entity is a subject and about ``n_triples`` triples are found.
 
-    ``n_triples`` is for :data:`CALIBRATION` examples; None keeps the model's own threshold for objects.
+    Args:
+        model: The model.
+        examples: Examples, of which the first ``CALIBRATION`` are used.
+        n_triples: Triples to find in them. None keeps the object threshold of the model.
     """
     thresholds = replace(model.settings.thresholds, subject=0.0)
     if n_triples is None or model.network.relations is None:
         return thresholds
     sample = examples[:CALIBRATION]
-    return calibrated(model, sample, thresholds, "object", target=n_triples, given_entities=True)
+    return calibrate_threshold(model, sample, thresholds, "object", target=n_triples, given_entities=True)
 
 
 def with_bilstm(model: Model) -> Model:
-    """The same model with a BiLSTM in place of the SRN: same encoder, all above it at random."""
+    """Return a copy of the model with a BiLSTM in place of the SRN. All weights above the encoder are random."""
     settings = replace(model.settings, sequence_encoder="bilstm")
     device = next(model.network.parameters()).device
     with torch.random.fork_rng(devices=[]):
@@ -195,18 +197,18 @@ COLUMNS = (
     number("triples", lambda row: row["found"]["triples"]),
 )
 NOTES = (
-    "× encoder: time over that of the bare encoder's forward pass on the same batches; "
-    "× BiLSTM: time over that of the same model with a BiLSTM for the SRN, both on given entities; "
+    "× encoder: ratio to the time of the bare encoder on the same batches; "
+    "× BiLSTM: ratio to the time of the same model with a BiLSTM in place of the SRN, both with given entities; "
     "p50 to p99: one sentence at a time; medians",
 )
 
 
 def measure(options: ExtractOptions) -> Result:
-    """Measure every preset, or the one of the model that is given."""
+    """Measure every preset, or the given model."""
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     batching = Batching(options.batch_words, options.batch_sentences, options.precision)
-    rows = [_measured(model, corpus, batching, options, device) for model in _models(options, corpus, device)]
+    rows = [_measure_row(model, corpus, batching, options, device) for model in _models(options, corpus, device)]
     settings = {
         **plain_settings(options),
         "corpus": corpus.describe(),
@@ -218,7 +220,7 @@ def measure(options: ExtractOptions) -> Result:
 
 
 def _is_given(options: ExtractOptions) -> bool:
-    """Heads at random find nothing of use, so that entities have to be given."""
+    """Return whether entities are given. Random heads do not predict useful entities."""
     return options.given_entities or (options.model is None and not options.train_steps)
 
 
@@ -228,8 +230,8 @@ def _heads(options: ExtractOptions) -> str:
     return f"trained for {options.train_steps} steps" if options.train_steps else "random"
 
 
-def _models(options: ExtractOptions, corpus: Corpus, device: torch.device) -> Iterator[Model]:
-    """One model at a time, so that no more than one is held."""
+def _models(options: ExtractOptions, corpus: BenchmarkCorpus, device: torch.device) -> Iterator[Model]:
+    """Yield one model at a time, so that only one is in memory."""
     if options.model is not None:
         model = Model.load(find_model(options.model))
         model.require_cascade("this benchmark")
@@ -246,8 +248,8 @@ def _models(options: ExtractOptions, corpus: Corpus, device: torch.device) -> It
             yield model
 
 
-def _measured(
-    model: Model, corpus: Corpus, batching: Batching, options: ExtractOptions, device: torch.device
+def _measure_row(
+    model: Model, corpus: BenchmarkCorpus, batching: Batching, options: ExtractOptions, device: torch.device
 ) -> dict[str, Any]:
     extraction, candidates = _candidates(model, corpus.examples, batching, options)
     timings = measured_in_turns(
@@ -283,17 +285,17 @@ def _measured(
 def _candidates(
     model: Model, examples: Sequence[Example], batching: Batching, options: ExtractOptions
 ) -> tuple[Extraction, dict[str, Extraction]]:
-    """What is timed beside the encoder: the extraction itself, and SRN and BiLSTM on equal work.
+    """Return the extractions to time: the extraction itself, and SRN and BiLSTM on equal work.
 
-    A BiLSTM in a trained model's place is untrained and would find nothing, so these two are given entities;
-    where the extraction is as well, it is the SRN's measurement.
+    An untrained BiLSTM would find nothing, so SRN and BiLSTM are compared with given entities. If the extraction uses
+    given entities too, it is the measurement of the SRN.
     """
     is_random = options.model is None and not options.train_steps
     n_gold = count([example.sentence for example in examples[:CALIBRATION]]).triples
-    accepted = accepting(model, examples, n_triples=n_gold if is_random else None)
+    accepted = accepting_thresholds(model, examples, n_triples=n_gold if is_random else None)
     srn = Extraction(model, examples, batching, thresholds=accepted, given_entities=True)
     twin = with_bilstm(model)
-    accepted = accepting(twin, examples, n_triples=n_gold)
+    accepted = accepting_thresholds(twin, examples, n_triples=n_gold)
     bilstm = Extraction(twin, examples, batching, thresholds=accepted, given_entities=True)
     if _is_given(options):
         return srn, {"extraction": srn, "bilstm": bilstm}
@@ -305,7 +307,7 @@ def _candidates(
 def _latency(
     extraction: Extraction, examples: Sequence[Example], batching: Batching, device: torch.device
 ) -> dict[str, Any]:
-    """How long single sentences take, each once, after a few that do not count."""
+    """Measure single sentences, after a short warm-up."""
     alone = [
         Extraction(
             extraction.model,

@@ -1,4 +1,4 @@
-"""How the cost of extraction grows: with the length of sentences, the subjects in them, and the corpus."""
+"""Measure how the cost of extraction grows with sentence length, subjects per sentence and corpus size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cascade_srn.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting
+from cascade_srn.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting_thresholds
 from cascade_srn.benchmarks.measuring import (
     Memory,
     Result,
@@ -26,7 +26,15 @@ from cascade_srn.benchmarks.measuring import (
     text,
 )
 from cascade_srn.benchmarks.options import GrowthOptions
-from cascade_srn.benchmarks.workload import FRESH, Corpus, calibrated, count, encoder_name, new_model, read_corpus
+from cascade_srn.benchmarks.workload import (
+    FRESH,
+    BenchmarkCorpus,
+    calibrate_threshold,
+    count,
+    encoder_name,
+    new_model,
+    read_corpus,
+)
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import CascadeError
@@ -39,18 +47,19 @@ COLOUR = "#2a6fb0"
 
 
 def require_matplotlib() -> None:
-    """Refuse before anything is measured, rather than after."""
+    """Raise an error before the measurement if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:
         raise CascadeError(
-            "the plot needs matplotlib, which is not installed; install it by pip install 'cascade-srn[report]', "
-            "or pass --no-plot"
+            "the plot needs matplotlib, which is not installed",
+            "Run pip install 'cascade-srn[report]', or measure without the plot",
+            option="no_plot",
         ) from error
 
 
 def plot_growth(result: dict[str, Any], path: str | Path) -> Path:
-    """Draw each series of a growth result (as of its JSON) over logarithmic axes, and return the path."""
+    """Draw the series of a growth result, as read from its JSON file, on logarithmic axes. Return the path."""
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -83,9 +92,9 @@ def plot_growth(result: dict[str, Any], path: str | Path) -> Path:
 
 
 LENGTH, SUBJECTS, CORPUS = "sentence length", "subjects in a sentence", "corpus size"
-# Entities of a sentence while its length grows: as many in a short one as in a long one.
+# Entities per sentence in the series over the sentence length.
 N_ENTITIES = 4
-# Points at the large end from which the final exponent is taken.
+# Number of largest sizes that determine the final exponent.
 TAIL = 3
 
 COLUMNS = (
@@ -97,16 +106,16 @@ COLUMNS = (
 
 
 def growth_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """The b of cost ≈ a · size^b: the slope of the line through the logarithms. 1 is linear, 2 quadratic."""
+    """Fit cost ≈ a · size^b and return b: 1 for linear growth, 2 for quadratic growth."""
     if len(sizes) != len(costs) or len(set(sizes)) < 2:
-        raise ValueError(f"{len(sizes)} sizes and {len(costs)} costs were given; give two or more different sizes")
+        raise ValueError(f"{len(sizes)} sizes and {len(costs)} costs do not determine a line")
     if min(*sizes, *costs) <= 0:
-        raise ValueError("a size or a cost is not above 0; logarithms need positive numbers")
+        raise ValueError("a size or cost is not positive")
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
 def measure(options: GrowthOptions) -> Result:
-    """Measure the three series, each size of a series in turns with the others."""
+    """Measure the three series. The sizes of a series are measured in turns."""
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     with encoder_name(options.encoder, corpus) as encoder:
@@ -132,12 +141,15 @@ def measure(options: GrowthOptions) -> Result:
 
 
 def _sentence_rows(
-    model: Model, corpus: Corpus, options: GrowthOptions, device: torch.device
+    model: Model, corpus: BenchmarkCorpus, options: GrowthOptions, device: torch.device
 ) -> tuple[list[dict[str, Any]], str]:
-    """Length and subjects: made-up sentences whose entities are given, all of them subjects."""
+    """Measure generated sentences of growing length and with a growing number of subjects.
+
+    The entities are given, and all of them are subjects.
+    """
     made = _Sentences(corpus, model)
     calibrating = [made.example(24, N_ENTITIES) for _ in range(CALIBRATION)]
-    thresholds = accepting(model, calibrating, n_triples=None if options.model else CALIBRATION)
+    thresholds = accepting_thresholds(model, calibrating, n_triples=None if options.model else CALIBRATION)
     batching = Batching(options.batch_words, options.batch_sentences, options.precision)
 
     def extraction(n_words: int, n_entities: int) -> Extraction:
@@ -153,8 +165,10 @@ def _sentence_rows(
     return rows, options.precision if some is None else some.precision
 
 
-def _corpus_rows(model: Model, corpus: Corpus, options: GrowthOptions, device: torch.device) -> list[dict[str, Any]]:
-    """The corpus over and over through ``Extractor.stream``, never more of it held than the stream holds."""
+def _corpus_rows(
+    model: Model, corpus: BenchmarkCorpus, options: GrowthOptions, device: torch.device
+) -> list[dict[str, Any]]:
+    """Stream the corpus repeatedly through ``Extractor.stream``, which holds a bounded part of it."""
     extractor = Extractor(model, precision=options.precision)
     thresholds = model.settings.thresholds if options.model else _realistic(model, corpus)
 
@@ -168,23 +182,23 @@ def _corpus_rows(model: Model, corpus: Corpus, options: GrowthOptions, device: t
 
     runs = {factor: run(factor) for factor in sorted(options.factors)}
     memories = {factor: peak_memory(stream, device) for factor, stream in runs.items()}
-    # The peaks' runs were the warm-up, and the largest corpus makes every repeat long.
+    # The runs for the memory were the warm-up, and a repeat of the largest corpus takes long.
     options = replace(options, warmup=0, repeats=min(options.repeats, 3))
     rows = _series(CORPUS, runs, memories, options, device)
     return [{**row, "sentences": row["size"] * len(corpus.sentences)} for row in rows]
 
 
-def _realistic(model: Model, corpus: Corpus) -> Thresholds:
-    """Thresholds with which heads at random find about as many entities and triples as there are."""
+def _realistic(model: Model, corpus: BenchmarkCorpus) -> Thresholds:
+    """Return thresholds with which random heads predict about as many entities and triples as the gold data has."""
     sample = corpus.examples[:CALIBRATION]
     gold = count([example.sentence for example in sample])
-    # While entities are searched for, nothing is a subject: turn 3 would take long where far too many pass.
+    # No entity is a subject in the first search: turn 3 would take long if too many entities passed.
     start = Thresholds(subject=1.0, object=1.0)
-    found = calibrated(model, sample, start, "entity", target=gold.entities, given_entities=False)
+    found = calibrate_threshold(model, sample, start, "entity", target=gold.entities, given_entities=False)
     found = replace(found, subject=0.0)
     if model.network.relations is None:
         return found
-    return calibrated(model, sample, found, "object", target=gold.triples, given_entities=False)
+    return calibrate_threshold(model, sample, found, "object", target=gold.triples, given_entities=False)
 
 
 def _series(
@@ -205,7 +219,7 @@ def _series(
 
 
 def _exponents(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """For each series of two sizes or more: over all of it, and over its last points, where fixed costs fade."""
+    """Return the growth exponents of each series, over all sizes and over the largest ones, where fixed costs fade."""
     found = {}
     for series in dict.fromkeys(row["series"] for row in rows):
         points = sorted((row["size"], row["median_s"]) for row in rows if row["series"] == series)
@@ -219,13 +233,16 @@ def _exponents(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def _in_words(series: str, found: dict[str, float]) -> str:
-    return f"time grows with {series} to the power {found['overall']:.2f} overall, {found['final']:.2f} at the end"
+    return (
+        f"time grows with {series} to the power {found['overall']:.2f} overall, "
+        f"{found['final']:.2f} for the largest sizes"
+    )
 
 
 class _Sentences:
-    """Sentences of any length made of a corpus's words, with entities of one or two words spread over them."""
+    """Generates sentences from the words of a corpus, with entities of one or two words spread over them."""
 
-    def __init__(self, corpus: Corpus, model: Model) -> None:
+    def __init__(self, corpus: BenchmarkCorpus, model: Model) -> None:
         words = [word for sentence in corpus.sentences for word in sentence.words]
         random.Random(0).shuffle(words)
         self._words: Iterator[str] = cycle(words)

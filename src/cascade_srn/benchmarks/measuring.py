@@ -1,4 +1,4 @@
-"""What a benchmark found, with all that is needed to repeat it: a JSON file and a table."""
+"""Measure time and memory, and write the results of a benchmark as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ PERCENTILES = (50, 95, 99)
 
 @dataclass(frozen=True)
 class Timing:
-    """The times of repeated runs, in seconds, in the order they were taken."""
+    """Times of repeated runs in seconds, in the order they were measured."""
 
     times: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The middle of the times: what is reported, since the mean follows every disturbance."""
+        """Median time. Benchmarks report it because the mean follows every disturbance."""
         return self.percentile(50)
 
     def percentile(self, share: float) -> float:
-        """The time that ``share`` percent of the runs stay within."""
+        """Return a percentile of the times."""
         return percentile(self.times, share)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with the unit in each name."""
+        """Return plain values for JSON. Names end with the unit."""
         return {"median_s": self.median, "times_s": list(self.times)}
 
     def percentiles(self) -> dict[str, float]:
-        """p50, p95 and p99 in seconds."""
+        """Return p50, p95 and p99 in seconds."""
         return {f"p{share}_s": self.percentile(share) for share in PERCENTILES}
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that ``share`` percent of the values do not exceed, interpolated between neighbours."""
+    """Return a percentile of some values, interpolated between neighbours."""
     if not values:
-        raise ValueError("percentiles of no values were asked for; measure at least once")
+        raise ValueError("there are no values to take a percentile of")
     return float(np.percentile(values, share))
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done all it was given."""
+    """Wait until all work of the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def seconds(function: Callable[[], object], device: torch.device) -> float:
-    """How long one call takes, from an idle device until the device is idle again."""
+    """Return the seconds that one call takes, including the work that it leaves on the device."""
     synchronise(device)
     started = time.perf_counter()
     function()
@@ -76,12 +76,12 @@ def seconds(function: Callable[[], object], device: torch.device) -> float:
 def measured_in_turns(
     candidates: Mapping[str, Callable[[], object]], *, repeats: int, warmup: int = 1, device: torch.device
 ) -> dict[str, Timing]:
-    """The times of several functions, called in turns: A B A B …, never A A B B.
+    """Time several functions in turns: A B A B …, not A A B B.
 
-    What slows the machine down for a while (heat, a neighbour) then falls on all of them, and their ratios hold.
+    A slowdown of the machine then affects all of them, and their ratios stay valid.
     """
     if repeats < 1:
-        raise ValueError(f"repeats is {repeats}; measure at least once")
+        raise ValueError(f"repeats is {repeats}, but at least 1 is needed")
     for _ in range(warmup):
         for function in candidates.values():
             seconds(function, device)
@@ -96,9 +96,10 @@ def measured_in_turns(
 class Memory:
     """Peak memory of one run, in bytes.
 
-    ``kind`` says of what: "gpu allocated", "resident set" or, where the kernel lets nobody reset the peak,
-    "resident set since start", which can only rise from one run to the next. ``before`` is what was taken when
-    the run began: models and everything else that lives longer than the run.
+    Attributes:
+        peak: Highest memory during the run.
+        before: Memory at the start of the run, with models and other long-lived data.
+        kind: "gpu allocated", "resident set", or "resident set since start" on systems that cannot reset the peak.
     """
 
     peak: int
@@ -106,12 +107,12 @@ class Memory:
     kind: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with the unit in each name."""
+        """Return plain values for JSON. Names end with the unit."""
         return {"peak_bytes": self.peak, "before_bytes": self.before, "kind": self.kind}
 
 
 def peak_memory(function: Callable[[], object], device: torch.device) -> Memory:
-    """The most memory that was in use while a function ran."""
+    """Return the peak memory of the process or the GPU while a function runs."""
     if device.type == "cuda":
         synchronise(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -119,7 +120,7 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> Memory:
         function()
         synchronise(device)
         return Memory(torch.cuda.max_memory_allocated(device), before, "gpu allocated")
-    # What earlier runs have freed is not this one's.
+    # Memory that earlier runs have freed does not belong to this one.
     gc.collect()
     give_back_freed()
     was_reset = _reset_resident_peak()
@@ -129,13 +130,13 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> Memory:
 
 
 def _reset_resident_peak() -> bool:
-    """Lower the process's high-water mark to what it holds now; Linux alone can."""
+    """Reset the peak of the resident set to its present size; only Linux can."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return False
     peak, held = _status("VmHWM:"), _status("VmRSS:")
-    # Some kernels take the request and do nothing.
+    # Some kernels accept the request and ignore it.
     return peak is not None and held is not None and peak - held < 1 << 22
 
 
@@ -143,7 +144,7 @@ def _resident_peak() -> int:
     found = _status("VmHWM:")
     if found is not None:
         return found
-    import resource  # where it is used: Windows has none
+    import resource  # not available on Windows
 
     # Kilobytes on Linux, bytes on macOS.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -159,37 +160,37 @@ def _status(field: str) -> int | None:
 
 RESULTS = Path("benchmarks") / "results"
 
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of the table: its heading, and a row's value as it is shown there."""
+class ResultColumn:
+    """A column of a result table: its heading, and a function that formats the value of a row."""
 
     heading: str
-    show: Callable[[Row], str]
+    show: Callable[[ResultRow], str]
 
 
 @dataclass(frozen=True)
 class Result:
-    """The rows that a benchmark measured, and the settings and the machine it measured them with."""
+    """The measurements of a benchmark, with its settings and the machine."""
 
     name: str
     device: str
     settings: dict[str, Any]
     environment: dict[str, Any]
-    rows: list[Row]
-    columns: Sequence[Column]
+    rows: list[ResultRow]
+    columns: Sequence[ResultColumn]
     notes: tuple[str, ...] = ()
     summary: dict[str, Any] = field(default_factory=dict)
 
     @property
     def default_path(self) -> Path:
-        """Where the result goes unless told otherwise."""
+        """Default path of the JSON file."""
         return RESULTS / f"{self.name}-{self.device}.json"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "name": self.name,
             "device": self.device,
@@ -201,7 +202,7 @@ class Result:
         }
 
     def save(self, path: str | Path | None = None) -> Path:
-        """Write the JSON file, to the default path where none is given, and return the path."""
+        """Write the JSON file and return its path."""
         target = self.default_path if path is None else Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with replacing(target) as handle:
@@ -209,7 +210,7 @@ class Result:
         return target
 
     def table(self) -> Table:
-        """The rows as a table for a terminal."""
+        """Return the rows as a table for a terminal."""
         hardware = self.environment["gpu"] or self.environment["cpu"]
         table = Table(title=f"{self.name} on {hardware}", caption="\n".join(self.notes) or None)
         for i, column in enumerate(self.columns):
@@ -219,28 +220,28 @@ class Result:
         return table
 
 
-def text(heading: str, key: str) -> Column:
-    """A column of values as they are."""
-    return Column(heading, lambda row: str(row[key]))
+def text(heading: str, key: str) -> ResultColumn:
+    """Return a column of plain values."""
+    return ResultColumn(heading, lambda row: str(row[key]))
 
 
-def milliseconds(heading: str, value: Callable[[Row], float | None]) -> Column:
-    """A column of times; a row without one shows a dash."""
+def milliseconds(heading: str, value: Callable[[ResultRow], float | None]) -> ResultColumn:
+    """Return a column of times. Rows without a time show a dash."""
     return number(heading, lambda row: None if (found := value(row)) is None else 1000 * found, "{:.2f}")
 
 
-def number(heading: str, value: Callable[[Row], float | None], form: str = "{:,.0f}") -> Column:
-    """A column of numbers; a row without one shows a dash."""
+def number(heading: str, value: Callable[[ResultRow], float | None], form: str = "{:,.0f}") -> ResultColumn:
+    """Return a column of numbers. Rows without a number show a dash."""
 
-    def show(row: Row) -> str:
+    def show(row: ResultRow) -> str:
         found = value(row)
         return "–" if found is None else form.format(found)
 
-    return Column(heading, show)
+    return ResultColumn(heading, show)
 
 
 def environment(device: torch.device, precision: str) -> dict[str, Any]:
-    """The hardware, the versions and the command that a result was made with."""
+    """Return the hardware, the versions and the command of this process."""
     return {
         "cpu": _cpu_name(),
         "cores": _n_cores(),
@@ -262,12 +263,12 @@ def environment(device: torch.device, precision: str) -> dict[str, Any]:
 
 
 def plain_settings(options: Settings) -> dict[str, Any]:
-    """Options as they stand in a result: without the folders of this machine."""
+    """Return options for a result, without the folders of this machine."""
     return {key: without_folders(v) if isinstance(v, str) else v for key, v in options.to_dict().items()}
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """A command as it can be shown elsewhere: folders of this machine are left out, the rest stands as it was."""
+    """Return a command without the folders of this machine."""
     program, *rest = arguments
     path = Path(program)
     named = f"python {path.parent.name}/{path.name}" if path.suffix == ".py" else path.name
@@ -275,7 +276,7 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def without_folders(argument: str) -> str:
-    """An absolute path as ``…/name``; anything else unchanged."""
+    """Return an absolute path as ``…/name``, and any other argument unchanged."""
     option, equals, value = argument.rpartition("=")
     return f"{option}{equals}…/{Path(value).name}" if Path(value).is_absolute() else argument
 
@@ -288,7 +289,7 @@ def _version(package: str) -> str | None:
 
 
 def _n_cores() -> int:
-    """The cores this process may use, which can be fewer than the machine has."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""What the benchmark of the service can be asked to measure; free of torch and of the service's libraries."""
+"""Options of the benchmarks. This module does not import torch, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRECISIONS = ("auto", "float32", "bf16")
 
 @dataclass(frozen=True)
 class SrnOptions(Settings):
-    """The SRN's cell against an LSTM of the same widths; a shape is sentences × words."""
+    """Options of the comparison of an SRN cell with an LSTM. A shape is sentences × words."""
 
     shapes: tuple[tuple[int, int], ...] = ((8, 40), (32, 40), (128, 40))
     input_width: int = 768
@@ -33,9 +33,11 @@ class SrnOptions(Settings):
 
 @dataclass(frozen=True)
 class ExtractOptions(Settings):
-    """From words to triples. ``model`` is a saved one; else models of ``presets`` are made over ``encoder``.
+    """Options of the extraction benchmark.
 
-    ``batch_sentences`` (0: off) puts that many sentences into a batch instead of ``batch_words`` words.
+    Attributes:
+        model: Saved model. If None, one model per preset is created over ``encoder``.
+        batch_sentences: Sentences per batch, instead of ``batch_words`` words; 0 for off.
     """
 
     model: str | None = None
@@ -62,17 +64,17 @@ class ExtractOptions(Settings):
         if self.model is not None:
             for name, given in (("encoder", self.encoder is not None), ("train_steps", self.train_steps > 0)):
                 if given:
-                    raise ConfigError(f"a saved model was given and {name!r} as well; give one of the two")
+                    raise ConfigError(f"both a saved model and {name} are given", "Give one of the two")
         if self.train_steps and self.given_entities:
             raise ConfigError(
-                "both train_steps and given_entities were asked for; train briefly to measure what the model "
-                "finds itself, or give the entities, which needs no training"
+                "both train_steps and given_entities are given",
+                "Train briefly to measure predicted entities, or use given entities, which need no training",
             )
 
 
 @dataclass(frozen=True)
 class TrainOptions(Settings):
-    """The training loop, by fusion preset and batch size."""
+    """Options of the training benchmark."""
 
     encoder: str | None = None
     data: str | None = None
@@ -93,10 +95,11 @@ class TrainOptions(Settings):
 
 @dataclass(frozen=True)
 class GrowthOptions(Settings):
-    """How the cost of extraction grows: with sentence length, subjects in a sentence, and corpus size.
+    """Options of the benchmark on how the cost grows with sentence length, subjects and corpus size.
 
-    ``batch_sentences`` sentences are measured together; ``subject_words`` is the length of the sentences in
-    which the number of subjects grows.
+    Attributes:
+        batch_sentences: Sentences that are measured together.
+        subject_words: Length of the sentences in the series over the number of subjects.
     """
 
     model: str | None = None
@@ -123,13 +126,13 @@ class GrowthOptions(Settings):
                 require_range(f"one of the {name}", value, 1)
         if self.subjects and max(self.subjects) > self.subject_words:
             raise ConfigError(
-                f"{max(self.subjects)} subjects were asked for in a sentence of {self.subject_words} words; "
-                "raise subject_words or lower subjects"
+                f"subjects is {max(self.subjects)}, but a sentence has {self.subject_words} words",
+                "Raise subject_words or lower subjects",
             )
         require_choice("precision", self.precision, PRECISIONS)
         _require_presets((self.preset,))
         if self.model is not None and self.encoder is not None:
-            raise ConfigError("a saved model was given and 'encoder' as well; give one of the two")
+            raise ConfigError("both a saved model and an encoder are given", "Give one of the two")
 
 
 @dataclass(frozen=True)
@@ -173,16 +176,20 @@ def _require_positive(options: Settings, *names: str) -> None:
 
 def _require_presets(names: tuple[str, ...]) -> None:
     if not names:
-        raise ConfigError(f"no fusion preset was named; give one or more of {', '.join(PRESETS)}")
+        raise ConfigError("presets is empty", f"Give one or more of {', '.join(PRESETS)}", option="presets")
     for name in names:
         preset_axes(name)
 
 
 @dataclass(frozen=True)
 class ServeOptions(Settings):
-    """One client, then ``clients`` of them at once for ``seconds``, each asking anew as soon as it has its answer.
+    """Options of the service benchmark: one client, then many clients at once.
 
-    ``model`` is a saved one; without one a small one is made, its heads at random.
+    Attributes:
+        model: Saved model. If None, a small model with random heads is created.
+        clients: Parallel clients. Each sends its next request as soon as it has an answer.
+        seconds: Duration of the parallel measurement.
+        single: Requests of the single client.
     """
 
     model: str | None = None

@@ -1,4 +1,4 @@
-"""The service under load: lost, mixed-up and wrong answers, rate and latency, for one client and for many."""
+"""Measure the service under load: errors, rate and latency, for one client and for many."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from cascade_srn.benchmarks.measuring import Result, Timing, environment, milliseconds, number, plain_settings
 from cascade_srn.benchmarks.options import ServeOptions
-from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_model, read_corpus
+from cascade_srn.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
@@ -29,15 +29,15 @@ from cascade_srn.runs.device import find_device
 from cascade_srn.serving.run import allow_many_connections
 from cascade_srn.types import Document
 
-# What another batch changes in a score by rounding.
+# Scores may differ by this much between batches, by rounding.
 TOLERANCE = 1e-3
-# Past the service's own time limit: an answer that has not come by then is lost.
-PATIENCE = 60.0
+# An answer that takes longer is lost. The time limit of the service is shorter.
+LOST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Question:
-    """A request as bytes, and the document that is the right answer."""
+    """A request as bytes and the expected document."""
 
     text: str
     request: bytes
@@ -45,7 +45,7 @@ class Question:
 
     @classmethod
     def of(cls, body: dict[str, Any], expected: Document) -> Question:
-        """The question that a body asks of /extract."""
+        """Make the question for a body that is sent to /extract."""
         content = json.dumps(body).encode()
         head = (
             "POST /extract HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -54,29 +54,29 @@ class Question:
         return cls(expected.text, head.encode() + content, expected.to_dict())
 
     def judge(self, status: int, body: bytes) -> str:
-        """ "right", "mixed" (the answer to something else), "wrong", "refused" (503) or "failed" (any other)."""
+        """Return "right", "mixed" (answer to another request), "wrong", "refused" (503) or "failed" (other status)."""
         if status != 200:
             return "refused" if status == 503 else "failed"
         documents = json.loads(body)["documents"]
         if len(documents) != 1 or documents[0]["text"] != self.text:
             return "mixed"
-        return "right" if alike(documents[0], self.expected) else "wrong"
+        return "right" if is_equal(documents[0], self.expected) else "wrong"
 
 
-def alike(found: Any, expected: Any, key: str = "") -> bool:
-    """Equal, but for the rounding of scores."""
+def is_equal(found: Any, expected: Any, key: str = "") -> bool:
+    """Return whether two answers are equal up to the rounding of scores."""
     if key == "score" and found is not None and expected is not None:
         return bool(abs(found - expected) <= TOLERANCE)
     if isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(alike(found[name], expected[name], name) for name in expected)
+        return found.keys() == expected.keys() and all(is_equal(found[name], expected[name], name) for name in expected)
     if isinstance(expected, list):
-        return len(found) == len(expected) and all(alike(*pair) for pair in zip(found, expected, strict=True))
+        return len(found) == len(expected) and all(is_equal(*pair) for pair in zip(found, expected, strict=True))
     return bool(found == expected)
 
 
 @dataclass
 class Tally:
-    """What became of requests, and how long the answers took."""
+    """Outcomes of requests and latencies of answers."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Tally:
 
 
 class Client:
-    """One connection, kept open, and opened again when it breaks or the service closes it."""
+    """A persistent connection that reconnects when it is closed."""
 
     def __init__(self, host: str, port: int) -> None:
         self._place = host, port
@@ -95,7 +95,7 @@ class Client:
         self._streams = await asyncio.open_connection(*self._place)
 
     async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """The status and the body of the answer to a request."""
+        """Send a request; return status and body of the answer."""
         if self._streams is None:
             await self.connect()
         assert self._streams is not None
@@ -116,7 +116,7 @@ class Client:
 
 
 async def ask_in_turn(place: tuple[str, int], questions: Sequence[Question]) -> Tally:
-    """One client, one question after the other."""
+    """Ask one question after the other with a single client."""
     tally, client = Tally(), Client(*place)
     started = time.perf_counter()
     for question in questions:
@@ -129,7 +129,7 @@ async def ask_in_turn(place: tuple[str, int], questions: Sequence[Question]) -> 
 async def ask_at_once(
     place: tuple[str, int], questions: Sequence[Question], *, n_clients: int, seconds: float
 ) -> Tally:
-    """Many clients for some time; all are connected before the first one asks, and get their last answers."""
+    """Ask with many clients for some time. All clients connect before the first question."""
     tally, clients = Tally(), [Client(*place) for _ in range(n_clients)]
     for first in range(0, n_clients, 100):
         await asyncio.gather(*(client.connect() for client in clients[first : first + 100]))
@@ -152,7 +152,7 @@ async def ask_at_once(
 async def _ask(client: Client, question: Question, tally: Tally) -> None:
     started = time.perf_counter()
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(LOST_SECONDS):
             status, body = await client.ask(question.request)
     except (OSError, asyncio.IncompleteReadError, TimeoutError):
         client.close()
@@ -162,7 +162,7 @@ async def _ask(client: Client, question: Question, tally: Tally) -> None:
     outcome = question.judge(status, body)
     tally.outcomes[outcome] += 1
     if outcome == "refused":
-        await asyncio.sleep(1)  # as it was told to
+        await asyncio.sleep(1)  # as the Retry-After header says
 
 
 COLUMNS = (
@@ -180,20 +180,20 @@ COLUMNS = (
     number("texts in a batch", lambda row: row["batch_texts"], "{:.1f}"),
 )
 NOTES = (
-    "every answer is held against the document that Extractor gives for the text alone; one text a request, and a "
-    "client asks anew as soon as it has its answer",
+    "every answer is compared with the document that Extractor returns for the text alone; each request has one text, "
+    "and a client sends its next request as soon as it has an answer",
 )
 
 
 def measure(options: ServeOptions) -> Result:
-    """Measure a service in a process of its own, from this one."""
+    """Measure a service that runs in another process."""
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     allow_many_connections()
     with _model_folder(options, corpus) as folder:
         questions = _questions(folder, corpus, options)
         with _served(folder, options) as url:
-            rows = [_measured(url, questions, options, n_clients) for n_clients in (1, options.clients)]
+            rows = [_measure_row(url, questions, options, n_clients) for n_clients in (1, options.clients)]
     settings = {
         **plain_settings(options),
         "corpus": corpus.describe(),
@@ -206,11 +206,11 @@ def measure(options: ServeOptions) -> Result:
 
 
 def is_faultless(result: Result) -> bool:
-    """Whether every request had its own, right answer."""
+    """Return whether every request got the right answer."""
     return not any(row[kind] for row in result.rows for kind in ("lost", "mixed", "wrong", "refused", "failed"))
 
 
-def _measured(url: str, questions: Sequence[Question], options: ServeOptions, n_clients: int) -> dict[str, Any]:
+def _measure_row(url: str, questions: Sequence[Question], options: ServeOptions, n_clients: int) -> dict[str, Any]:
     parts = urlsplit(url)
     place = parts.hostname or "", parts.port or 0
     texts, batches = _batches(url)
@@ -240,8 +240,8 @@ _NO_LATENCY: dict[str, float | None] = {"p50_s": None, "p95_s": None, "p99_s": N
 
 
 @contextmanager
-def _model_folder(options: ServeOptions, corpus: Corpus) -> Iterator[Path]:
-    """The model's folder, or that of a small one that lives as long as the block."""
+def _model_folder(options: ServeOptions, corpus: BenchmarkCorpus) -> Iterator[Path]:
+    """Yield the folder of the model, or of a small new one that exists during the block."""
     if options.model is not None:
         yield find_model(options.model)
         return
@@ -251,13 +251,13 @@ def _model_folder(options: ServeOptions, corpus: Corpus) -> Iterator[Path]:
         yield path
 
 
-def _questions(folder: Path, corpus: Corpus, options: ServeOptions) -> list[Question]:
-    """Each text in three ways: as it is, with thresholds of its own, and with its entities given."""
+def _questions(folder: Path, corpus: BenchmarkCorpus, options: ServeOptions) -> list[Question]:
+    """Make three questions per text: plain, with thresholds and with given entities."""
     extractor = Extractor.from_pretrained(folder, device=find_device(options.device), precision=options.precision)
     own = extractor.model.settings.thresholds
     changed = {"entity": (1 + own.entity) / 2, "subject": (1 + own.subject) / 2}
     higher = chosen_thresholds(changed, own)
-    # Other texts would tell nothing about mixed-up answers, and words of the corpus may be split by the segmenter.
+    # Texts are distinct, so that mixed-up answers are found. The segmenter may split words of the corpus.
     texts = [Document.from_text(text) for text in dict.fromkeys(document.text for document in corpus.documents)]
     questions = [Question.of({"text": d.text}, d) for d in _stable(extractor, texts, own)]
     for document in _stable(extractor, texts, higher):
@@ -267,16 +267,18 @@ def _questions(folder: Path, corpus: Corpus, options: ServeOptions) -> list[Ques
         entities = [{"start": e.start, "end": e.end, "label": e.label} for e in document.entities]
         questions.append(Question.of({"text": document.text, "entities": entities}, document))
     if not questions:
-        raise DataError(f"{corpus.name} holds no text whose answer does not hang on rounding; give other --data")
+        raise DataError(
+            f"the answer to every text of {corpus.name} depends on rounding", "Give other texts", option="data"
+        )
     return questions
 
 
 def _stable(
     extractor: Extractor, documents: Sequence[Document], thresholds: Thresholds, *, given: bool = False
 ) -> list[Document]:
-    """What is found in the texts, without those where a score lies so near its threshold that rounding decides.
+    """Predict documents, and leave out those where a score is so near its threshold that rounding decides.
 
-    Scores are looked at as well: an entity that is shown to the later turns, and not predicted, has a part in them.
+    Scores are compared as well: an entity that is below its threshold can still influence later turns.
     """
     if given:
         documents = [
@@ -284,33 +286,33 @@ def _stable(
             for d in documents
         ]
     found, *others = (
-        extractor.predict(documents, thresholds=_moved(thresholds, step), given_entities=given)
+        extractor.predict(documents, thresholds=_shift(thresholds, step), given_entities=given)
         for step in (0.0, -TOLERANCE, TOLERANCE)
     )
     return [
         one
         for one, *twins in zip(found, *others, strict=True)
-        if all(alike(twin.to_dict(), one.to_dict()) for twin in twins)
+        if all(is_equal(twin.to_dict(), one.to_dict()) for twin in twins)
     ]
 
 
-def _moved(thresholds: Thresholds, step: float) -> Thresholds:
-    def moved(value: float) -> float:
+def _shift(thresholds: Thresholds, step: float) -> Thresholds:
+    def shift(value: float) -> float:
         return min(1.0, max(0.0, value + step))
 
     return Thresholds(
-        entity=moved(thresholds.entity),
-        subject=moved(thresholds.subject),
-        object=moved(thresholds.object),
-        entity_types={label: moved(value) for label, value in thresholds.entity_types.items()},
-        relation_types={label: moved(value) for label, value in thresholds.relation_types.items()},
-        related=None if thresholds.related is None else moved(thresholds.related),
+        entity=shift(thresholds.entity),
+        subject=shift(thresholds.subject),
+        object=shift(thresholds.object),
+        entity_types={label: shift(value) for label, value in thresholds.entity_types.items()},
+        relation_types={label: shift(value) for label, value in thresholds.relation_types.items()},
+        related=None if thresholds.related is None else shift(thresholds.related),
     )
 
 
 @contextmanager
 def _served(folder: Path, options: ServeOptions) -> Iterator[str]:
-    """The service in a process of its own, as users start it; its address."""
+    """Run the service in another process and yield its address."""
     command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(folder), "--port", "0", "--quiet"]
     command += ["--device", options.device, "--precision", options.precision]
     command += ["--batch-words", str(options.batch_words), "--timeout", "60"]
@@ -322,16 +324,16 @@ def _served(folder: Path, options: ServeOptions) -> Iterator[str]:
 
 
 def _address(process: subprocess.Popen[str]) -> str:
-    told = []
+    lines = []
     for line in process.stderr or ():
-        told.append(line)
+        lines.append(line)
         if found := re.search(r" at (http://\S+) ", line):
             return found[1]
-    raise DataError(f"the service did not start: {' '.join(told).strip()}")
+    raise DataError(f"the service did not start: {' '.join(lines).strip()}")
 
 
 def _batches(url: str) -> tuple[float, float]:
-    """How many texts and how many batches the model has had so far."""
+    """Return the numbers of texts and batches that the model has processed so far."""
     with urllib.request.urlopen(f"{url}/metrics") as answer:
         lines = answer.read().decode().splitlines()
     value = {name: float(said) for name, _, said in (line.rpartition(" ") for line in lines) if name[:1] != "#"}

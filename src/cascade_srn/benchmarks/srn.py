@@ -1,4 +1,4 @@
-"""The SRN against an LSTM of the same widths: forward, and forward with backward."""
+"""Compare the SRN with an LSTM of the same widths: forward pass, and forward and backward pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cascade_srn.runs.device import find_device
 
 LSTM = "lstm"
 PASSES = ("forward", "forward+backward")
-# How often do_bench, which repeats by itself, takes its turn with each candidate.
+# Rounds of do_bench, which itself repeats each call.
 DEVICE_ROUNDS = 3
 
 COLUMNS = (
@@ -38,13 +38,13 @@ COLUMNS = (
     number("× LSTM", lambda row: row["device"] and row["device"]["ratio_to_lstm"], "{:.2f}"),
 )
 NOTES = (
-    "call: wall time of one synchronised call; device: what the GPU takes when it is kept busy "
+    "call: wall time of one synchronised call; device: time on a busy GPU "
     "(triton.testing.do_bench); medians, in float32",
 )
 
 
 def measure(options: SrnOptions) -> Result:
-    """Time every network that runs on the device, for every shape and both passes."""
+    """Time every network that runs on the device, for all shapes and both passes."""
     device = find_device(options.device)
     networks = _networks(options, device)
     rows = []
@@ -59,7 +59,7 @@ def measure(options: SrnOptions) -> Result:
 
 
 def backends(device: torch.device) -> list[str]:
-    """The implementations of the SRN that run on a device."""
+    """Return the implementations of the SRN that run on a device."""
     with_triton = device.type == "cuda" and find_spec("triton") is not None
     return ["plain", "fused", "triton"] if with_triton else ["plain", "fused"]
 
@@ -73,7 +73,7 @@ def _networks(options: SrnOptions, device: torch.device) -> dict[str, nn.Module]
 
 
 def _call(network: nn.Module, inputs: Tensor, lengths: Tensor, which: str) -> Callable[[], object]:
-    """One pass of a network, as a function without arguments."""
+    """Return a function that runs one pass of a network."""
 
     def forward(given: Tensor) -> Tensor:
         outputs: Tensor = network(given)[0] if isinstance(network, nn.LSTM) else network(given, lengths)
@@ -85,7 +85,7 @@ def _call(network: nn.Module, inputs: Tensor, lengths: Tensor, which: str) -> Ca
 
     if which == "forward":
         return only_forward
-    # As within a model: gradients flow to the weights and on to the encoder below.
+    # As in a model, gradients flow to the weights and to the encoder below.
     learned = inputs.detach().clone().requires_grad_()
     gradient = torch.randn_like(only_forward())
 
@@ -106,14 +106,14 @@ def _rows(
         {
             **case,
             "network": name,
-            "call": _against_lstm(walls, name),
-            "device": None if kept_busy is None else _against_lstm(kept_busy, name),
+            "call": _compare_with_lstm(walls, name),
+            "device": None if kept_busy is None else _compare_with_lstm(kept_busy, name),
         }
         for name in calls
     ]
 
 
-def _against_lstm(timings: dict[str, Timing], name: str) -> dict[str, Any]:
+def _compare_with_lstm(timings: dict[str, Timing], name: str) -> dict[str, Any]:
     return {**timings[name].to_dict(), "ratio_to_lstm": timings[name].median / timings[LSTM].median}
 
 

@@ -1,4 +1,4 @@
-"""Training: seconds per epoch of the loop as it is, and where a step's time goes."""
+"""Measure the seconds per epoch of the training loop, and the parts of a training step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from cascade_srn.benchmarks.measuring import (
     Result,
-    Row,
+    ResultRow,
     Timing,
     environment,
     number,
@@ -20,17 +20,17 @@ from cascade_srn.benchmarks.measuring import (
     text,
 )
 from cascade_srn.benchmarks.options import TrainOptions
-from cascade_srn.benchmarks.workload import FRESH, Corpus, encoder_name, new_model, read_corpus
+from cascade_srn.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.model.model import Model
-from cascade_srn.runs.device import find_device
+from cascade_srn.runs.device import few_threads, find_device, matmul_precision
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.step import Step, few_threads, matrix_products
+from cascade_srn.training.step import Step
 
 PARTS = ("collating", "forward", "backward", "optimiser")
 
 
-def _share(row: Row, part: str) -> float:
+def _share(row: ResultRow, part: str) -> float:
     return float(100 * row["parts"][part] / sum(row["parts"].values()))
 
 
@@ -48,11 +48,11 @@ COLUMNS = (
     number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20),
 )
 NOTES = (
-    "s/epoch: median epoch of the training loop after those that warm up; the shares are from one more epoch that "
-    "waits for the device after every part",
-    "graphs: whether the encoder's work is recorded as CUDA graphs, which takes a GPU",
+    "s/epoch: median epoch of the training loop after the warm-up; the shares come from one more epoch that waits for "
+    "the device after every part",
+    "graphs: whether the encoder runs as CUDA graphs, on a GPU only",
 )
-# Of the training loop on a GPU: shapes are recorded when they have come a few times.
+# Warm-up epochs: on a GPU, shapes are captured after they have occurred a few times.
 _N_WARM_UP = {"cuda": 3}
 
 
@@ -70,13 +70,15 @@ def measure(options: TrainOptions) -> Result:
                         epochs=options.epochs, batch_size=batch_size, precision=options.precision, cuda_graphs=graphs
                     )
                     described = {"preset": preset, "batch_size": batch_size, "cuda_graphs": "yes" if graphs else "no"}
-                    rows.append({**described, **_measured(model, corpus, settings, device)})
+                    rows.append({**described, **_measure_row(model, corpus, settings, device)})
     values = plain_settings(options)
     described = {**values, "encoder": values["encoder"] or FRESH, "corpus": corpus.describe()}
     return Result("train", device.type, described, environment(device, options.precision), rows, COLUMNS, NOTES)
 
 
-def _measured(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> dict[str, Any]:
+def _measure_row(
+    model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, device: torch.device
+) -> dict[str, Any]:
     times: list[float] = []
     memory = peak_memory(lambda: times.extend(_epochs(model, corpus, settings, device)), device)
     timing = Timing(tuple(times))
@@ -89,8 +91,8 @@ def _measured(model: Model, corpus: Corpus, settings: TrainingSettings, device: 
     }
 
 
-def _epochs(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> list[float]:
-    """The times of the epochs, one or a few more being run first to warm up."""
+def _epochs(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, device: torch.device) -> list[float]:
+    """Return the times of the epochs after the warm-up."""
     times = []
     n_warm_up = _N_WARM_UP.get(device.type, 1)
     started = time.perf_counter()
@@ -102,8 +104,8 @@ def _epochs(model: Model, corpus: Corpus, settings: TrainingSettings, device: to
     return times[n_warm_up:]
 
 
-def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:
-    """Seconds that each part of the steps of one epoch takes; the steps are those of the training loop."""
+def _parts(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:
+    """Return the seconds of each part of the training steps of one epoch."""
     examples, network = corpus.examples, model.network.train()
     optimiser, schedule = make_optimiser(
         network,
@@ -116,7 +118,7 @@ def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: tor
     clock = _Clock(device)
     step = Step(model, optimiser, schedule, settings, done=clock.ends)
     size, number = settings.batch_size, 0
-    with matrix_products(settings.precision), few_threads(step.device):
+    with matmul_precision(settings.precision), few_threads(step.device):
         for _ in range(_N_WARM_UP.get(device.type, 0) + 1):
             clock.start()
             for at in range(0, len(examples), size):
@@ -128,14 +130,14 @@ def _parts(model: Model, corpus: Corpus, settings: TrainingSettings, device: tor
 
 
 class _Clock:
-    """Adds up the time since the last part ended, for each part."""
+    """Sums the time of each part."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.start()
 
     def start(self) -> None:
-        """From nothing again."""
+        """Reset the sums."""
         self.spent = dict.fromkeys(PARTS, 0.0)
         synchronise(self.device)
         self._last = time.perf_counter()

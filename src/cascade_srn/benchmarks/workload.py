@@ -1,4 +1,4 @@
-"""What is measured: sentences with gold annotation, and models to run on them."""
+"""Annotated sentences and models for the benchmarks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FRESH = "fresh, width 128, 2 layers, random weights"
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Annotated sentences, each a document of its own, and their labels."""
+class BenchmarkCorpus:
+    """Annotated sentences, one per document, and their schema."""
 
     name: str
     documents: list[Document]
@@ -36,21 +36,21 @@ class Corpus:
 
     @property
     def sentences(self) -> list[Sentence]:
-        """The sentences of all documents."""
+        """All sentences."""
         return [sentence for document in self.documents for sentence in document.sentences]
 
     @property
     def examples(self) -> list[Example]:
-        """The sentences as the model meets them, without context."""
+        """The sentences as examples without context."""
         return [Example(sentence) for sentence in self.sentences]
 
     @property
     def n_words(self) -> int:
-        """The words of all sentences."""
+        """Number of words."""
         return sum(len(sentence) for sentence in self.sentences)
 
     def describe(self) -> dict[str, str | int]:
-        """Its size, for a result."""
+        """Return name and size for a result."""
         return {
             "name": self.name,
             "sentences": len(self.sentences),
@@ -60,31 +60,32 @@ class Corpus:
         }
 
 
-def read_corpus(path: str | None, n_sentences: int) -> Corpus:
-    """The first sentences of a file (default: the example corpus) that have words."""
+def read_corpus(path: str | None, n_sentences: int) -> BenchmarkCorpus:
+    """Read the first non-empty sentences of a file, or of the example corpus."""
     chosen = example_corpus() if path is None else Path(path)
     sentences = (s for document in read_documents(chosen) for s in document.sentences if len(s))
     documents = [Document.from_sentences([sentence]) for sentence in islice(sentences, n_sentences)]
     if not documents:
-        raise DataError(f"{chosen} holds no sentence with words; give a file of annotated sentences")
-    # By name alone: a result must not tell the folders of the machine it was made on.
-    return Corpus(f"{chosen.parent.name}/{chosen.name}", documents, Schema.from_documents(documents))
+        raise DataError(f"{chosen} has no sentence with words", "Give a file of annotated sentences", option="data")
+    # Results do not contain folders of this machine.
+    return BenchmarkCorpus(f"{chosen.parent.name}/{chosen.name}", documents, Schema.from_documents(documents))
 
 
 def example_corpus() -> Path:
-    """The corpus that comes with the source tree."""
+    """Return the path of the corpus in the source tree."""
     path = Path(__file__).parents[3] / "examples" / "news" / "train.jsonl"
     if not path.is_file():
         raise DataError(
-            "the example corpus is part of the source tree, and this cascade-srn was installed without it; "
-            "give --data with a file of annotated sentences"
+            "the example corpus is part of the source tree, which is not installed",
+            "Give a file of annotated sentences",
+            option="data",
         )
     return path
 
 
 @contextmanager
-def encoder_name(given: str | None, corpus: Corpus) -> Iterator[str]:
-    """The given encoder, or a fresh small one that lives as long as the block."""
+def encoder_name(given: str | None, corpus: BenchmarkCorpus) -> Iterator[str]:
+    """Yield the given encoder, or the folder of a small new one that exists during the block."""
     if given is not None:
         yield given
         return
@@ -94,19 +95,19 @@ def encoder_name(given: str | None, corpus: Corpus) -> Iterator[str]:
 
 
 def new_model(encoder: str, schema: Schema, preset: str, device: torch.device) -> Model:
-    """A model of a preset over an encoder, its heads at random, ready to predict."""
+    """Create a model with random heads over an encoder."""
     fusion = FusionSettings.from_dict(preset)
     model = Model.create(ModelSettings(EncoderSettings(encoder), fusion=fusion), schema)
     model.network.to(device).eval()
     return model
 
 
-def train_briefly(model: Model, corpus: Corpus, n_steps: int, *, fresh: bool) -> None:
-    """Train for about that many steps, so that a realistic number of things is found."""
+def train_briefly(model: Model, corpus: BenchmarkCorpus, n_steps: int, *, fresh: bool) -> None:
+    """Train for about ``n_steps`` steps, so that the model predicts a realistic number of entities and relations."""
     batch_size = TrainingSettings.batch_size
     documents = corpus.documents[: n_steps * batch_size]
     epochs = max(1, round(n_steps * batch_size / len(documents)))
-    # What starts at random learns nothing at the rates for what is pretrained.
+    # The default learning rates are for pretrained weights.
     settings = TrainingSettings(epochs=epochs, batch_size=batch_size, precision="tf32")
     if fresh:
         settings = replace(settings, learning_rate=3e-3, encoder_learning_rate=1e-3)
@@ -116,39 +117,39 @@ def train_briefly(model: Model, corpus: Corpus, n_steps: int, *, fresh: bool) ->
 
 
 @dataclass(frozen=True)
-class Found:
-    """How much was found in some sentences."""
+class PredictionCounts:
+    """Numbers of predictions in some sentences."""
 
     entities: int
     subjects: int
     triples: int
 
 
-def count(sentences: Sequence[Sentence]) -> Found:
-    """Entities, distinct subjects of a triple, and triples."""
-    return Found(
+def count(sentences: Sequence[Sentence]) -> PredictionCounts:
+    """Count entities, distinct subjects of triples, and triples."""
+    return PredictionCounts(
         entities=sum(len(s.entities) for s in sentences),
         subjects=sum(len({(t.head.start, t.head.end) for t in s.triples}) for s in sentences),
         triples=sum(len(s.triples) for s in sentences),
     )
 
 
-def calibrated(
+def calibrate_threshold(
     model: Model, examples: Sequence[Example], start: Thresholds, turn: str, *, target: int, given_entities: bool
 ) -> Thresholds:
-    """The thresholds with that of one turn moved until it finds about ``target`` things in the examples.
+    """Return thresholds with which one turn makes about ``target`` predictions on the examples.
 
-    A model whose heads are at random gives all probabilities near their prior: at 0.5 nothing passes, at 0
-    everything does, and neither is what decoding costs.
+    Random heads give probabilities near their prior. A threshold of 0.5 then accepts nothing and one of 0 everything,
+    and neither shows the usual cost of decoding.
     """
     found_by = {"entity": "entities", "subject": "subjects", "object": "triples"}[turn]
 
     def too_many(logit: float) -> bool:
-        predictor = model.predictor(thresholds=_moved(start, turn, logit), precision="float32")
+        predictor = model.predictor(thresholds=_with_threshold(start, turn, logit), precision="float32")
         predicted = predictor.predict(examples, given_entities=given_entities)
         return bool(getattr(count(predicted), found_by) > target)
 
-    # Downwards in steps: far below the right place nearly all pairs of words would pass, and take very long.
+    # Lower the threshold in steps: far below the target nearly all pairs of words pass, which takes very long.
     high = 4.0
     while high > -20 and not too_many(high - 1):
         high -= 1
@@ -156,9 +157,9 @@ def calibrated(
     for _ in range(6):
         middle = (low + high) / 2
         low, high = (middle, high) if too_many(middle) else (low, middle)
-    return _moved(start, turn, high)
+    return _with_threshold(start, turn, high)
 
 
-def _moved(thresholds: Thresholds, turn: str, logit: float) -> Thresholds:
+def _with_threshold(thresholds: Thresholds, turn: str, logit: float) -> Thresholds:
     changed: dict[str, Any] = {turn: 1 / (1 + math.exp(-logit))}
     return replace(thresholds, **changed)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from cascade_srn.benchmarks.measuring import Column, Result, Row, environment, plain_settings, text
+from cascade_srn.benchmarks.measuring import Result, ResultColumn, ResultRow, environment, plain_settings, text
 from cascade_srn.benchmarks.options import WorstTextOptions
 from cascade_srn.benchmarks.worst_text_patterns import Pattern, mutated, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Worker, WorkerError
@@ -57,7 +57,7 @@ class Measurement:
         """The larger of the two ratios, by which texts are ranked."""
         return max(self.cpu_ratio, self.memory_ratio)
 
-    def row(self) -> Row:
+    def row(self) -> ResultRow:
         """Return plain values for JSON. ``parts`` is enough to build the text again."""
         return {
             "pattern": self.pattern.name,
@@ -81,7 +81,7 @@ class Measurement:
         ) + ("" if self.cost.outcome == "done" else f", {self.cost.outcome}")
 
 
-class Search:
+class WorstTextSearch:
     """The state of a search: ordinary costs by length, measurements so far, and the time that is left."""
 
     def __init__(self, options: WorstTextOptions, worker: Worker, progress: Progress) -> None:
@@ -139,7 +139,7 @@ class Search:
                 f"memory {cost.extra_bytes / 2**20:,.0f} MiB"
             )
         if not self.ordinary:
-            raise WorkerError(f"{self.notes[0]}; nothing can be compared")
+            raise WorkerError(f"{self.notes[0]}, and no other length can be compared")
         self.sizes = list(self.ordinary)
 
     def _measure_seeds(self, seeds: Sequence[Pattern]) -> None:
@@ -163,7 +163,7 @@ class Search:
         if left_out:
             self.notes.append(
                 f"{left_out} of {len(seeds) * len(self.sizes)} built-in texts were left out for lack of time; "
-                "raise --seconds to measure them"
+                "raise seconds to measure them"
             )
 
     def _mutate(self, rng: random.Random) -> None:
@@ -255,7 +255,7 @@ def measure(options: WorstTextOptions, progress: Progress = lambda line: None) -
         limit_bytes=options.limit_megabytes << 20,
     ) as worker:
         worker.start()
-        search = Search(options, worker, progress)
+        search = WorstTextSearch(options, worker, progress)
         try:
             search.run()
         except KeyboardInterrupt:
@@ -272,7 +272,7 @@ def is_acceptable(result: Result) -> bool:
     return most is None or result.summary["worst_ratio"] <= most
 
 
-def _result(search: Search, interrupted: bool) -> Result:
+def _result(search: WorstTextSearch, interrupted: bool) -> Result:
     worst = search.worst()
     device = torch.device("cpu")
     used = environment(device, "float32")
@@ -297,12 +297,12 @@ def _result(search: Search, interrupted: bool) -> Result:
     )
 
 
-def _brief(row: Row) -> Row:
+def _brief(row: ResultRow) -> ResultRow:
     """Leave out what makes a list of all measurements long."""
     return {key: value for key, value in row.items() if key not in ("parts", "counts")}
 
 
-def _notes(search: Search) -> Iterator[str]:
+def _notes(search: WorstTextSearch) -> Iterator[str]:
     yield (
         f"{len(search.measurements):,} texts in {search.seconds:,.0f} s; ratios are to ordinary text of the same "
         f"length; > marks texts that were given up; memory ratios count ordinary text as at least "
@@ -316,40 +316,40 @@ def _notes(search: Search) -> Iterator[str]:
     yield from search.notes
 
 
-def _figure(heading: str, value: Callable[[Row], float], form: str) -> Column:
+def _figure(heading: str, value: Callable[[ResultRow], float], form: str) -> ResultColumn:
     """Return a column of numbers that marks lower bounds."""
 
-    def show(row: Row) -> str:
+    def show(row: ResultRow) -> str:
         given_up = row["outcome"] not in ("done", "failed")
         return ("> " if given_up else "") + form.format(value(row))
 
-    return Column(heading, show)
+    return ResultColumn(heading, show)
 
 
-def _count(name: str) -> Column:
-    def show(row: Row) -> str:
+def _count(name: str) -> ResultColumn:
+    def show(row: ResultRow) -> str:
         counts: dict[str, Any] | None = row["counts"]
         return "–" if counts is None else f"{counts[name]:,}"
 
-    return Column(name, show)
+    return ResultColumn(name, show)
 
 
-def _segmentation(row: Row) -> str:
+def _segmentation(row: ResultRow) -> str:
     spent = row["segment_seconds"]
     return "–" if spent is None else f"{spent:.2f}"
 
 
 _COLUMNS = (
     text("pattern", "pattern"),
-    Column("characters", lambda row: f"{row['characters']:,}"),
+    ResultColumn("characters", lambda row: f"{row['characters']:,}"),
     _figure("CPU ratio", lambda row: row["cpu_ratio"], "{:.1f}"),
     _figure("memory ratio", lambda row: row["memory_ratio"], "{:.1f}"),
     _figure("CPU, s", lambda row: row["cpu_seconds"], "{:.2f}"),
-    Column("of it segmentation, s", _segmentation),
+    ResultColumn("of it segmentation, s", _segmentation),
     _figure("memory, MiB", lambda row: row["extra_bytes"] / 2**20, "{:,.0f}"),
     _count("words"),
     _count("entities"),
     _count("relations"),
     text("outcome", "outcome"),
-    Column("start of the text", lambda row: repr(row["start"][:20])),
+    ResultColumn("start of the text", lambda row: repr(row["start"][:20])),
 )

@@ -40,7 +40,7 @@ _Edit = Callable[[str, int, int], str]
 
 
 @dataclass(frozen=True)
-class Part:
+class PatternPart:
     """A unit of text and how many times it is repeated before the next part."""
 
     unit: str
@@ -58,13 +58,13 @@ class Pattern:
     """
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[PatternPart, ...]
     family: str = ""
 
     def text(self, n_characters: int) -> str:
         """Return the pattern as a text of exactly ``n_characters`` characters.
 
-        >>> Pattern("example", (Part("ab", 2), Part(". "))).text(8)
+        >>> Pattern("example", (PatternPart("ab", 2), PatternPart(". "))).text(8)
         'abab. ab'
         """
         chunks: list[str] = []
@@ -86,7 +86,7 @@ def ordinary() -> Pattern:
     paragraphs = []
     for _ in range(20):
         paragraphs.append(" ".join(rng.sample(_PROSE, len(_PROSE))) + "\n\n")
-    return Pattern("ordinary", (Part("".join(paragraphs)),), "ordinary")
+    return Pattern("ordinary", (PatternPart("".join(paragraphs)),), "ordinary")
 
 
 def seed_patterns(names: tuple[str, ...] = ()) -> list[Pattern]:
@@ -95,10 +95,10 @@ def seed_patterns(names: tuple[str, ...] = ()) -> list[Pattern]:
     Raises:
         ConfigError: If there is no pattern with one of the names.
     """
-    known = {name: Pattern(name, (Part(unit),), name) for name, unit in _seed_units().items()}
+    known = {name: Pattern(name, (PatternPart(unit),), name) for name, unit in _seed_units().items()}
     for name in names:
         if name not in known:
-            raise ConfigError(f"there is no text pattern {name!r}. {did_you_mean(name, known)}")
+            raise ConfigError(f"there is no text pattern {name!r}", did_you_mean(name, known), option="patterns")
     return [known[name] for name in names] if names else list(known.values())
 
 
@@ -172,52 +172,52 @@ def mutated(pattern: Pattern, other: Pattern, rng: random.Random) -> Pattern:
     parts = tuple(part for part in change(pattern, other, rng) if part.unit)[:_MOST_PARTS]
     if not parts:
         parts = pattern.parts
-    parts = tuple(Part(part.unit[:_LONGEST_UNIT], part.repeats) for part in parts)
+    parts = tuple(PatternPart(part.unit[:_LONGEST_UNIT], part.repeats) for part in parts)
     name = f"mutation of {pattern.family}"
     if change is _combined and other.family != pattern.family:
         name += f" and {other.family}"
     return Pattern(name, parts, pattern.family)
 
 
-def _combined(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:
+def _combined(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     parts = [*pattern.parts, *other.parts]
     rng.shuffle(parts)
     return tuple(parts)
 
 
-def _repeated(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:
+def _repeated(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     at = rng.randrange(len(pattern.parts))
     part = pattern.parts[at]
     repeats = min(_MOST_REPEATS, max(1, round(part.repeats * rng.choice((0.5, 2, 5, 20)))))
-    return (*pattern.parts[:at], Part(part.unit, repeats), *pattern.parts[at + 1 :])
+    return (*pattern.parts[:at], PatternPart(part.unit, repeats), *pattern.parts[at + 1 :])
 
 
-def _separated(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:
+def _separated(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     at = rng.randrange(len(pattern.parts) + 1)
-    return (*pattern.parts[:at], Part(rng.choice(_SEPARATORS)), *pattern.parts[at:])
+    return (*pattern.parts[:at], PatternPart(rng.choice(_SEPARATORS)), *pattern.parts[at:])
 
 
-def _cut(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:
+def _cut(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     return _edited(pattern, rng, lambda unit, low, high: unit[:low] + unit[high:])
 
 
-def _doubled(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:
+def _doubled(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     return _edited(pattern, rng, lambda unit, low, high: unit[:high] + unit[low:high] * 3 + unit[high:])
 
 
-def _replaced(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:
+def _replaced(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     return _edited(pattern, rng, lambda unit, low, high: unit[:low] + rng.choice(_ALPHABET) + unit[low + 1 :])
 
 
-def _recased(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[Part, ...]:
+def _recased(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     return _edited(pattern, rng, lambda unit, low, high: unit[:low] + unit[low:high].swapcase() + unit[high:])
 
 
-def _edited(pattern: Pattern, rng: random.Random, edit: _Edit) -> tuple[Part, ...]:
+def _edited(pattern: Pattern, rng: random.Random, edit: _Edit) -> tuple[PatternPart, ...]:
     """Apply an edit to a random slice of a random part."""
     at = rng.randrange(len(pattern.parts))
     part = pattern.parts[at]
     low = rng.randrange(len(part.unit))
     high = rng.randint(low + 1, len(part.unit))
-    edited = Part(edit(part.unit, low, high), part.repeats)
+    edited = PatternPart(edit(part.unit, low, high), part.repeats)
     return (*pattern.parts[:at], edited, *pattern.parts[at + 1 :])

@@ -116,10 +116,12 @@ class Worker:
         if ready is None:
             reason = self._last_error()
             self.stop()
-            raise WorkerError(f"the measuring process could not load the model ({reason}); check --model")
+            raise WorkerError(
+                f"the measuring process could not load the model ({reason})", "Check the model folder", option="model"
+            )
 
     def measure(self, text: str) -> Cost:
-        """Return what a text costs; the child is killed if the text exceeds a limit."""
+        """Measure one text. The child is killed if the text exceeds a limit."""
         self.start()
         process = self._process
         assert process is not None
@@ -235,11 +237,11 @@ def _serve(folder: str, threads: int, answers: IO[str]) -> None:
     answers.write("ready\n")
     answers.flush()
     for line in sys.stdin:
-        answers.write(json.dumps(_measured(extractor, json.loads(line)["text"])) + "\n")
+        answers.write(json.dumps(_measure_row(extractor, json.loads(line)["text"])) + "\n")
         answers.flush()
 
 
-def _measured(extractor: Any, text: str) -> dict[str, Any]:
+def _measure_row(extractor: Any, text: str) -> dict[str, Any]:
     """Extract from a text and return the fields of :class:`Cost`."""
     import torch
 

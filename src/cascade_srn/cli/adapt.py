@@ -71,8 +71,8 @@ def adapt(
     The output folder is an ordinary encoder, for model.encoder.name=DIR in a recipe. docs/adapt.md explains what
     helps.
     """
+    from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
-    from cascade_srn.training.display import console_for
 
     settings = AdaptSettings(
         encoder=encoder,

@@ -82,8 +82,9 @@ def distil(
     """
     from cascade_srn.distil.display import comparison
     from cascade_srn.distil.run import Distillation, student_overrides
+    from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
-    from cascade_srn.training.display import console_for, shown_scores
+    from cascade_srn.training.display import shown_scores
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
 

@@ -131,7 +131,7 @@ def reproduce(
         return
     from cascade_srn.reproduction.markdown import table_markdown
     from cascade_srn.reproduction.run import reproduce as fill
-    from cascade_srn.training.display import console_for
+    from cascade_srn.runs.display import console_for
 
     console = console_for(is_main=True)
     for result in fill(plan, console=console):

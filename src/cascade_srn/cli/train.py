@@ -44,8 +44,9 @@ def train(
     Everything goes to the recipe's output folder: the model in best/, the scores in summary.json, the log, the
     curves, and the state that --resume goes on from. docs/training.md explains recipes.
     """
+    from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
-    from cascade_srn.training.display import console_for, shown_failure, shown_scores
+    from cascade_srn.training.display import shown_failure, shown_scores
     from cascade_srn.training.recipe import load_recipe
 
     if jobs > 1 and seeds is None:

@@ -1,6 +1,6 @@
-"""Read and write annotated documents, and turn them into batches.
+"""Read and write annotated documents, and convert them to batches.
 
-Names are imported on first use, so that importing one module of this package does not load every file format.
+Names are imported on first use, so that importing one module of this package does not load all formats.
 """
 
 from importlib import import_module
@@ -18,19 +18,10 @@ if TYPE_CHECKING:
     )
     from cascade_srn.data.reports import Occurrence, Place, ReadReport
 
-_HOMES = {
-    "FORMATS": "formats",
-    "DocumentStream": "formats",
-    "MisalignedSpan": "alignment",
-    "Occurrence": "reports",
-    "Place": "reports",
-    "ReadReport": "reports",
-    "WordMap": "alignment",
-    "WordSpan": "alignment",
-    "read_documents": "formats",
-    "read_schema": "formats",
-    "write_documents": "formats",
-    "write_schema": "formats",
+_NAMES = {
+    "alignment": ("MisalignedSpan", "WordMap", "WordSpan"),
+    "formats": ("FORMATS", "DocumentStream", "read_documents", "read_schema", "write_documents", "write_schema"),
+    "reports": ("Occurrence", "Place", "ReadReport"),
 }
 
 __all__ = [
@@ -50,8 +41,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    for module, names in _NAMES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

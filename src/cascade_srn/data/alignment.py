@@ -1,4 +1,4 @@
-"""From character offsets to words: which words of which sentence a span of the text covers."""
+"""Map character offsets to the words of sentences."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from cascade_srn.types import Offsets
 
 Align = Literal["exact", "expand"]
 
-SPLIT_OTHERWISE = (
-    "give its sentences in the data ('words' of jsonl, 'sentences' of dygie), since here the segmenter made them, or "
-    "split it otherwise by --segmenter of convert or segmenter= in Python"
-)
-"""What to do with a text whose sentences were made, and not where they were annotated."""
-
 
 class MisalignedSpan(AnnotationError):
-    """A span of characters that no run of words within a sentence covers; ``kind`` says why, for counts."""
+    """A character span that does not match the words of one sentence.
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
+    Attributes:
+        kind: Short name of the problem, for counts.
+    """
+
+    def __init__(self, kind: str, problem: str, hint: str = "", *, option: str = "") -> None:
+        super().__init__(problem, hint, option=option)
         self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
 class WordSpan:
-    """The words ``[start, end)`` of a sentence; ``exact`` is False where it was aligned outward."""
+    """The words ``[start, end)`` of a sentence; ``exact`` is False if the span was expanded to whole words."""
 
     sentence: int
     start: int
@@ -39,19 +37,23 @@ class WordSpan:
 
 
 def check_align(align: str) -> None:
-    """Refuse a value of ``align`` that does not exist."""
+    """Raise a :class:`ConfigError` unless ``align`` is a known value."""
     if align not in get_args(Align):
         raise ConfigError(
-            f"align={align!r} is no way of aligning. {did_you_mean(str(align), get_args(Align))} "
-            "Pass 'exact' to refuse spans that do not fall on word boundaries, 'expand' to take whole words"
+            f"align is {align!r}. {did_you_mean(str(align), get_args(Align))}",
+            "Use 'exact' to refuse spans that do not match word boundaries, or 'expand' to take whole words",
+            option="align",
         )
 
 
 class WordMap:
-    """The words of a document by their character offsets, for looking up many spans.
+    """Words of a document by their character offsets, to look up many spans.
 
-    ``sentences`` holds the half-open offsets of the words of each sentence, rising through the text; ``made`` says that
-    they come from a segmenter, and not with the text.
+    Args:
+        text: Text of the document.
+        sentences: Half-open character offsets of the words of each sentence, in ascending order.
+        document: Id of the document, for messages.
+        made: Whether the words come from a segmenter instead of the data.
     """
 
     def __init__(self, text: str, sentences: Sequence[Offsets], *, document: str = "", made: bool = False) -> None:
@@ -63,69 +65,59 @@ class WordMap:
         self._first_words = [0, *accumulate(len(sentence) for sentence in sentences)][:-1]
 
     def place(self, start: int, end: int, *, align: Align = "exact") -> WordSpan:
-        """The words that the characters ``[start, end)`` cover.
+        """Return the words that the characters ``[start, end)`` cover.
 
-        With ``align="exact"`` both offsets must fall on word boundaries. With ``align="expand"`` every word
-        the span touches is taken whole. A span that touches no word, or words of several sentences, is
-        refused either way.
+        Args:
+            start: First character.
+            end: End of the span, exclusive.
+            align: With ``"exact"``, both offsets must be word boundaries. With ``"expand"``, every word that the span
+                touches is taken as a whole.
+
+        Raises:
+            MisalignedSpan: The span is not exact, touches no word, or touches words of several sentences.
         """
         check_align(align)
         if not 0 <= start < end <= len(self.text):
+            problem = f"is empty or outside the {len(self.text)} characters of the text"
             raise self._misaligned(
-                "index out of range",
-                start,
-                end,
-                f"is empty or outside the text's {len(self.text)} characters",
-                "give half-open character offsets with 0 <= start < end <= length of the text",
+                "index out of range", start, end, problem, "Use half-open offsets with 0 <= start < end <= length"
             )
         first = bisect_right(self._ends, start)  # the first word that ends after the span starts
         last = bisect_left(self._starts, end) - 1  # the last word that starts before the span ends
         if first > last:
-            raise self._misaligned(
-                "touches no word",
-                start,
-                end,
-                f"touches no word; the nearest are {self._named(last, first)}",
-                "mend the offsets or the words",
-            )
+            problem = f"touches no word; nearest words: {self._describe_words(last, first)}"
+            raise self._misaligned("touches no word", start, end, problem, "Fix the offsets or the words")
         exact = self._starts[first] == start and self._ends[last] == end
         if not exact and align == "exact":
-            raise self._misaligned(
-                "not on word boundaries",
-                start,
-                end,
-                f"does not start and end on word boundaries; nearest words: {self._named(first, last)}",
-                "mend the offsets, or take whole words by --align expand of convert, evaluate and calibrate, "
-                'data.align=expand of train or align="expand" in Python',
+            problem = f"does not start and end on word boundaries; nearest words: {self._describe_words(first, last)}"
+            hint = "Fix the offsets, or use 'expand' to take whole words"
+            raise self._misaligned("not on word boundaries", start, end, problem, hint, option="align")
+        sentence, last_sentence = (bisect_right(self._first_words, word) - 1 for word in (first, last))
+        if sentence != last_sentence:
+            problem = (
+                f"reaches from sentence {sentence} ({self._describe_words(first)}) into sentence {last_sentence} "
+                f"({self._describe_words(last)})"
             )
-        return self._within_sentence(first, last, start, end, exact)
-
-    def _within_sentence(self, first: int, last: int, start: int, end: int, exact: bool) -> WordSpan:
-        sentence = bisect_right(self._first_words, first) - 1
-        ending = bisect_right(self._first_words, last) - 1
-        if sentence != ending:
-            raise self._misaligned(
-                "crosses a sentence boundary",
-                start,
-                end,
-                f"reaches from sentence {sentence} ({self._named(first)}) into sentence {ending} ({self._named(last)})",
-                f"shorten it; or, where the text is cut wrongly, {SPLIT_OTHERWISE}"
-                if self.made
-                else "shorten it, or join the sentences",
-            )
+            raise self._misaligned("crosses a sentence boundary", start, end, problem, *sentence_hint(self.made))
         base = self._first_words[sentence]
         return WordSpan(sentence, first - base, last + 1 - base, exact)
 
-    def _misaligned(self, kind: str, start: int, end: int, problem: str, mend: str) -> MisalignedSpan:
+    def _misaligned(self, kind: str, start: int, end: int, problem: str, hint: str, option: str = "") -> MisalignedSpan:
         text = shown(self.text[max(start, 0) : max(end, 0)])
-        return MisalignedSpan(
-            kind, f"the span [{start}, {end}) {text} of document {shown(self.document)} {problem}; {mend}"
-        )
+        where = f"the span [{start}, {end}) {text} of document {shown(self.document)}"
+        return MisalignedSpan(kind, f"{where} {problem}", hint, option=option)
 
-    def _named(self, *numbers: int) -> str:
+    def _describe_words(self, *numbers: int) -> str:
         words = [
             f"{shown(self.text[self._starts[n] : self._ends[n]])} [{self._starts[n]}, {self._ends[n]})"
             for n in dict.fromkeys(numbers)
             if 0 <= n < len(self._starts)
         ]
-        return " and ".join(words) or "none, the document having no words"
+        return " and ".join(words) or "none, because the document has no words"
+
+
+def sentence_hint(made: bool) -> tuple[str, str]:
+    """Return hint and option for an annotation that crosses sentences; ``made``: a segmenter split the text."""
+    if made:
+        return "Shorten or remove it, add the words to the data, or use another segmenter", "segmenter"
+    return "Shorten or remove it, or join the sentences", ""

@@ -1,4 +1,4 @@
-"""Batches of tensors from one device to another."""
+"""Training batches of the cascade, and their transfer between devices."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ CANDIDATES = ("entities", "subjects")
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """What is learned from sentences, and what a model is told and shown of them meanwhile.
+    """Settings of a training batch.
 
-    ``candidates`` says whose objects the object turn learns to find: those of all "entities" it is told of, so that it
-    also learns that most have none (the paper's default), or of the gold "subjects" only (its ablation).
-    ``joint=False`` makes a batch for turn 1 alone. About a ``corruption`` share of the entities that the later turns
-    are told of have a mistake. Of the pairs of words that are no span, a ``negatives`` share is learned. About a
-    ``masking`` share of the words is hidden from the encoder, the same ones in all turns. With a ``division``
-    the encoder reads rows of different lengths in passes of their own
-    (:meth:`~cascade_srn.encoder.pieces.WordPieces.batch`).
+    Attributes:
+        candidates: Subjects whose objects are learned. ``"entities"`` are all entities, so that the model also learns
+            that most have no object (default of the paper). ``"subjects"`` are the gold subjects (its ablation).
+        joint: Whether the batch is for all turns, or for turn 1 only.
+        corruption: Share of the entities given to turns 2 and 3 that are corrupted.
+        negatives: Share of the word pairs that are not a span to learn from.
+        masking: Share of the words that are masked for the encoder, the same in all turns.
+        division: How the encoder splits rows of different lengths into several passes
+            (:meth:`~cascade_srn.encoder.pieces.WordPieces.batch`).
     """
 
     candidates: str = "entities"
@@ -49,17 +51,17 @@ T = TypeVar("T")
 
 
 def to_device(batch: T, device: torch.device | str) -> T:
-    """A dataclass with the tensors in it, and in the dataclasses within it, on a device."""
+    """Return a dataclass with all tensors, also those of nested dataclasses, on a device."""
     found: list[Tensor] = []
     _collect(batch, found)
     device = torch.device(device)
     if all(tensor.device == device for tensor in found):
         return batch
-    return _replaced(batch, iter(_in_one_piece(found, device)))
+    return _replace_tensors(batch, iter(_move_in_one_copy(found, device)))
 
 
 def _collect(value: Any, found: list[Tensor]) -> None:
-    """The tensors within a dataclass of dataclasses, in order."""
+    """Append the tensors of nested dataclasses in order."""
     if isinstance(value, Tensor):
         found.append(value)
     elif value is not None and not isinstance(value, int | tuple):
@@ -67,52 +69,57 @@ def _collect(value: Any, found: list[Tensor]) -> None:
             _collect(getattr(value, field.name), found)
 
 
-def _replaced(value: T, tensors: Any) -> T:
-    """The same with other tensors, taken in the order of :func:`_collect`."""
+def _replace_tensors(value: T, tensors: Any) -> T:
+    """Return a copy with other tensors, in the order of :func:`_collect`."""
     if isinstance(value, Tensor):
         return next(tensors)  # type: ignore[no-any-return]
     if value is None or isinstance(value, int | tuple):
         return value
-    parts = {field.name: _replaced(getattr(value, field.name), tensors) for field in fields(value)}  # type: ignore[arg-type]
+    parts = {field.name: _replace_tensors(getattr(value, field.name), tensors) for field in fields(value)}  # type: ignore[arg-type]
     return type(value)(**parts)
 
 
-def _in_one_piece(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
-    """Tensors on a device, brought there in one piece: each copy costs a call. Fractions go as their bits."""
-    flat = torch.cat([_numbers(tensor).flatten().long() for tensor in tensors])
+def _move_in_one_copy(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
+    """Copy tensors to a device with a single transfer. Floats are transferred as their bits."""
+    flat = torch.cat([_as_integers(tensor).flatten().long() for tensor in tensors])
     if device.type == "cuda":
-        # From other memory than such, a copy waits until the GPU has done all that it was asked for.
+        # A copy from memory that is not pinned waits until the GPU is idle.
         flat = flat.pin_memory()
     flat = flat.to(device, non_blocking=True)
     parts = flat.split([math.prod(tensor.shape) for tensor in tensors])
-    return [_like(part.view(tensor.shape), tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
+    return [_from_integers(part.view(tensor.shape), tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
 
 
-def _numbers(tensor: Tensor) -> Tensor:
+def _as_integers(tensor: Tensor) -> Tensor:
     if tensor.is_floating_point() and tensor.dtype != torch.float32:
-        raise TypeError(f"a batch holds numbers of {tensor.dtype}; fractions are moved as float32 only")
+        raise TypeError(f"a batch has a tensor of {tensor.dtype}, but floats must be float32")
     return tensor.view(torch.int32) if tensor.dtype == torch.float32 else tensor
 
 
-def _like(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+def _from_integers(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     return numbers.to(torch.int32).view(dtype) if dtype == torch.float32 else numbers.to(dtype)
 
 
 @dataclass(frozen=True)
 class CascadeBatch:
-    """Sentences with gold annotation, ready for the loss.
+    """Annotated sentences as tensors for the loss.
 
-    All rows go through the encoder together; ``subject_rows`` and ``object_rows`` say which of them the later
-    turns read (turn 1 reads the first ``n_sentences`` rows). An object row belongs to a query where the subject
-    is told by markers, and to a sentence otherwise.
+    The encoder reads all rows together. Turn 1 uses the first ``n_sentences`` rows.
 
-    Shapes:
-        subject_rows: (n_sentences,); object_rows: (n_queries,) or (n_sentences,)
-        lengths: (n_sentences,), the words of each sentence
-        pairs, query_pairs: all pairs of words, by sentence and by query
-        given: entities that the later turns are told of, by sentence
-        entities, subjects: what is to be found in each sentence; objects: for each query
-        weight: (n_sentences,), what each sentence counts; None: 1
+    Attributes:
+        rows: Input of the encoder.
+        lengths: Number of words of each sentence. Shape: (n_sentences,).
+        pairs: Word pairs of the sentences.
+        entities: Targets of turn 1.
+        subject_rows: Rows of turn 2. Shape: (n_sentences,).
+        object_rows: Rows of turn 3. Shape: (n_queries,) if markers show the subject, else (n_sentences,).
+        given: Entities given to turns 2 and 3.
+        subjects: Targets of turn 2.
+        queries: Subjects whose objects turn 3 looks for.
+        query_pairs: Word pairs of the queries.
+        objects: Targets of turn 3.
+        n_sentences: Number of sentences.
+        weight: Weight of each sentence in the loss; None if all are 1. Shape: (n_sentences,).
     """
 
     rows: RowBatch
@@ -130,5 +137,5 @@ class CascadeBatch:
     weight: Tensor | None = None
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on a device."""
+        """Return the batch on a device."""
         return to_device(self, device)

@@ -1,4 +1,4 @@
-"""Published corpora: where they are, which files they hold, and the checksums that identify them."""
+"""Download published corpora and verify their checksums."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from cascade_srn.data.formats import read_documents
 from cascade_srn.errors import CascadeError, ConfigError, DataError, did_you_mean
 from cascade_srn.storage.atomic import replace_durably
 from cascade_srn.storage.download import Progress, fetch
-from cascade_srn.storage.files import broken_errors, checksum, sniffed
+from cascade_srn.storage.files import checksum, decompress_by_content, read_errors
 from cascade_srn.storage.lock import FolderLock
 
-# No file of a corpus is this large; a larger one was made to fill a disk.
+# Size limit of a corpus file, against archives that were made to fill a disk.
 LARGEST = 1 << 28
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a corpus: its path in the archive, its contents in numbers, and its SHA-256 where that is known."""
+    """File of a corpus: its path in the archive, its SHA-256 if known, and its counts."""
 
     member: str
     sha256: str | None
@@ -39,7 +39,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class PublishedCorpus:
-    """An archive, and the files to take from it, by the names they get."""
+    """Archive of a corpus, and the files to extract by their new names."""
 
     name: str
     url: str
@@ -49,7 +49,7 @@ class PublishedCorpus:
 
 @dataclass(frozen=True)
 class Download:
-    """The result of :func:`download`: the files, and whether they had to be fetched."""
+    """Result of :func:`download`: the files, and whether they were downloaded or unpacked just now."""
 
     files: tuple[Path, ...]
     fetched: bool
@@ -92,7 +92,7 @@ CORPORA: Mapping[str, PublishedCorpus] = {SCIERC.name: SCIERC}
 def find_corpus(name: str) -> PublishedCorpus:
     """Return a corpus by its name."""
     if name not in CORPORA:
-        raise ConfigError(f"there is no corpus {name!r} to download. {did_you_mean(name, CORPORA)}")
+        raise ConfigError(f"the corpus {name!r} is not known", did_you_mean(name, CORPORA))
     return CORPORA[name]
 
 
@@ -106,35 +106,36 @@ def download(
     overwrite: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Download:
-    """Put the verified files of a corpus into a folder; fetch nothing if they are there already.
+    """Download a corpus into a folder and verify its files. Files that are already there are not downloaded again.
 
     Args:
-        corpus: the corpus.
-        folder: where its files go.
-        url: another address of the archive.
-        archive: the archive itself, downloaded by other means.
-        sha256: the SHA-256 that the archive must have. Required if the checksum of a file is not known here.
-        overwrite: replace files of the same names that hold something else.
-        progress: called while the archive arrives.
+        corpus: Corpus to download.
+        folder: Folder for its files.
+        url: Another address of the archive.
+        archive: The archive, downloaded by other means.
+        sha256: SHA-256 of the archive. Required if the checksum of a file is not known.
+        overwrite: Whether to replace other files of the same names.
+        progress: Called during the download.
 
     Raises:
         ConfigError: ``sha256`` is missing or malformed.
-        DataError: the archive cannot be had, or is not the published one. Nothing is installed then.
+        DataError: The archive cannot be downloaded, or is not the published one. Nothing is installed then.
     """
-    expected = _checked_sha256(sha256, corpus)
+    expected = _check_sha256(sha256, corpus)
     targets = {name: folder / name for name in corpus.files}
     present = {name: path for name, path in targets.items() if os.path.lexists(path)}
-    if len(present) == len(targets) and all(_known(path, corpus.files[name]) for name, path in targets.items()):
+    if len(present) == len(targets) and all(_is_published(path, corpus.files[name]) for name, path in targets.items()):
         return Download(tuple(targets.values()), fetched=False)
-    other = [path for name, path in present.items() if not _known(path, corpus.files[name])]
+    other = [path for name, path in present.items() if not _is_published(path, corpus.files[name])]
     if other and not overwrite:
         raise DataError(
-            f"{other[0]} is there already and is not that of the corpus {corpus.name!r}; give another folder, or "
-            "replace it with --overwrite"
+            f"{other[0]} exists and is not a file of the corpus {corpus.name!r}",
+            "Choose another folder, or overwrite the file",
+            option="overwrite",
         )
     if archive is not None and not archive.is_file():
-        raise DataError(f"there is no archive {str(archive)!r}; give the file that was downloaded")
-    # The lock also removes a new folder that stays empty; a partial download stays for the next attempt.
+        raise DataError(f"the archive {str(archive)!r} does not exist", "Check the path", option="archive")
+    # The lock also removes a new folder that stays empty.
     with FolderLock(folder):
         if archive is not None:
             _install(corpus, archive, folder, expected)
@@ -143,40 +144,42 @@ def download(
     return Download(tuple(targets.values()), fetched=True)
 
 
-def _checked_sha256(given: str | None, corpus: PublishedCorpus) -> str | None:
+def _check_sha256(given: str | None, corpus: PublishedCorpus) -> str | None:
     if given is None:
         unknown = [file.member for file in corpus.files.values() if file.sha256 is None]
         if unknown:
             raise ConfigError(
-                f"the checksum of {unknown[0]} is not known here; give the SHA-256 of the archive by --sha256, from a "
-                "source that you trust"
+                f"the checksum of {unknown[0]} is not known",
+                "Pass the SHA-256 of the archive from a source that you trust",
+                option="sha256",
             )
         return None
     plain = given.strip().lower().removeprefix("sha256:")
     if not _SHA256.fullmatch(plain):
-        raise ConfigError(f"--sha256 is {given!r}; give 64 hexadecimal digits, as sha256sum prints them")
+        raise ConfigError(f"the SHA-256 is {given!r}", "Pass 64 hexadecimal digits", option="sha256")
     return plain
 
 
 def _fetch_and_install(
     corpus: PublishedCorpus, address: str, folder: Path, sha256: str | None, progress: Progress
 ) -> None:
-    # Named by the address, so that a download from one address is not continued from another.
+    # Named by the address, so that a download from one address is not resumed from another.
     arrived = folder / f".{corpus.name}-{hashlib.sha256(address.encode('utf-8', 'replace')).hexdigest()[:12]}"
     fetch(address, arrived, progress=progress)
     try:
         _install(corpus, arrived, folder, sha256)
     finally:
-        # An archive that was refused is of no use to another attempt either.
+        # A refused archive is of no use to the next attempt.
         arrived.unlink(missing_ok=True)
 
 
 def _install(corpus: PublishedCorpus, archive: Path, folder: Path, sha256: str | None) -> None:
-    """Unpack the files beside their places, check all of them, and only then put them there."""
+    """Unpack and verify all files in a temporary folder, then move them to their paths."""
     if sha256 is not None and (found := checksum(archive)) != sha256:
         raise DataError(
-            f"{archive} has the SHA-256 {found}, and {sha256} was expected; it is damaged or another archive: "
-            "download it again, or check --sha256"
+            f"{archive} has the SHA-256 {found}, but {sha256} was expected",
+            "Download it again, or check the checksum",
+            option="sha256",
         )
     with tempfile.TemporaryDirectory(prefix=".cascade-srn-unpacked-", dir=folder) as beside:
         unpacked = {name: Path(beside) / name for name in corpus.files}
@@ -187,28 +190,28 @@ def _install(corpus: PublishedCorpus, archive: Path, folder: Path, sha256: str |
             replace_durably(path, folder / name)
 
 
-def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST) -> None:
-    """Write the wanted members of a tar archive to the given paths.
+def unpack(archive: Path, members: Mapping[str, Path], *, largest: int = LARGEST) -> None:
+    """Write members of a tar archive to the given paths.
 
     Nothing else is written: names in the archive are only compared, and only regular files are read.
 
     Raises:
-        DataError: the archive is damaged, lacks a wanted member, or holds one larger than ``largest``.
+        DataError: The archive is damaged, lacks a member, or has one larger than ``largest``.
     """
-    missing = dict(wanted)
+    missing = dict(members)
     try:
-        with _opened_tar(archive, largest) as tar:
+        with _open_tar(archive, largest) as tar:
             for member in tar:
                 target = missing.get(str(PurePosixPath(member.name)))
                 if target is None or not member.isreg():
                     continue
                 if member.size > largest:
                     raise DataError(
-                        f"{member.name} in {archive} has {member.size} bytes, more than any file of a corpus; "
-                        "the archive is not the published one"
+                        f"{member.name} in {archive} has {member.size} bytes, more than the limit of {largest}",
+                        "Use the published archive",
                     )
                 content = tar.extractfile(member)
-                assert content is not None  # a regular file always has one
+                assert content is not None  # never for a regular file
                 target.write_bytes(content.read())
                 del missing[str(PurePosixPath(member.name))]
     except CascadeError:
@@ -217,22 +220,18 @@ def unpack(archive: Path, wanted: Mapping[str, Path], *, largest: int = LARGEST)
         if isinstance(error, OSError) and error.filename is not None:
             raise
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
-        raise DataError(
-            f"{archive} cannot be unpacked ({reason}); it is damaged or no tar archive: download it again"
-        ) from error
+        raise DataError(f"{archive} cannot be unpacked ({reason})", "Download it again") from error
     if missing:
-        raise DataError(
-            f"{archive} holds no file {next(iter(missing))}; it is not the published archive: check the address"
-        )
+        raise DataError(f"{archive} has no file {next(iter(missing))}", "Use the published archive", option="url")
 
 
 def _unpacking_errors() -> tuple[type[Exception], ...]:
-    # A crafted archive raises more than TarError: headers that are no numbers, or that nest without end.
-    return (*broken_errors(), tarfile.TarError, ValueError, OverflowError, RecursionError)
+    # Crafted archives raise more than TarError: invalid numbers in headers, or headers that nest endlessly.
+    return (*read_errors(), tarfile.TarError, ValueError, OverflowError, RecursionError)
 
 
 class _SmallReads:
-    """A stream that refuses to read more at once than a limit, since headers in an archive state any size."""
+    """Stream with a limit on each read, because headers of an archive can state any size."""
 
     def __init__(self, handle: IO[bytes], largest: int) -> None:
         self._handle = handle
@@ -247,26 +246,26 @@ class _SmallReads:
 
 
 @contextmanager
-def _opened_tar(archive: Path, largest: int) -> Iterator[tarfile.TarFile]:
+def _open_tar(archive: Path, largest: int) -> Iterator[tarfile.TarFile]:
     with (
         archive.open("rb") as on_disk,
-        sniffed(on_disk) as handle,
+        decompress_by_content(on_disk) as handle,
         tarfile.open(fileobj=_SmallReads(handle, largest), mode="r:") as tar,  # type: ignore[call-overload]
     ):
         yield tar
 
 
 def check(path: Path, published: PublishedFile, format: str) -> None:
-    """Refuse a file that is not the published one.
+    """Raise a :class:`DataError` if a file is not the published one.
 
-    Its SHA-256 must be the known one. Where none is known, the caller has verified the archive, and the numbers of
-    documents, sentences, entities and relations must be the published ones.
+    The SHA-256 is compared. If it is not known, the caller has verified the archive, and the counts are compared.
     """
     if published.sha256 is not None:
         if (found := checksum(path)) != published.sha256:
             raise DataError(
-                f"{published.member} has the SHA-256 {found}, and {published.sha256} was published; the archive is "
-                "damaged or of another version: download it again, or give another address by --url"
+                f"{published.member} has the SHA-256 {found}, but {published.sha256} was published",
+                "Download the archive again, or use another address",
+                option="url",
             )
         return
     stream = read_documents(path, format)
@@ -277,10 +276,11 @@ def check(path: Path, published: PublishedFile, format: str) -> None:
         counted, expected = getattr(report, what), getattr(published, what)
         if counted != expected:
             raise DataError(
-                f"{published.member} holds {counted} {what}, and {expected} were published; the archive is of another "
-                "version: give another address by --url"
+                f"{published.member} has {counted} {what}, but {expected} were published",
+                "Use another address",
+                option="url",
             )
 
 
-def _known(path: Path, published: PublishedFile) -> bool:
+def _is_published(path: Path, published: PublishedFile) -> bool:
     return published.sha256 is not None and path.is_file() and checksum(path) == published.sha256

@@ -1,8 +1,8 @@
-"""Sentences as the model meets them, each with the words of its document around it."""
+"""Sentences with the words around them: the input of models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cascade_srn.data.targets import SoftLabels
@@ -11,10 +11,14 @@ from cascade_srn.types import Document, Sentence
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sentence, and the words before and after it that only the encoder sees.
+    """Sentence with the words of its document before and after it, which only the encoder sees.
 
-    Its loss counts ``weight`` times. With ``soft`` labels it is these that are learned, not the sentence's own
-    annotations, which are then the entities that the later turns are told of.
+    Attributes:
+        sentence: The sentence. With ``soft`` labels, its entities are the input of turns 2 and 3, not targets.
+        left: Words before the sentence.
+        right: Words after the sentence.
+        weight: Weight of the sentence in the loss.
+        soft: Probabilities to learn instead of the annotations.
     """
 
     sentence: Sentence
@@ -25,13 +29,21 @@ class Example:
 
 
 def examples_of(documents: Iterable[Document], context_words: int = 0) -> list[Example]:
-    """The sentences of the documents in order, with up to ``context_words`` words on each side."""
-    found = []
-    for document in documents:
-        words = [word for sentence in document.sentences for word in sentence.words]
-        at = 0
-        for sentence in document.sentences:
-            left = words[max(0, at - context_words) : at]
-            at += len(sentence)
-            found.append(Example(sentence, tuple(left), tuple(words[at : at + context_words])))
-    return found
+    """Return the sentences of documents with up to ``context_words`` words on each side."""
+    return [
+        Example(sentence, left, right)
+        for document in documents
+        for sentence, (left, right) in zip(
+            document.sentences, contexts([s.words for s in document.sentences], context_words), strict=True
+        )
+    ]
+
+
+def contexts(sentences: Sequence[Sequence[str]], n_words: int) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield up to ``n_words`` words before and after each sentence of a document."""
+    words = [word for sentence in sentences for word in sentence]
+    at = 0
+    for sentence in sentences:
+        left = words[max(0, at - n_words) : at]
+        at += len(sentence)
+        yield tuple(left), tuple(words[at : at + n_words])

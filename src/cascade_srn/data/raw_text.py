@@ -1,4 +1,4 @@
-"""Raw text, file by file and document by document: plain or JSON lines, compressed or not."""
+"""Find and read raw text: plain text or JSON lines, compressed or not."""
 
 from __future__ import annotations
 
@@ -9,73 +9,69 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from cascade_srn.data.formats.base import strictly
-from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decoded, is_stream, json_record, numbered, opened, read_once
+from cascade_srn.data.formats.base import read_strictly
+from cascade_srn.data.formats.files import (
+    BYTE_ORDER_MARK,
+    decoded,
+    is_stream,
+    json_record,
+    number_lines,
+    open_file,
+    stream_error,
+)
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import DataError, did_you_mean
-from cascade_srn.storage.files import PACKED, files_below, is_hidden, plain_name, read_whole, unpacked
-
-__all__ = [
-    "ENDINGS",
-    "RECORDS",
-    "TEXT",
-    "TextFile",
-    "files_in",
-    "find_files",
-    "holds_records",
-    "is_text_file",
-    "lines_of",
-    "opened_text",
-    "plain_name",
-]
+from cascade_srn.storage.files import PACKED, decompress, files_below, is_hidden, read_whole
+from cascade_srn.storage.files import plain_name as plain_name
 
 TEXT, RECORDS = ".txt", ".jsonl"
 ENDINGS = tuple(kind + packed for kind in (TEXT, RECORDS) for packed in ("", *PACKED))
+"""Suffixes of the files that text is read from."""
+# A paragraph ends with its line after this many characters, so that a file without blank lines is not one document.
+_LONG_PARAGRAPH = 1 << 20
 
 
 def find_files(paths: Sequence[str | Path]) -> list[Path]:
-    """The files of text that are named, and those in the folders that are, in their order; each once."""
+    """Return text files and the text files in folders, in order and without repeats.
+
+    Raises:
+        DataError: A path does not exist, is a pipe, or has another suffix.
+    """
     found: dict[str, Path] = {}
     for path in map(Path, paths):
         if not os.path.exists(path):
-            raise DataError(
-                f"{path} does not exist, but a file or folder with text was expected there; check the path and the "
-                "working folder"
-            )
+            raise DataError(f"{path} does not exist", "Check the path and the working folder")
         members = files_in(path) if path.is_dir() else [path]
         for member in members:
             if is_stream(member):
-                raise read_once(member)
+                raise stream_error(member)
             if not is_text_file(member):
-                raise DataError(
-                    f"{member} has an ending that is not known here; text is read from files that end in "
-                    f"{', '.join(ENDINGS)}"
-                )
+                raise DataError(f"{member} has no known suffix", f"Use files that end in {', '.join(ENDINGS)}")
             found.setdefault(os.path.realpath(member), member)
     return list(found.values())
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of text in a folder and those below it, but for hidden ones; a folder without any is refused."""
+    """Return the text files in a folder and its subfolders, except hidden ones. At least one must exist."""
     members = sorted(path for path in files_below(folder, is_text_file) if not is_hidden(path, folder))
     if not members:
-        raise DataError(f"the folder {folder} holds no text; files that end in {', '.join(ENDINGS)} were expected")
+        raise DataError(f"the folder {folder} contains no text", f"Use files that end in {', '.join(ENDINGS)}")
     return members
 
 
 def is_text_file(path: Path) -> bool:
-    """Whether a path has one of the endings that text is read from."""
+    """Return whether a path has a suffix that text is read from."""
     return path.name.lower().endswith(ENDINGS)
 
 
 def holds_records(path: Path) -> bool:
-    """Whether a file holds JSON lines."""
+    """Return whether a file has the suffix of JSON lines."""
     return plain_name(path).suffix.lower() == RECORDS
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that is being read: its bytes, uncompressed, and what is read of it on the disk."""
+    """Open text file with its decompressed content."""
 
     path: Path
     handle: IO[bytes]
@@ -83,47 +79,42 @@ class TextFile:
 
     @property
     def position(self) -> int:
-        """Bytes of the file on the disk that have been read so far; 0 for a pipe, which does not tell."""
+        """Number of bytes read from disk so far; 0 for a pipe."""
         return self._on_disk.tell() if self._on_disk.seekable() else 0
 
     def whole(self) -> bytes:
-        """Return all bytes, without a byte-order mark, within the limit for what is held in memory."""
+        """Return all bytes without a byte-order mark, within the size limit."""
         return read_whole(self.path, self.handle).removeprefix(BYTE_ORDER_MARK)
 
     def lines(self) -> Iterator[tuple[bytes, Place]]:
-        """All lines with their places; what is wrong with the file is said with the line it was found after."""
-        return numbered(self.path, self.handle)
+        """Yield all lines with their places."""
+        return number_lines(self.path, self.handle)
 
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[TextFile]:
-    """A file of text opened for reading; what goes wrong becomes a :class:`DataError`."""
-    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
+    """Open a text file for reading."""
+    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         yield TextFile(path, handle, on_disk)
 
 
-def lines_of(path: Path) -> Iterator[tuple[bytes, Place]]:
-    """All lines of a file with their places."""
+def read_lines(path: Path) -> Iterator[tuple[bytes, Place]]:
+    """Yield all lines of a text file with their places."""
     with opened_text(path) as file:
         yield from file.lines()
 
 
-# Characters after which a paragraph ends with its line, so that a file without blank lines is not read as one.
-_LONG_PARAGRAPH = 1 << 20
-
-
 def read_texts(paths: Sequence[Path], *, field: str = "text") -> Iterator[str]:
-    """The documents of files as :func:`find_files` finds them: paragraphs of plain text, one record a JSON line."""
+    """Yield the documents of files: paragraphs of plain text, and one field of each JSON line."""
     for path in paths:
-        yield from _records(path, field) if holds_records(path) else _paragraphs(path)
+        yield from _read_records(path, field) if holds_records(path) else _read_paragraphs(path)
 
 
-def _paragraphs(path: Path) -> Iterator[str]:
-    """What stands between blank lines."""
+def _read_paragraphs(path: Path) -> Iterator[str]:
     lines: list[str] = []
     size = 0
-    for line, place in lines_of(path):
-        text = strictly(decoded, line, place)
+    for line, place in read_lines(path):
+        text = read_strictly(decoded, line, place)
         if text.strip():
             lines.append(text)
             size += len(text)
@@ -134,22 +125,24 @@ def _paragraphs(path: Path) -> Iterator[str]:
         yield "".join(lines)
 
 
-def _records(path: Path, field: str) -> Iterator[str]:
-    for line, place in lines_of(path):
+def _read_records(path: Path, field: str) -> Iterator[str]:
+    for line, place in read_lines(path):
         if not line.strip():
             continue
-        record = strictly(json_record, line, place).raw
+        record = read_strictly(json_record, line, place).raw
         if not isinstance(record, dict):
-            raise DataError(f"{place}: the line is no JSON object, but one with the field {field!r} was expected")
+            raise DataError(f"{place}: the line is not a JSON object with the field {field!r}")
         if field not in record:
             raise DataError(
-                f"{place}: the record has no field {field!r}. {did_you_mean(field, map(str, record))} Name the field "
-                "that holds the text by --field"
+                f"{place}: the record has no field {field!r}. {did_you_mean(field, map(str, record))}",
+                "Name the field that contains the text",
+                option="field",
             )
         if not isinstance(record[field], str):
             raise DataError(
-                f"{place}: the field {field!r} is of type {type(record[field]).__name__}, but a text was expected; "
-                "name the field that holds the text by --field"
+                f"{place}: the field {field!r} is of type {type(record[field]).__name__}, but must be a string",
+                "Name the field that contains the text",
+                option="field",
             )
         if record[field].strip():
             yield record[field]

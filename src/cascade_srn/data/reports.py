@@ -1,4 +1,4 @@
-"""What a reader left out or changed: counted by kind, with the first few examples of each."""
+"""Report of a reader: counts of skipped and noted input by kind, with examples."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from cascade_srn.errors import shown
 from cascade_srn.types import Document
 
 EXAMPLES_KEPT = 3
+OUTWARD = "entity aligned outward to whole words"
+"""Kind of the note about an entity that ``align="expand"`` expanded to whole words."""
 
-# What published corpora hold besides entities and relations; that it is not read surprises nobody.
-_BESIDES = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
+# Known fields of published corpora that are not read.
+_KNOWN_FIELDS = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the input something stands: the file, the line or record in it, the document's id."""
+    """Place in the input: file, line or record, and document id."""
 
     file: str
     where: str = ""
@@ -29,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One thing that was skipped or noted: where it stands, in which field, and the value there."""
+    """Skipped or noted part of the input: its place, field and value."""
 
     place: Place
     field: str
@@ -42,11 +44,17 @@ class Occurrence:
 
 @dataclass
 class ReadReport:
-    """The account of one pass over the input.
+    """Report of one pass over the input.
 
-    ``skipped`` counts what was left out (only with ``strict=False``), ``noted`` what was read but is worth
-    knowing: repeated relations, spans aligned outward, fields and lines of kinds that are not represented.
-    Both map a kind, such as ``"entity: index out of range"``, to how often it occurred.
+    Attributes:
+        documents: Number of documents that were read.
+        sentences: Number of their sentences.
+        entities: Number of their entities.
+        relations: Number of their relations.
+        skipped: Number of malformed parts that were skipped, by kind, such as ``"entity: index out of range"``. Empty
+            unless the reader has ``strict=False``.
+        noted: Number of other notes by kind: repeated relations, expanded spans, and fields that are not read.
+        examples: The first occurrences of each kind.
     """
 
     documents: int = 0
@@ -59,21 +67,21 @@ class ReadReport:
 
     @property
     def n_skipped(self) -> int:
-        """How many things were left out, of all kinds together."""
+        """Number of skipped parts of all kinds."""
         return self.skipped.total()
 
     def skip(self, kind: str, example: Occurrence) -> None:
-        """Count something that was left out."""
+        """Count a skipped part."""
         self.skipped[kind] += 1
         self._keep(kind, example)
 
     def note(self, kind: str, example: Occurrence) -> None:
-        """Count something that was read and is worth knowing."""
+        """Count a note."""
         self.noted[kind] += 1
         self._keep(kind, example)
 
     def count(self, document: Document) -> None:
-        """Count a document that was read, with what it holds."""
+        """Count a document and its content."""
         self.documents += 1
         self.sentences += len(document.sentences)
         self.entities += sum(len(sentence.entities) for sentence in document.sentences)
@@ -96,10 +104,6 @@ class ReadReport:
         return "\n".join(lines)
 
 
-# A note: an entity's offsets fell within words, and ``align`` took all of them.
-OUTWARD = "entity aligned outward to whole words"
-
-
 def may_be_missed(kind: str) -> bool:
-    """Whether a note tells of something that was not read and may have been meant to be, a misspelt field for one."""
-    return kind.endswith(" not read") and kind not in {f"field {shown(name)} not read" for name in _BESIDES}
+    """Return whether a note is about unread input that the user may have meant to be read, such as a misspelt field."""
+    return kind.endswith(" not read") and kind not in {f"field {shown(name)} not read" for name in _KNOWN_FIELDS}

@@ -1,4 +1,4 @@
-"""Probabilities to learn from instead of gold spans, kept where there are any."""
+"""Targets of the loss: gold spans, and sparse tables of probabilities from teachers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class SoftRows:
-    """Rows of a table one after the other. Shapes: counts (n_rows,); the others (their sum,)."""
+    """Concatenated rows of a table. Shapes: counts (n_rows,); position and probability (sum of counts,)."""
 
     position: Integers
     probability: Floats
@@ -30,14 +30,15 @@ class SoftRows:
 
 @dataclass(frozen=True)
 class SoftTable:
-    """Where something is likely, in many rows: flat positions within each row, and their probabilities.
+    """Sparse table of probabilities. Missing positions have a probability of zero.
 
-    A position is word × n_labels + label for starts and ends, and pair × n_labels + label for matches, the pairs of
-    a row in the order of ``pairs_within``. What is at no position is taken to have a probability of zero.
+    A position is word × n_labels + label for starts and ends, and pair × n_labels + label for matches, with the pairs
+    of a row in the order of ``pairs_within``.
 
-    Shapes:
-        first: (n_rows + 1,), where the positions of each row begin, and where those of the last one end
-        position, probability: (n_positions,)
+    Attributes:
+        position: Flat position within its row. Shape: (n_positions,).
+        probability: Probability of each position. Shape: (n_positions,).
+        first: Offset of the first position of each row, and the total. Shape: (n_rows + 1,).
     """
 
     position: Integers
@@ -45,23 +46,23 @@ class SoftTable:
     first: Integers
 
     def rows(self, rows: Integers) -> SoftRows:
-        """Some of the rows, in the order given: a few operations however many there are. Shape: rows (n,)."""
+        """Return some rows in the given order, without a loop. Shape: rows (n,)."""
         begin = self.first[rows]
         counts = self.first[rows + 1] - begin
         at = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
         return SoftRows(self.position[at], self.probability[at], counts)
 
 
-# By "turn.kind": "entity.start", …
 SoftTables = Mapping[str, SoftTable]
+"""Tables by ``"turn.kind"``, such as ``"entity.start"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoftLabels:
-    """What teachers say of one sentence, given the entities that the sentence holds: rows of tables.
+    """Rows of tables with the probabilities of one sentence, given its entities.
 
-    Turns 1 and 2 have the row ``number``. Turn 3 has ``n_queries`` rows from ``first_query`` on, one for each of the
-    distinct spans of the entities, in their order.
+    Turns 1 and 2 have the row ``number``. Turn 3 has ``n_queries`` rows from ``first_query`` on, one for each distinct
+    span of the entities, in sorted order.
     """
 
     tables: SoftTables
@@ -72,25 +73,28 @@ class SoftLabels:
 
 @dataclass(frozen=True)
 class SoftSource:
-    """Which rows of a batch have probabilities, and which rows of the tables of a turn those are."""
+    """Rows of a batch that have probabilities, and their rows in the tables of a turn."""
 
     tables: SoftTables
     turn: str
     rows: Sequence[int]
     table_rows: Sequence[int]
 
-    def of(self, kind: str) -> tuple[SoftRows, Integers]:
-        """The rows of a table, and the row of the batch that each of its positions is in."""
+    def get_rows(self, kind: str) -> tuple[SoftRows, Integers]:
+        """Return the rows of a table, and the row in the batch of each of their positions."""
         found = self.tables[f"{self.turn}.{kind}"].rows(np.asarray(self.table_rows, dtype=np.int64))
         return found, np.repeat(np.asarray(self.rows, dtype=np.int64), found.counts)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Gold spans, and the rows that have probabilities instead.
+class TargetTable:
+    """Targets of one turn: gold spans, and rows that have probabilities instead.
 
-    Shapes:
-        lengths: (n_rows,), the words of each row
+    Attributes:
+        labels: Gold spans.
+        lengths: Number of words of each row. Shape: (n_rows,).
+        n_labels: Number of labels of the turn.
+        soft: Rows with probabilities.
     """
 
     labels: SpanLabels
@@ -99,18 +103,20 @@ class Wanted:
     soft: SoftSource | None = None
 
     def pairs(self) -> Tensor:
-        """The pairs of words that are a span, or may be one, by their place in ``pairs_within``. Shape: (n,)."""
+        """Return the pairs that are a span or have a probability, as indices of ``pairs_within``. Shape: (n,)."""
         gold = pair_positions(self.labels, self.lengths)
         if self.soft is None:
             return gold
-        return torch.cat((gold, torch.from_numpy(self._soft_pairs(*self.soft.of("match")))))
+        return torch.cat((gold, torch.from_numpy(self._get_soft_pairs(*self.soft.get_rows("match")))))
 
-    def targets(self, n_words: int, pairs: Pairs, place: Tensor | None, weight: Tensor | None) -> SpanTargets:
-        """As positions in a batch, each counting as its row does.
+    def to_targets(self, n_words: int, pairs: Pairs, place: Tensor | None, weight: Tensor | None) -> SpanTargets:
+        """Return the targets as positions in a batch.
 
-        Shapes:
-            pairs: those that are used; place: where each pair of ``pairs_within`` stands among them, None: all are
-            weight: (n_rows,); None: all count 1, and there are no probabilities
+        Args:
+            n_words: Number of words of the longest row.
+            pairs: Pairs that are used.
+            place: Index in ``pairs`` of each pair of ``pairs_within``; None if all pairs are used.
+            weight: Weight of each row; None if all are 1 and no row has probabilities. Shape: (n_rows,).
         """
         gold = span_targets(self.labels, self.lengths, n_words, self.n_labels, place)
         if weight is None:
@@ -123,8 +129,8 @@ class Wanted:
         )
         if self.soft is None:
             return SpanTargets(gold.start, gold.end, gold.match, own)
-        start, end = (self._words(self.soft, kind, size, weight) for kind in ("start", "end"))
-        match = self._matches(self.soft, place, weight)
+        start, end = (self._get_words(self.soft, kind, size, weight) for kind in ("start", "end"))
+        match = self._get_matches(self.soft, place, weight)
         return SpanTargets(
             torch.cat((gold.start, start[0])),
             torch.cat((gold.end, end[0])),
@@ -134,22 +140,22 @@ class Wanted:
             ),
         )
 
-    def _words(self, soft: SoftSource, kind: str, size: int, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Likely starts or ends in a batch, and what they count."""
-        table, row = soft.of(kind)
+    def _get_words(self, soft: SoftSource, kind: str, size: int, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return positions and weights of starts or ends with probabilities."""
+        table, row = soft.get_rows(kind)
         return torch.from_numpy(row * size + table.position), _probabilities(table) * weight[row]
 
-    def _matches(self, soft: SoftSource, place: Tensor | None, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Likely matches in a batch, and what they count."""
-        table, row = soft.of("match")
-        pair = self._soft_pairs(table, row)
+    def _get_matches(self, soft: SoftSource, place: Tensor | None, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return positions and weights of matches with probabilities."""
+        table, row = soft.get_rows("match")
+        pair = self._get_soft_pairs(table, row)
         if place is not None:
             pair = place.numpy()[pair]
         position = pair * self.n_labels + table.position % max(self.n_labels, 1)
         return torch.from_numpy(position), _probabilities(table) * weight[row]
 
-    def _soft_pairs(self, table: SoftRows, row: Integers) -> Integers:
-        """Where the pairs of a table of matches stand in ``pairs_within``."""
+    def _get_soft_pairs(self, table: SoftRows, row: Integers) -> Integers:
+        """Return the pairs of a match table as indices of ``pairs_within``."""
         lengths = self.lengths.numpy()
         n_pairs = lengths * (lengths + 1) // 2
         before = np.cumsum(n_pairs) - n_pairs

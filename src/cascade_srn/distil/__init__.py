@@ -1,7 +1,7 @@
-"""Teaching a model by others: raw text labelled with their probabilities, for a student to learn from.
+"""Distil teachers into a smaller student: label raw text, and train on the labels.
 
-What needs torch is imported from its own module: :class:`~cascade_srn.distil.labelling.Labelling` writes labels,
-:class:`~cascade_srn.data.labelled.labels.LabelledText` reads them.
+:class:`~cascade_srn.distil.labelling.Labelling` writes labels. :class:`~cascade_srn.distil.run.Distillation` prepares
+the training of a student. Both need torch and are imported from their own modules.
 """
 
 from cascade_srn.distil.settings import LabelSettings

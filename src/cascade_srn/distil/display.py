@@ -1,51 +1,35 @@
-"""Labelling as it is shown, and the teachers' scores beside the student's."""
+"""Show the progress of labelling, and compare the scores of teachers and student."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cascade_srn.distil.labelling import Labelling, LabelProgress
-from cascade_srn.training.display import duration
-from cascade_srn.training.run_folder import rows
-
-# Seconds between two lines.
-_PATIENCE = 60.0
+from cascade_srn.runs.display import ProgressRow, duration, show_progress
+from cascade_srn.training.run_folder import score_rows
 
 
 @contextmanager
 def display(console: Console) -> Iterator[Callable[[LabelProgress], None]]:
-    """What suits the console: a bar on a terminal, a line a minute elsewhere."""
-    if not console.is_terminal:
-        last = time.monotonic()
+    """Show the progress of labelling in this block. Yields the function to call with each progress report."""
+    with show_progress(console, _row) as shown:
+        yield shown.progress
 
-        def tell(progress: LabelProgress) -> None:
-            nonlocal last
-            if progress.done == progress.total or time.monotonic() - last > _PATIENCE:
-                console.print(line(progress), highlight=False)
-                last = time.monotonic()
 
-        yield tell
-        return
-    columns = (TextColumn("labelling"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("labelling", total=None, told="")
-
-        def show(progress: LabelProgress) -> None:
-            bar.update(task, completed=progress.done, total=progress.total, told=_rate(progress))
-
-        yield show
+def _row(progress: LabelProgress) -> ProgressRow:
+    is_done = progress.done == progress.total
+    return ProgressRow(
+        "labelling", progress.done, progress.total, _rate(progress), line=line(progress), to_file=is_done
+    )
 
 
 def line(progress: LabelProgress) -> str:
-    """A moment of labelling on one line."""
+    """Return a progress report as one line."""
     return f"labelled {progress.done:,}/{progress.total:,} sentences  {_rate(progress)}"
 
 
@@ -56,9 +40,9 @@ def _rate(progress: LabelProgress) -> str:
 
 
 def opening(labelling: Labelling) -> str:
-    """What was read, and what will be labelled."""
+    """Return a sentence on the text and the sentences to label."""
     if labelling.selection is None:
-        return f"The labels in {labelling.folder.path} are there already, made with the same things: they are used."
+        return f"Using the labels in {labelling.folder.path}, which were made with the same inputs."
     counts = labelling.selection.counts
     left_out = {
         "too short": counts.too_short,
@@ -76,12 +60,12 @@ def opening(labelling: Labelling) -> str:
 
 
 def comparison(teacher: Mapping[str, Any], students: Sequence[Mapping[str, Any]]) -> Table:
-    """F1 of the teachers together, and of the student, or its mean and deviation over seeds."""
+    """Return a table with the F1 of the ensemble and of the student, or its mean and deviation over seeds."""
     table = Table("", "protocol", title="F1 of teacher and student", title_justify="left")
     table.add_column("teacher", justify="right")
     table.add_column("student", justify="right")
     previous = None
-    for theirs, ours in zip(rows([teacher]), rows(students), strict=True):
+    for theirs, ours in zip(score_rows([teacher]), score_rows(students), strict=True):
         split, protocol = theirs[:2]
         if previous is not None and split != previous:
             table.add_section()

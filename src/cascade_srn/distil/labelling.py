@@ -1,4 +1,4 @@
-"""A whole labelling: from raw text and teachers to a folder of labels."""
+"""Label raw text with teachers: from files to a folder of labels."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch import Tensor
 
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
-from cascade_srn.data.labelled.cache import LabelFolder
 from cascade_srn.data.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
 from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.data.targets import TURNS
+from cascade_srn.distil.folder import LabelFolder
 from cascade_srn.distil.selection import Selection, select, sentence_key
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.distil.teacher import Teacher
@@ -28,11 +28,9 @@ from cascade_srn.distil.turns import Labelled, Prepared, ThreeTurns
 from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.heads import pairs_within
-from cascade_srn.inference.batching import by_word_budget, is_out_of_memory
+from cascade_srn.inference.batching import by_word_budget, halve_on_out_of_memory
 from cascade_srn.model.model import Model
-from cascade_srn.runs.device import find_device
-from cascade_srn.runs.environment import command_line, shareable
-from cascade_srn.runs.process import make_accelerator
+from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum
@@ -40,13 +38,11 @@ from cascade_srn.types import Document, Sentence
 
 
 class Ensemble:
-    """Asks all teachers and averages their probabilities.
+    """Averages the probabilities of several teachers.
 
-    Entities, and then subjects and objects, are decided on by averages of probabilities with the teachers' own
-    temperatures, by the mean of their thresholds. Turns 2 and 3 of all teachers are told the same entities, which are
-    those of the sentence: a teacher's thresholds for entities with a relation (``related``) and for relations as a
-    whole (``relation``) are not used. What is kept for a student to learn, where it reaches the ``floor``, are averages
-    without temperatures.
+    Decisions use averages of probabilities with each teacher's temperatures, and the mean of their thresholds. All
+    teachers use the same entities in turns 2 and 3, so the thresholds ``related`` and ``relation`` are not used. The
+    targets of a student are averages without temperatures, of at least ``floor``.
     """
 
     def __init__(self, models: Sequence[Model], *, floor: float = 0.01, batch_words: int = 16384, half: bool = False):
@@ -54,36 +50,39 @@ class Ensemble:
         for model in models[1:]:
             if differences := self.schema.differences(model.schema):
                 raise SchemaError(
-                    f"the teachers do not have the same labels: in another than the first {'; '.join(differences)}; "
-                    "give teachers that were trained for the same schema"
+                    f"the teachers have different labels: {'; '.join(differences)}",
+                    "Give teachers with the same schema",
+                    option="teachers",
                 )
         self.teachers = [Teacher(model, half=half, batch_words=batch_words) for model in models]
-        # By what they have, not by their settings: without relations in its data a model is of entities alone.
+        # A model trained without relations has no relation heads, whatever its settings are.
         self.joint = models[0].network.relations is not None
         if any((model.network.relations is not None) != self.joint for model in models):
             raise ModelError(
-                "some of the teachers find entities alone and some relations as well; give teachers of one kind"
+                "some teachers predict entities only, and some predict relations too",
+                "Give teachers of one kind",
+                option="teachers",
             )
         self.floor, self.batch_words = floor, batch_words
-        # One teacher for each way of reading: teachers that share it make the same rows.
+        # Teachers with the same reading make the same rows.
         self.readers = list({teacher.reading: teacher for teacher in self.teachers}.values())
-        # Whether the device has run out of memory, which is told once.
+        # Whether the device has run out of memory. The warning is shown once.
         self.is_narrow = False
         self.device = self.teachers[0].device
         self.context_words = max(teacher.context_words for teacher in self.teachers)
         self._thresholds = {turn: self._mean_thresholds(turn) for turn in TURNS}
 
     def _mean_thresholds(self, turn: str) -> Tensor:
-        """One for each label of a turn. Shape: (n_labels,)."""
+        """Return the mean threshold of each label of a turn. Shape: (n_labels,)."""
         found = [_by_label(t.model.settings.thresholds, turn, t.model) for t in self.teachers]
         return torch.tensor(found, device=self.device).mean(0)
 
     def cost(self, example: Example) -> int:
-        """Return what a sentence costs the teacher whose tokenizer splits it most."""
+        """Return the cost of a sentence for the teacher whose tokenizer splits it most."""
         return max(teacher.cost(example) for teacher in self.readers)
 
     def prepare(self, examples: Sequence[Example]) -> Prepared:
-        """Make the rows of turn 1; may be done beside another batch."""
+        """Make the rows of turn 1. This can run in parallel to another batch."""
         rows: dict[str, tuple[list[Row], RowBatch]] = {}
         for teacher in self.teachers:
             if teacher.reading not in rows:
@@ -97,7 +96,7 @@ class Ensemble:
         """Label a batch."""
         return ThreeTurns(
             self.teachers, self._thresholds, prepared, floor=self.floor, joint=self.joint, batch_words=self.batch_words
-        ).labelled()
+        ).label()
 
 
 def _by_label(thresholds: Thresholds, turn: str, model: Model) -> list[float]:
@@ -111,7 +110,7 @@ def _by_label(thresholds: Thresholds, turn: str, model: Model) -> list[float]:
 
 @dataclass(frozen=True)
 class LabelProgress:
-    """How many sentences of how many are labelled, and how many were in each second since the start."""
+    """Number of labelled sentences, total number, elapsed seconds, and sentences per second."""
 
     done: int
     total: int
@@ -120,21 +119,27 @@ class LabelProgress:
 
 
 class Labelling:
-    """Labels raw text. Iterate over it to label; then ``output`` is a folder of labels.
+    """Labels raw text. Iterate over it to label; at the end ``output`` is a folder of labels.
 
-    Raises what is wrong with the text, the teachers, the settings or the folder before anything is labelled. A
-    folder that was made with the same things is gone on with, or taken as it is where it is finished. Under
-    ``accelerate launch`` each process labels its share of the shards. Until it is finished or forgotten, nobody
-    else can write into the folder.
+    Text, teachers, settings and folder are checked before anything is labelled. Finished labels that were made with the
+    same inputs are used unchanged. With ``accelerate launch`` each process labels its share of the shards. The folder
+    is locked until the labelling ends.
 
     Args:
-        teachers: models with the same labels, by folder, hub id, or the name of one that ships with the package.
-        texts: files and folders of raw text, as docs/adapt.md lists them.
-        output: the folder to write to.
-        holdout: annotated documents whose sentences must not be labelled.
-        resume, overwrite: go on with what was begun in ``output``, or replace what was made with other things.
-        on_documents: told how many documents were read.
-        check: told the labels that the teachers know, to refuse them before anything is labelled.
+        teachers: Models with the same labels, by folder, hub id or name of a bundled model.
+        texts: Files and folders of raw text.
+        output: Folder to write to.
+        settings: How to label.
+        holdout: Annotated documents whose sentences are not labelled.
+        resume: Continue a labelling in ``output``.
+        overwrite: Replace labels that were made with other inputs.
+        device: Device name, or "auto".
+        command: Command line for the record; that of the process if None.
+        on_documents: Called with the number of documents read so far.
+        check: Called with the schema of the teachers; may raise an error to refuse it.
+
+    Raises:
+        CascadeError: The text, a teacher, the settings or the folder cannot be used.
     """
 
     def __init__(
@@ -155,21 +160,20 @@ class Labelling:
         self.settings = LabelSettings() if settings is None else settings
         self.teachers, self.texts, self.holdout = list(teachers), list(texts), list(holdout)
         self.folder = LabelFolder(output)
-        self.command = command_line() if command is None else command
         self.on_documents = on_documents
-        self.accelerator = make_accelerator(device)
-        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
+        self.context = RunContext(device, command)
+        self.accelerator, self.device = self.context.accelerator, self.context.device
         if not self.teachers:
-            raise ConfigError("no teacher was given; name the folder of a trained model, or of several")
+            raise ConfigError("there is no teacher", "Give one or more trained models", option="teachers")
         with ExitStack() as held:
-            if self.accelerator.is_main_process:
+            if self.context.is_main:
                 held.enter_context(self.folder.lock())
             self._prepare(resume=resume, overwrite=overwrite, check=check)
             self._held = held.pop_all()
 
     def _prepare(self, *, resume: bool, overwrite: bool, check: Callable[[Schema], object]) -> None:
-        """Teachers and text, and the folder."""
-        self.folder.check(resume=resume, overwrite=overwrite)
+        """Load the teachers, read the text and prepare the folder."""
+        self.folder.check_options(resume=resume, overwrite=overwrite)
         files = find_files(self.texts)
         self._folders = [find_model(teacher) for teacher in self.teachers]
         models = [Model.load(folder) for folder in self._folders]
@@ -190,7 +194,7 @@ class Labelling:
         return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, half=half)
 
     def _identity(self, files: Sequence[Path]) -> dict[str, Any]:
-        """What decides the labels."""
+        """Return checksums and settings that determine the labels."""
         keys = {sentence_key(sentence.words) for document in self.holdout for sentence in document.sentences}
         settings = {name: value for name, value in self.settings.to_dict().items() if name != "batch_words"}
         return {
@@ -201,24 +205,25 @@ class Labelling:
         }
 
     def _is_there(self, *, resume: bool, overwrite: bool) -> bool:
-        """Whether the very labels that are wanted are there already."""
+        """Return whether the folder has finished labels that were made with the same inputs."""
         if not self.folder.is_begun:
             return False
         if overwrite:
-            return self._is_there_and_whole()
+            return self._is_complete()
         same = self.folder.record().get("made_with") == self._made_with
         if same and self.folder.is_finished:
             return True
         self.folder.refuse_other(self._made_with)
         if not resume:
             raise ConfigError(
-                f"labelling was begun in {str(self.folder.path)!r}; go on with it by --resume, or start over by "
-                "--overwrite"
+                f"the labelling in {str(self.folder.path)!r} is not finished",
+                "Resume it, or start over with overwrite",
+                option="resume",
             )
         return False
 
-    def _is_there_and_whole(self) -> bool:
-        """Labels that are damaged, or that nothing says what they are of, are made anew."""
+    def _is_complete(self) -> bool:
+        """Return whether the labels are the same and undamaged."""
         try:
             return self.folder.record().get("made_with") == self._made_with and self.folder.is_whole()
         except DataError:
@@ -228,11 +233,11 @@ class Labelling:
         texts = read_texts(files, field=self.settings.field)
         self.selection = select(texts, self.holdout, self.settings, on_documents=self.on_documents)
         self.shards = self.selection.shards(self.settings.shard_sentences)
-        # No process may find begun what another one is about to begin.
+        # All processes must have checked the folder before one of them changes it.
         self.accelerator.wait_for_everyone()
-        if self.accelerator.is_main_process:
+        if self.context.is_main:
             described = {
-                "command": self.command,
+                "command": self.context.command,
                 "teachers": [str(teacher) for teacher in self.teachers],
                 "texts": [str(text) for text in self.texts],
                 "schema": self.ensemble.schema.to_dict(),
@@ -260,20 +265,20 @@ class Labelling:
                 seconds = time.perf_counter() - started
                 yield LabelProgress(done, total, seconds, here / seconds)
         self.accelerator.wait_for_everyone()
-        if self.accelerator.is_main_process:
+        if self.context.is_main:
             seconds = time.perf_counter() - started
             self.folder.finish(len(self.shards), {"seconds": round(seconds, 1)})
         self._held.close()
         self.accelerator.wait_for_everyone()
 
     def free(self) -> None:
-        """Let go of the teachers, which nothing more will be asked."""
+        """Free the memory of the teachers."""
         del self.ensemble
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def _label(self, shard: Sequence[SelectedDocument], files: ShardFiles) -> Iterator[int]:
-        """Label a shard and write it; yields the sizes of its batches."""
+        """Label a shard and write it; yield the sizes of its batches."""
         examples = [e for document in shard for e in document.examples(self.ensemble.context_words)]
         arrays = ShardArrays(len(examples))
         sentences: list[Sentence] = [example.sentence for example in examples]
@@ -286,7 +291,7 @@ class Labelling:
 
 
 def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[tuple[list[int], Labelled]]:
-    """Sentences in batches by the word budget, each batch's rows made beside the one before; with their positions."""
+    """Label sentences in batches; yield positions and labels. The rows of a batch are made during the one before."""
     costs = [ensemble.cost(example) for example in examples]
     groups = list(by_word_budget(costs, ensemble.batch_words))
     with ThreadPoolExecutor(1, "preparing") as beside:
@@ -298,35 +303,33 @@ def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[t
         for number, group in enumerate(groups, 1):
             batch, following = following, prepared(number) if number < len(groups) else None
             if batch is not None:
-                yield from _within_memory(ensemble, batch.result(), group)
+                yield from _label_within_memory(ensemble, examples, group, batch.result())
 
 
-def _within_memory(ensemble: Ensemble, prepared: Prepared, group: list[int]) -> Iterator[tuple[list[int], Labelled]]:
-    """A batch, in halves where the memory does not hold it."""
-    found: Labelled | None = None
-    try:
-        found = ensemble.label(prepared)
-    except (RuntimeError, MemoryError) as error:
-        if len(group) == 1 or not is_out_of_memory(error):
-            raise
-    if found is not None:
-        yield group, found
-        return
-    torch.cuda.empty_cache()
-    if not ensemble.is_narrow:
-        ensemble.is_narrow = True
-        warnings.warn(
-            f"the device ran out of memory on a batch of {len(group)} sentences; those that do not fit are taken in "
-            "halves: lower --batch-words",
-            stacklevel=2,
-        )
-    middle = len(group) // 2
-    for part in (slice(None, middle), slice(middle, None)):
-        yield from _within_memory(ensemble, ensemble.prepare(prepared.examples[part]), group[part])
+def _label_within_memory(
+    ensemble: Ensemble, examples: Sequence[Example], group: list[int], prepared: Prepared
+) -> list[tuple[list[int], Labelled]]:
+    """Label a batch, in parts if memory runs out."""
+
+    def label(part: Sequence[int]) -> list[tuple[list[int], Labelled]]:
+        rows = prepared if len(part) == len(group) else ensemble.prepare([examples[i] for i in part])
+        return [(list(part), ensemble.label(rows))]
+
+    def shrink(part: Sequence[int]) -> bool:
+        if len(part) > 1 and not ensemble.is_narrow:
+            ensemble.is_narrow = True
+            warnings.warn(
+                f"the device ran out of memory on a batch of {len(part)} sentences, which is labelled in halves. "
+                "Lower batch_words.",
+                stacklevel=5,
+            )
+        return len(part) > 1
+
+    return halve_on_out_of_memory(label, group, shrink)
 
 
 def predict(ensemble: Ensemble, examples: Sequence[Example]) -> list[Sentence]:
-    """The sentences with what the teachers decide on."""
+    """Return the sentences with the predictions of the teachers."""
     found = [example.sentence.annotated((), ()) for example in examples]
     with_words = [i for i, example in enumerate(examples) if len(example.sentence)]
     for members, batch in label_batches(ensemble, [examples[i] for i in with_words]):

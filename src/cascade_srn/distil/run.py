@@ -1,4 +1,4 @@
-"""A whole distillation up to training: the recipe of the student, the labels, and what the teachers reach."""
+"""Prepare a distillation: the recipe of the student, the labels and the scores of the teachers."""
 
 from __future__ import annotations
 
@@ -27,25 +27,31 @@ from cascade_srn.training.seeds import Seeds
 
 
 def student_overrides(output: str | Path, encoder: str | None, changes: Sequence[str] = ()) -> list[str]:
-    """What a recipe is changed by, as ``key=value``, for a student whose run and labels are in a folder."""
+    """Return the changes of a recipe, as ``key=value``, for a student whose run and labels are in ``output``."""
     values = {"data.labels": str(Path(output) / LABELS), "output": str(output)}
     if encoder is not None:
         values["model.encoder.name"] = encoder
-    # JSON is YAML, whatever characters a path has.
+    # JSON is valid YAML for all characters of a path.
     return [*changes, *(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in values.items())]
 
 
 class Distillation:
-    """Everything that comes before the student's training, and what the teachers reach on its data.
+    """Labels text for a student, and scores the teachers on the data of the student.
 
-    Refuses before anything is labelled what would stop the training afterwards: data, labels, encoder, folder. Until it
-    is closed or forgotten, no other process can write into the folder.
+    Data, labels, encoder and folder are checked before anything is labelled, so that the training does not fail later.
+    The folder is locked until :meth:`close`.
 
     Args:
-        teachers, texts: as of :class:`~cascade_srn.distil.labelling.Labelling`.
-        recipe: that of the student, its ``data.labels`` being where the labels go.
-        holdout: files of annotated documents that are held out beside the recipe's dev and test.
-        n_seeds: how many runs there will be; None: one, in the folder itself.
+        teachers: See :class:`~cascade_srn.distil.labelling.Labelling`.
+        texts: See :class:`~cascade_srn.distil.labelling.Labelling`.
+        recipe: Recipe of the student. Its ``data.labels`` is the folder of the labels.
+        settings: How to label.
+        holdout: Files of annotated documents that are held out, in addition to dev and test of the recipe.
+        n_seeds: Number of runs; None for one run in the folder itself.
+        resume: Continue what is in the folder.
+        overwrite: Replace what is in the folder.
+        device: Device name, or "auto".
+        on_documents: Called with the number of documents read so far.
     """
 
     def __init__(
@@ -88,7 +94,7 @@ class Distillation:
     def _check_folder(
         self, held: ExitStack, n_seeds: int | None, processes: Accelerator, *, resume: bool, overwrite: bool
     ) -> None:
-        """Refuse a folder that the runs will not be able to go to, and hold it."""
+        """Refuse a folder that the runs cannot write to, and lock it."""
         if n_seeds is not None:
             series = Seeds(self.recipe, n_seeds, processes=processes, resume=resume, overwrite=overwrite)
             held.callback(series.release)
@@ -98,11 +104,11 @@ class Distillation:
             folder.check(self.recipe, resume=resume, overwrite=overwrite)
 
     def close(self) -> None:
-        """Let other processes write into the folder."""
+        """Unlock the folder."""
         self._held.close()
 
     def teacher_scores(self) -> dict[str, Any]:
-        """Scores of the teachers together on dev and test, as a run's summary has them."""
+        """Return the scores of the ensemble on dev and test, in the form of a run summary."""
         ensemble = self.labelling.ensemble
         found = {}
         for split, documents in (("dev", self.corpus.dev), ("test", self.corpus.test)):
@@ -113,6 +119,6 @@ class Distillation:
         return found
 
     def write_scores(self, scores: dict[str, Any]) -> None:
-        """Write ``teacher.json``, once the runs are there."""
+        """Write ``teacher.json`` after the runs."""
         described = {"teachers": [str(teacher) for teacher in self.labelling.teachers], **scores}
         RunFolder(self.recipe.output).write_json(TEACHER, shareable(described))

@@ -1,4 +1,4 @@
-"""Which sentences of raw text are labelled."""
+"""Select the sentences of raw text that are labelled."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cascade_srn.errors import DataError
 from cascade_srn.text.segment import segment
 from cascade_srn.types import Document
 
-_HALVES = re.compile("[\ud800-\udfff]")
-# How often the number of documents is told.
-_TOLD_EVERY = 1000
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# Documents between two reports of progress.
+_REPORT_EVERY = 1000
 
 
 @dataclass
-class Counts:
-    """What became of the sentences of a text."""
+class SelectionCounts:
+    """Numbers of documents and of selected and skipped sentences."""
 
     documents: int = 0
     sentences: int = 0
@@ -36,13 +36,13 @@ class Counts:
 
 @dataclass
 class Selection:
-    """The documents with sentences to be labelled, and the account of all others."""
+    """The documents with sentences to label, and the counts of all sentences."""
 
     documents: list[SelectedDocument] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: SelectionCounts = field(default_factory=SelectionCounts)
 
     def shards(self, n_sentences: int) -> list[list[SelectedDocument]]:
-        """Whole documents in their order, in groups of about so many sentences to be labelled."""
+        """Split the documents into groups with about ``n_sentences`` sentences to label each."""
         groups: list[list[SelectedDocument]] = []
         room = 0
         for document in self.documents:
@@ -61,17 +61,26 @@ def select(
     *,
     on_documents: Callable[[int], None] = lambda count: None,
 ) -> Selection:
-    """Cut texts into sentences and choose those to be labelled; ``on_documents`` is told how many have been read.
+    """Split texts into sentences and select those to label.
 
-    Sentences of the ``held_out`` documents leave their document altogether, as ``cascade-srn adapt --holdout`` has
-    it. Those that are too short or too long, have come before or are not sampled stay as the others' context.
+    Sentences of the held-out documents are removed. Sentences that are too short, too long, repeated or not sampled
+    stay as context of the others.
+
+    Args:
+        texts: The documents.
+        held_out: Documents whose sentences are removed.
+        settings: Bounds on sentences.
+        on_documents: Called with the number of documents read so far.
+
+    Raises:
+        DataError: There is no sentence to label.
     """
     forbidden = {sentence_key(sentence.words) for document in held_out for sentence in document.sentences}
-    selection, counts = Selection(), Counts()
+    selection, counts = Selection(), SelectionCounts()
     seen: set[bytes] = set()
     for raw in texts:
-        # Half a character, which JSON can hold, is none that a tokenizer or a file would take.
-        text = _HALVES.sub("\ufffd", raw)
+        # JSON can contain lone surrogates, which tokenizers and files cannot.
+        text = _SURROGATES.sub("\ufffd", raw)
         counts.documents += 1
         document = SelectedDocument(counts.documents - 1, [], [])
         for offsets in segment(text):
@@ -82,30 +91,32 @@ def select(
                 counts.held_out += 1
                 continue
             document.sentences.append(" ".join(words))
-            document.chosen.append(_is_fit(len(words), key, seen, settings, counts))
+            document.chosen.append(_is_selected(len(words), key, seen, settings, counts))
         if any(document.chosen):
             selection.documents.append(document)
-        if counts.documents % _TOLD_EVERY == 0:
+        if counts.documents % _REPORT_EVERY == 0:
             on_documents(counts.documents)
     on_documents(counts.documents)
     selection.counts = counts
     _sample(selection, settings.max_sentences)
     if not counts.labelled:
         raise DataError(
-            f"the text holds no sentence to label: of {counts.sentences} sentences {counts.too_short} are shorter than "
-            f"{settings.min_words} words, {counts.too_long} longer than {settings.max_words}, {counts.held_out} held "
-            "out; give more text, or other bounds by --min-words and --max-words"
+            f"the text has no sentence to label: of {counts.sentences} sentences {counts.too_short} have fewer than "
+            f"{settings.min_words} words, {counts.too_long} have more than {settings.max_words}, and "
+            f"{counts.held_out} are held out",
+            "Give more text, or change min_words and max_words",
+            option="min_words",
         )
     return selection
 
 
 def sentence_key(words: Iterable[str]) -> bytes:
-    """A short stand-in for a sentence, the same for all ways of spacing and capitalising it."""
+    """Return a hash of a sentence that ignores whitespace and case."""
     plain = "".join("".join(words).split()).casefold()
     return blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _is_fit(n_words: int, key: bytes, seen: set[bytes], settings: LabelSettings, counts: Counts) -> bool:
+def _is_selected(n_words: int, key: bytes, seen: set[bytes], settings: LabelSettings, counts: SelectionCounts) -> bool:
     if n_words < settings.min_words:
         counts.too_short += 1
     elif n_words > settings.max_words:
@@ -119,14 +130,14 @@ def _is_fit(n_words: int, key: bytes, seen: set[bytes], settings: LabelSettings,
     return False
 
 
-def _sample(selection: Selection, n_wanted: int | None) -> None:
-    """Keep so many of the chosen sentences, at even distances."""
+def _sample(selection: Selection, n_sentences: int | None) -> None:
+    """Keep ``n_sentences`` of the selected sentences, evenly spaced."""
     counts = selection.counts
-    if n_wanted is None or counts.labelled <= n_wanted:
+    if n_sentences is None or counts.labelled <= n_sentences:
         return
     kept = np.zeros(counts.labelled, dtype=np.bool_)
-    kept[np.arange(n_wanted) * counts.labelled // n_wanted] = True
-    counts.not_sampled, counts.labelled = counts.labelled - n_wanted, n_wanted
+    kept[np.arange(n_sentences) * counts.labelled // n_sentences] = True
+    counts.not_sampled, counts.labelled = counts.labelled - n_sentences, n_sentences
     flags = iter(kept.tolist())
     for document in selection.documents:
         document.chosen = [chosen and next(flags) for chosen in document.chosen]

@@ -1,4 +1,4 @@
-"""How raw text is labelled: every setting, with its default."""
+"""Settings of a labelling."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ PRECISIONS = ("auto", "float32", "bf16")
 
 @dataclass(frozen=True)
 class LabelSettings(Settings):
-    """How raw text is labelled.
+    """Settings of a labelling.
 
-    **Text.** ``field`` of each JSON record is its text. Sentences of fewer than ``min_words`` or more than
-    ``max_words`` words are not labelled. Of the others ``max_sentences`` are, evenly over the text (None: all).
-
-    **Labels.** What has a probability below ``floor`` is not kept.
-
-    **Writing.** A file holds about ``shard_sentences`` labelled sentences, in whole documents.
-
-    **Speed.** ``batch_words`` bounds a batch, padding included; ``precision`` is that of the teachers' encoders:
-    "float32", "bf16", or "auto" for bf16 on a GPU and float32 elsewhere.
+    Attributes:
+        field: Field of a JSON record that contains the text.
+        min_words: Least number of words of a sentence to label.
+        max_words: Largest number of words of a sentence to label.
+        max_sentences: Number of sentences to label, evenly spaced over the text; None for all.
+        floor: Least probability that is stored.
+        shard_sentences: Labelled sentences per file, in whole documents.
+        batch_words: Words per batch, padding included.
+        precision: Precision of the encoders: "float32", "bf16", or "auto" for bf16 on a GPU.
     """
 
     field: str = "text"
@@ -43,6 +43,7 @@ class LabelSettings(Settings):
         require_choice("precision", self.precision, PRECISIONS)
         if self.min_words > self.max_words:
             raise ConfigError(
-                f"min_words is {self.min_words} and max_words is {self.max_words}, which no sentence can meet; raise "
-                "max_words or lower min_words"
+                f"min_words is {self.min_words}, but max_words is {self.max_words}",
+                "Raise max_words or lower min_words",
+                option="max_words",
             )

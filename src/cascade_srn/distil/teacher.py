@@ -1,4 +1,4 @@
-"""One teacher: what a model makes of each turn, given what came before."""
+"""A teacher: a model that returns its logits turn by turn."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from cascade_srn.types import Span
 
 
 @dataclass(frozen=True)
-class Told:
-    """What turns 2 and 3 are told: the entities as Python objects, of which markers are made, and as tensors."""
+class GivenEntities:
+    """The entities that turns 2 and 3 use: as Python objects, for markers, and as tensors."""
 
     entities: Sequence[Sequence[Span]]
     labels: SpanLabels
 
 
 class Teacher:
-    """A model that is asked for its logits, turn by turn.
+    """A model that returns its logits turn by turn.
 
-    Teachers with the same ``reading`` turn sentences into the same rows, which then need to be made once only.
+    Teachers with the same ``reading`` make the same rows of a sentence, so the rows are made once for all of them.
     """
 
     def __init__(self, model: Model, *, half: bool, batch_words: int) -> None:
@@ -47,39 +47,39 @@ class Teacher:
         return f"{vocabulary} {pieces.room} {pieces.overlap} {self.context_words} {axes} {self.fusion.entities}"
 
     def plain(self, examples: Sequence[Example]) -> list[Row]:
-        """The rows of turn 1, with as many words around the sentences as this teacher is used to."""
+        """Return the rows of turn 1, with the context that this teacher was trained with."""
         return [self.collator.plain(self._within_context(example)) for example in examples]
 
     def _within_context(self, example: Example) -> Example:
         n = self.context_words
         return Example(example.sentence, example.left[max(0, len(example.left) - n) :], example.right[:n])
 
-    def with_entities(self, rows: Sequence[Row], told: Told) -> list[Row]:
-        """The rows of turn 2."""
-        return [self.collator.with_entities(*pair) for pair in zip(rows, told.entities, strict=True)]
+    def with_entities(self, rows: Sequence[Row], given: GivenEntities) -> list[Row]:
+        """Return the rows of turn 2."""
+        return [self.collator.with_entities(*pair) for pair in zip(rows, given.entities, strict=True)]
 
-    def with_subjects(self, rows: Sequence[Row], told: Told, subjects: Sequence[Sequence[int]]) -> list[Row]:
-        """The rows of turn 3 where markers tell the subject; subjects as (sentence, first word, last word)."""
+    def with_subjects(self, rows: Sequence[Row], given: GivenEntities, subjects: Sequence[Sequence[int]]) -> list[Row]:
+        """Return the rows of turn 3 with subject markers. Subjects are (sentence, first word, last word)."""
         return [
-            self.collator.with_subject(rows[row], told.entities[row], (first, last + 1))
+            self.collator.with_subject(rows[row], given.entities[row], (first, last + 1))
             for row, first, last in subjects
         ]
 
     def cost(self, example: Example) -> int:
-        """Return what a sentence costs this teacher; see ``WordPieces.cost``."""
+        """Return the cost of a sentence, see ``WordPieces.cost``."""
         return self.model.cost(self._within_context(example))
 
     def batch(self, rows: Sequence[Row]) -> RowBatch:
-        """Rows as tensors, in encoder passes of a bounded size."""
+        """Return rows as tensors, in encoder passes of bounded size."""
         return self.collator.pieces.batch(rows, max_pieces=PIECES_PER_WORD * self.batch_words)
 
     def features(self, batch: RowBatch) -> Tensor:
-        """Of rows on the device."""
+        """Encode rows that are on the device."""
         return self.cascade.features(batch, half=self.half)
 
-    def tags(self, told: Told, features: Tensor) -> Tensor | None:
-        """Entity tags, where the fusion uses them."""
-        return self.cascade.tags(told.labels, (features.shape[0], features.shape[1]))
+    def tags(self, given: GivenEntities, features: Tensor) -> Tensor | None:
+        """Return the entity tags, if the fusion uses them."""
+        return self.cascade.tags(given.labels, (features.shape[0], features.shape[1]))
 
     def objects(
         self, features: Tensor, tags: Tensor | None, queries: Queries, pairs: Pairs, n_words: int
@@ -91,5 +91,5 @@ class Teacher:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next(self.cascade.parameters()).device

@@ -1,4 +1,4 @@
-"""One batch on its way through the three turns of several teachers."""
+"""Label one batch with the three turns of several teachers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cascade_srn.data.examples import Example
 from cascade_srn.data.targets import KINDS
-from cascade_srn.distil.teacher import Teacher, Told
+from cascade_srn.distil.teacher import GivenEntities, Teacher
 from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.encoder.sequence import padding_mask
 from cascade_srn.fusion import Queries
@@ -25,9 +25,9 @@ from cascade_srn.types import Sentence, Span, Triple
 
 @dataclass(frozen=True)
 class Entries:
-    """Places in the rows of a table: as of :class:`~cascade_srn.data.targets.SoftTable`, each with its row.
+    """Entries of a probability table, see :class:`~cascade_srn.data.targets.SoftTable`, with their rows.
 
-    Shapes: (n_entries,) each, row by row
+    Shapes: (n_entries,) each, ordered by row
     """
 
     row: NDArray[np.int32]
@@ -36,10 +36,10 @@ class Entries:
 
 
 def mean_probabilities(members: Sequence[SpanLogits]) -> SpanLogits:
-    """Of several models, place by place, with no temperature: what a student is to learn.
+    """Average the probabilities of several models, without temperatures. These are the targets of the student.
 
-    A temperature is chosen for what comes close to being decided on. Dividing the logits of all the places that are
-    clearly nothing by it as well would make thousands of them likely.
+    Temperatures are fitted to spans that are close to a decision. Applied to the many positions that are clearly
+    negative, they would make thousands of them likely.
     """
     return SpanLogits(*(_mean([getattr(member, kind).sigmoid() for member in members]) for kind in KINDS))
 
@@ -47,9 +47,16 @@ def mean_probabilities(members: Sequence[SpanLogits]) -> SpanLogits:
 def span_scores(
     members: Sequence[SpanLogits], temperatures: Sequence[float], pairs: Pairs, at: Tensor | None = None
 ) -> Tensor:
-    """The least of a span's three probabilities, each the mean over models with temperatures of their own.
+    """Return the smallest of the three probabilities of each span, averaged over models with their temperatures.
 
-    For all pairs, or for those ``at`` places among them. Shapes: at (n_spans,); returns (n_spans, n_labels)
+    Args:
+        members: Logits of each model.
+        temperatures: Temperature of each model.
+        pairs: The spans.
+        at: Positions of the spans to score among ``pairs``, (n_spans,); all if None.
+
+    Returns:
+        Scores, (n_spans, n_labels).
     """
     row, first, last = pairs.row, pairs.start, pairs.last
     if at is not None:
@@ -69,58 +76,60 @@ def _mean(values: Sequence[Tensor]) -> Tensor:
 
 
 def certainties(scores: Tensor, threshold: Tensor) -> Tensor:
-    """How certain decisions are: |2p − 1|, p being the score with its odds divided by those of its threshold.
+    """Return the certainty of decisions: |2p − 1|, where p has the odds of the score divided by those of the threshold.
 
-    So it is 0 at the threshold and 1 for scores of 0 and 1; with a threshold of 0.5, p is the score itself.
+    The certainty is 0 at the threshold and 1 for scores of 0 and 1. With a threshold of 0.5, p is the score.
 
     Shapes: scores (…, n_labels), threshold (n_labels,); returns (…, n_labels)
     """
     return (torch.logit(scores, eps=1e-6) - torch.logit(threshold, eps=1e-6)).div(2).tanh().abs()
 
 
-def least_by_row(values: Tensor, row: Tensor, n_rows: int) -> Tensor:
-    """The least value of each row, 1 where it has none. Shapes: values (n, n_labels), row (n,); returns (n_rows,)."""
+def min_by_row(values: Tensor, row: Tensor, n_rows: int) -> Tensor:
+    """Return the minimum of each row, 1 for empty rows. Shapes: values (n, n_labels), row (n,); returns (n_rows,)."""
     ones = values.new_ones(n_rows)
     if not values.numel():
         return ones
     return ones.scatter_reduce(0, row, values.amin(1), "amin", include_self=True)
 
 
-def kept_words(table: Tensor, lengths: Tensor, floor: float) -> Entries:
-    """Where a table of starts or ends reaches the floor. Shapes: table (n_rows, n_words, n_labels)."""
+def keep_words(table: Tensor, lengths: Tensor, floor: float) -> Entries:
+    """Return the entries of a start or end table above the floor. Shapes: table (n_rows, n_words, n_labels)."""
     n_words, n_labels = table.shape[1:]
     places = ((table >= floor) & padding_mask(lengths, n_words)[:, :, None]).flatten().nonzero()[:, 0]
     size = max(n_words * n_labels, 1)
-    return _fetched_entries(places // size, places % size, table.flatten()[places])
+    return _fetch_entries(places // size, places % size, table.flatten()[places])
 
 
-def kept_pairs(table: Tensor, pairs: Pairs, lengths: Tensor, floor: float) -> Entries:
-    """Where a table of matches reaches the floor. Shapes: table (n_pairs, n_labels), lengths (n_rows,)."""
+def keep_pairs(table: Tensor, pairs: Pairs, lengths: Tensor, floor: float) -> Entries:
+    """Return the entries of a match table above the floor. Shapes: table (n_pairs, n_labels), lengths (n_rows,)."""
     n_labels = max(table.shape[1], 1)
     places = (table >= floor).flatten().nonzero()[:, 0]
     row = pairs.row[places // n_labels]
     n_pairs = lengths * (lengths + 1) // 2
     before = n_pairs.cumsum(0) - n_pairs
-    return _fetched_entries(row, places - before[row] * n_labels, table.flatten()[places])
+    return _fetch_entries(row, places - before[row] * n_labels, table.flatten()[places])
 
 
-def _fetched_entries(row: Tensor, position: Tensor, probability: Tensor) -> Entries:
-    """Brought from the device in one piece, probabilities as their bits."""
+def _fetch_entries(row: Tensor, position: Tensor, probability: Tensor) -> Entries:
+    """Copy entries from the device in one transfer, with probabilities as bits."""
     bits = probability.float().view(torch.int32)
     fetched = torch.stack((row.int(), position.int(), bits)).cpu().numpy()
     return Entries(fetched[0], fetched[1], fetched[2].view(np.float32).astype(np.float16))
 
 
-# Turn 3 looks at this many pairs of words at a time, which bounds its memory.
-_PAIRS_AT_ONCE = 1 << 20
+# Pairs of words that turn 3 processes at once, to bound its memory.
+_PAIRS_PER_GROUP = 1 << 20
 
 
 @dataclass
 class Labelled:
-    """What the teachers say of a batch of sentences.
+    """Labels of a batch of sentences.
 
-    ``sentences`` hold what they decide on, with scores. ``tables`` has the kept probabilities by "turn.kind"; their
-    rows are sentences for turns 1 and 2, and queries for turn 3, a query being a distinct span of the entities.
+    Attributes:
+        sentences: Sentences with the predictions of the teachers and their scores.
+        tables: Probabilities by "turn.kind". Rows are sentences in turns 1 and 2, and queries in turn 3. A query is a
+            distinct entity span.
 
     Shapes:
         n_queries: (n_sentences,)
@@ -135,7 +144,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A batch before it goes to the device: rows by the teachers' ways of reading, and pairs of words."""
+    """A batch on the CPU: rows by the ``reading`` of teachers, and pairs of words."""
 
     examples: Sequence[Example]
     rows: dict[str, tuple[list[Row], RowBatch]]
@@ -144,7 +153,7 @@ class Prepared:
 
 
 class ThreeTurns:
-    """Asks the teachers turn by turn, what one turn decides on being told to the next."""
+    """Runs the teachers turn by turn. Each turn uses the joint decisions of the turn before."""
 
     def __init__(
         self,
@@ -167,48 +176,48 @@ class ThreeTurns:
         self.certainty = torch.ones(self.n, 3, device=self.device)
         self.tables: dict[str, list[Entries]] = {}
 
-    def labelled(self) -> Labelled:
-        """All three turns."""
+    def label(self) -> Labelled:
+        """Run the three turns."""
         plain = {key: batch.to(self.device) for key, (_, batch) in self.prepared.rows.items()}
         features = [teacher.features(plain[teacher.reading]) for teacher in self.teachers]
-        told = self._entities(features)
+        given = self._entities(features)
         triples: list[list[Triple]] = [[] for _ in range(self.n)]
         n_queries = np.zeros(self.n, dtype=np.int32)
         if self.joint:
-            spans = distinct_spans(told.labels, self.n_words)
-            features = self._told_features(features, told)
-            tags = [teacher.tags(told, part) for teacher, part in zip(self.teachers, features, strict=True)]
+            spans = distinct_spans(given.labels, self.n_words)
+            features = self._turn2_features(features, given)
+            tags = [teacher.tags(given, part) for teacher, part in zip(self.teachers, features, strict=True)]
             subjects = self._subjects(features, tags, spans)
-            triples = self._triples(told, spans, self._objects(features, tags, told, spans, subjects))
+            triples = self._triples(given, spans, self._objects(features, tags, given, spans, subjects))
             n_queries = torch.bincount(spans[:, 0], minlength=self.n).int().cpu().numpy()
-        found = zip(self.prepared.examples, told.entities, triples, strict=True)
+        found = zip(self.prepared.examples, given.entities, triples, strict=True)
         sentences = [example.sentence.annotated(entities, there) for example, entities, there in found]
-        tables = {name: _joined(parts) for name, parts in self.tables.items()}
+        tables = {name: _join(parts) for name, parts in self.tables.items()}
         return Labelled(sentences, n_queries, self.certainty.half().cpu().numpy(), tables)
 
     def _keep(
         self, turn: str, members: Sequence[SpanLogits], pairs: Pairs, lengths: Tensor, first_row: int = 0
     ) -> None:
-        """Keep what reaches the floor; the rows are counted from ``first_row`` on."""
+        """Keep the entries above the floor. Their rows are counted from ``first_row``."""
         found = mean_probabilities(members)
-        entries = [kept_words(table, lengths, self.floor) for table in (found.start, found.end)]
-        entries.append(kept_pairs(found.match, pairs, lengths, self.floor))
+        entries = [keep_words(table, lengths, self.floor) for table in (found.start, found.end)]
+        entries.append(keep_pairs(found.match, pairs, lengths, self.floor))
         for kind, each in zip(KINDS, entries, strict=True):
-            moved = Entries(each.row + np.int32(first_row), each.position, each.probability)
-            self.tables.setdefault(f"{turn}.{kind}", []).append(moved)
+            shifted = Entries(each.row + np.int32(first_row), each.position, each.probability)
+            self.tables.setdefault(f"{turn}.{kind}", []).append(shifted)
 
     def _temperatures(self, turn: str) -> list[float]:
         return [getattr(teacher.temperatures, turn) for teacher in self.teachers]
 
-    def _entities(self, features: Sequence[Tensor]) -> Told:
-        """Turn 1."""
+    def _entities(self, features: Sequence[Tensor]) -> GivenEntities:
+        """Run turn 1."""
         pairs, threshold = self.pairs, self.thresholds["entity"]
         found = [
             teacher.cascade.entity_logits(part, pairs) for teacher, part in zip(self.teachers, features, strict=True)
         ]
         self._keep("entity", found, pairs, self.lengths)
         scores = span_scores(found, self._temperatures("entity"), pairs)
-        self.certainty[:, 0] = least_by_row(certainties(scores, threshold), pairs.row, self.n)
+        self.certainty[:, 0] = min_by_row(certainties(scores, threshold), pairs.row, self.n)
         pair, label = (scores >= threshold).nonzero(as_tuple=True)
         limits = self.teachers[0].model.settings.limits
         most = [limits.max_spans(n_words) for n_words in self.prepared.lengths.tolist()]
@@ -216,48 +225,49 @@ class ThreeTurns:
         if chosen is not None:
             pair, label = pair[chosen], label[chosen]
         labels = SpanLabels(pairs.row[pair], pairs.start[pair], pairs.last[pair], label)
-        columns, values = _fetched((labels.row, labels.start, labels.last, label), scores[pair, label])
+        columns, values = _fetch((labels.row, labels.start, labels.last, label), scores[pair, label])
         names = self.teachers[0].model.schema.entity_types
         entities: list[list[Span]] = [[] for _ in range(self.n)]
         for (row, first, last, kind), score in zip(columns, values, strict=True):
             entities[row].append(Span(first, last + 1, names[kind], score))
-        return Told([sorted(spans) for spans in entities], labels)
+        return GivenEntities([sorted(spans) for spans in entities], labels)
 
-    def _told_features(self, features: Sequence[Tensor], told: Told) -> list[Tensor]:
-        """What turn 2 reads: the sentences anew where markers tell the entities, else the same."""
+    def _turn2_features(self, features: Sequence[Tensor], given: GivenEntities) -> list[Tensor]:
+        """Return the features of turn 2. Sentences are encoded again if markers show the entities."""
         made: dict[str, RowBatch] = {}
         found = []
         for teacher, part in zip(self.teachers, features, strict=True):
             if teacher.fusion.entities == "markers":
                 if teacher.reading not in made:
-                    rows = teacher.with_entities(self.prepared.rows[teacher.reading][0], told)
+                    rows = teacher.with_entities(self.prepared.rows[teacher.reading][0], given)
                     made[teacher.reading] = teacher.batch(rows).to(self.device)
                 part = teacher.features(made[teacher.reading])
             found.append(part)
         return found
 
     def _subjects(self, features: Sequence[Tensor], tags: Sequence[Tensor | None], spans: Tensor) -> Tensor:
-        """Turn 2; the score of each span as a subject. Shapes: spans (n_spans, 3); returns (n_spans,)."""
+        """Run turn 2; return the subject score of each span. Shapes: spans (n_spans, 3); returns (n_spans,)."""
         asked = zip(self.teachers, features, tags, strict=True)
         found = [teacher.cascade.subject_logits(part, tag, self.pairs) for teacher, part, tag in asked]
         self._keep("subject", found, self.pairs, self.lengths)
         row, first, last = spans.unbind(1)
         places = pair_positions(SpanLabels(row, first, last, row), self.lengths)
         scores = span_scores(found, self._temperatures("subject"), self.pairs, places)
-        self.certainty[:, 1] = least_by_row(certainties(scores, self.thresholds["subject"]), row, self.n)
+        self.certainty[:, 1] = min_by_row(certainties(scores, self.thresholds["subject"]), row, self.n)
         return scores[:, 0]
 
     def _objects(
         self,
         features: Sequence[Tensor],
         tags: Sequence[Tensor | None],
-        told: Told,
+        given: GivenEntities,
         spans: Tensor,
         subjects: Tensor,
     ) -> Iterator[tuple[list[int], float]]:
-        """Turn 3 for every span as a candidate; yields the relations that are decided on.
+        """Run turn 3 for every span; yield the predicted relations.
 
-        They come as (subject's span, object's span, label) and the score of the object.
+        Yields:
+            (subject span, object span, label) and the score of the object.
         """
         on_host: list[list[int]] = spans.tolist()
         for first, end in self._groups(on_host):
@@ -265,13 +275,13 @@ class ThreeTurns:
             query, pair = spans_of_queries(self.pairs.row, queries.sentence, self.n)
             pairs = Pairs(query, self.pairs.start[pair], self.pairs.last[pair])
             lengths = self.lengths[queries.sentence]
-            shown = self._query_features(features, told, on_host[first:end])
+            shown = self._query_features(features, given, on_host[first:end])
             asked = zip(self.teachers, shown, tags, strict=True)
             found = [t.objects(part, tag, queries, pairs, self.n_words) for t, part, tag in asked]
             self._keep("object", found, pairs, lengths, first)
-            yield from self._decided(found, queries, pairs, lengths, spans, subjects[first:end], first)
+            yield from self._decide(found, queries, pairs, lengths, spans, subjects[first:end], first)
 
-    def _decided(
+    def _decide(
         self,
         found: Sequence[SpanLogits],
         queries: Queries,
@@ -281,70 +291,72 @@ class ThreeTurns:
         subjects: Tensor,
         first: int,
     ) -> Iterator[tuple[list[int], float]]:
-        """The relations of those queries that are subjects, with the spans of their sentences."""
+        """Yield the relations of the queries that are subjects."""
         threshold = self.thresholds["object"]
         is_subject = (subjects >= self.thresholds["subject"]).nonzero()[:, 0]
         which, span = spans_of_queries(spans[:, 0], queries.sentence[is_subject], self.n)
         query = is_subject[which]
-        wanted = SpanLabels(query, spans[span, 1], spans[span, 2], span)
-        scores = span_scores(found, self._temperatures("object"), pairs, pair_positions(wanted, lengths))
-        min_score = least_by_row(certainties(scores, threshold), queries.sentence[query], self.n)
-        self.certainty[:, 2] = torch.minimum(self.certainty[:, 2], min_score)
+        candidates = SpanLabels(query, spans[span, 1], spans[span, 2], span)
+        scores = span_scores(found, self._temperatures("object"), pairs, pair_positions(candidates, lengths))
+        certainty = min_by_row(certainties(scores, threshold), queries.sentence[query], self.n)
+        self.certainty[:, 2] = torch.minimum(self.certainty[:, 2], certainty)
         at, label = (scores >= threshold).nonzero(as_tuple=True)
         chosen = query[at] + first, span[at], label
-        yield from zip(*_fetched(chosen, scores[at, label]), strict=True)
+        yield from zip(*_fetch(chosen, scores[at, label]), strict=True)
 
     def _query_features(
-        self, features: Sequence[Tensor], told: Told, subjects: Sequence[Sequence[int]]
+        self, features: Sequence[Tensor], given: GivenEntities, subjects: Sequence[Sequence[int]]
     ) -> Iterator[Tensor]:
-        """What turn 3 reads: a row for each query where markers tell the subject, else the sentences."""
+        """Yield the features of turn 3: one row per query if markers show the subject, else one per sentence."""
         made: dict[str, RowBatch] = {}
         for teacher, part in zip(self.teachers, features, strict=True):
             if teacher.fusion.subject != "markers":
                 yield part
                 continue
             if teacher.reading not in made:
-                rows = teacher.with_subjects(self.prepared.rows[teacher.reading][0], told, subjects)
+                rows = teacher.with_subjects(self.prepared.rows[teacher.reading][0], given, subjects)
                 made[teacher.reading] = teacher.batch(rows).to(self.device)
             yield teacher.features(made[teacher.reading])
 
     def _groups(self, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-        """Queries one after the other in groups that memory holds."""
+        """Yield consecutive groups of queries of bounded size."""
         lengths = self.prepared.lengths.tolist()
         marked = any(teacher.fusion.subject == "markers" for teacher in self.teachers)
         most = max(1, self.batch_words // self.n_words) if marked else len(spans)
         first = n_pairs = 0
         for at, (row, _, _) in enumerate(spans):
             size = lengths[row] * (lengths[row] + 1) // 2
-            if at > first and (n_pairs + size > _PAIRS_AT_ONCE or at - first == most):
+            if at > first and (n_pairs + size > _PAIRS_PER_GROUP or at - first == most):
                 yield first, at
                 first, n_pairs = at, 0
             n_pairs += size
         if spans:
             yield first, len(spans)
 
-    def _triples(self, told: Told, spans: Tensor, found: Iterator[tuple[list[int], float]]) -> list[list[Triple]]:
-        """Relations between entities, from those between spans."""
+    def _triples(
+        self, given: GivenEntities, spans: Tensor, found: Iterator[tuple[list[int], float]]
+    ) -> list[list[Triple]]:
+        """Turn relations between spans into relations between entities."""
         names = self.teachers[0].model.schema.relation_types
         places: list[list[int]] = spans.tolist()
         triples: list[list[Triple]] = [[] for _ in range(self.n)]
         for (subject, object_, label), score in found:
             (row, start, last), (_, object_start, object_last) = places[subject], places[object_]
-            entities = told.entities[row]
+            entities = given.entities[row]
             head = entity_at(entities, start, last + 1)
             tail = entity_at(entities, object_start, object_last + 1, not_this=head)
             triples[row].append(Triple(head, names[label], tail, relation_score(head, tail, score)))
         return [sorted(there) for there in triples]
 
 
-def _fetched(columns: Sequence[Tensor], scores: Tensor) -> tuple[list[list[int]], list[float]]:
-    """Rows of whole numbers, and a score for each, brought from the device in one piece."""
+def _fetch(columns: Sequence[Tensor], scores: Tensor) -> tuple[list[list[int]], list[float]]:
+    """Copy rows of integers and their scores from the device in one transfer."""
     bits = scores.float().view(torch.int32)
     fetched = torch.stack((*(column.int() for column in columns), bits), dim=1).cpu().numpy()
     return fetched[:, :-1].tolist(), np.ascontiguousarray(fetched[:, -1]).view(np.float32).tolist()
 
 
-def _joined(parts: Sequence[Entries]) -> Entries:
+def _join(parts: Sequence[Entries]) -> Entries:
     return Entries(
         np.concatenate([part.row for part in parts]),
         np.concatenate([part.position for part in parts]),

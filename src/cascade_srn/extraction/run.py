@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
@@ -19,6 +18,7 @@ from cascade_srn.extraction.writers import Writer
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText, reason
 from cascade_srn.inference.thresholds import ThresholdsLike
+from cascade_srn.runs.display import ProgressRow, duration, show_progress
 from cascade_srn.types import Document
 
 
@@ -186,18 +186,20 @@ def display(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[Counts], 
     if not shown:
         yield lambda counts: None
         return
-    columns = (SpinnerColumn(), TextColumn("extracting"), BarColumn(), TextColumn("{task.fields[told]}"))
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, refresh_per_second=1 / _REFRESH) as bar:
-        task = bar.add_task("extracting", total=n_bytes or None, told="")
-        start = last = time.monotonic()
+    start = last = time.monotonic()
+
+    def row(counts: Counts) -> ProgressRow:
+        text = figures(counts, time.monotonic() - start, n_bytes)
+        return ProgressRow("extracting", counts.position, n_bytes or None, text, line=f"extracting  {text}")
+
+    with show_progress(Console(stderr=True), row, counts=False) as shown_progress:
 
         def update(counts: Counts) -> None:
             nonlocal last
             now = time.monotonic()
             if now - last >= _REFRESH:
                 last = now
-                bar.update(task, completed=counts.position, told=figures(counts, now - start, n_bytes))
+                shown_progress.progress(counts)
 
         yield update
 
@@ -211,11 +213,5 @@ def figures(counts: Counts, seconds: float, n_bytes: int | None) -> str:
     ]
     if n_bytes and counts.position:
         left = seconds * max(0, n_bytes - counts.position) / counts.position
-        parts.append(f"{_duration(left)} left")
+        parts.append(f"{duration(left)} left")
     return "  ".join(part for part in parts if part)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

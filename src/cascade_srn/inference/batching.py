@@ -1,12 +1,19 @@
-"""Batches of sentences of similar length, and the memory of the process."""
+"""Batches of sentences of similar length, and what to do when memory runs out."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar
 
 import torch
+
+from cascade_srn.errors import CascadeError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # A parameter of glibc's mallopt, and the block size from which blocks are mapped one by one and unmapped when freed.
 _MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
@@ -44,11 +51,47 @@ def _c_function(name: str) -> Callable[..., int] | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that the memory of a GPU or of the host ran out."""
+    """Return whether an error says that GPU or CPU memory ran out. The CPU allocator raises a plain RuntimeError."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    # The allocator of torch for CPUs raises a plain RuntimeError.
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+
+
+def halve_on_out_of_memory(
+    run: Callable[[Sequence[Item]], list[Result]], batch: Sequence[Item], shrink: Callable[[Sequence[Item]], bool]
+) -> list[Result]:
+    """Run a function on a batch. If memory runs out, run it on both halves of the batch, and so on.
+
+    Args:
+        run: Returns the results of a batch.
+        batch: The items.
+        shrink: Called with a batch that does not fit into memory. Returns False to raise the error. If it returns
+            True for a single item, the item is run again, so it must have lowered another limit.
+
+    Returns:
+        The results of all parts, in order.
+    """
+    try:
+        return run(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error) or not shrink(batch):
+            raise
+    # After the except clause, because the error keeps the tensors of the failed batch alive.
+    torch.cuda.empty_cache()
+    middle = (len(batch) + 1) // 2
+    parts = [part for part in (batch[:middle], batch[middle:]) if part]
+    return [result for part in parts for result in halve_on_out_of_memory(run, part, shrink)]
+
+
+@contextmanager
+def explain_out_of_memory(make_error: Callable[[], CascadeError]) -> Iterator[None]:
+    """Raise another error if memory runs out in this block."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise make_error() from error
 
 
 def by_word_budget(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

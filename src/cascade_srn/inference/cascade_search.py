@@ -13,7 +13,7 @@ from cascade_srn.config import SearchLimits, Temperatures, Thresholds, require_c
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.batching import by_word_budget, is_out_of_memory
+from cascade_srn.inference.batching import by_word_budget, halve_on_out_of_memory
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -331,27 +331,29 @@ class Predictor:
     ) -> list[SearchResult]:
         """Search a batch. If it does not fit into memory, halve it, and all later batches."""
         sentences = [example.sentence for example in examples]
-        if not any(len(sentence) for sentence in sentences):
-            return [SearchResult(sentence.annotated((), ())) for sentence in sentences]
-        try:
-            return self.search(self._search_settings()).find(examples, rows, given_entities=given_entities)
-        except (RuntimeError, MemoryError) as error:
-            # A single sentence is retried with smaller encoder passes, until a pass holds one of its words.
-            if not is_out_of_memory(error) or (len(examples) == 1 and self.batch_words <= len(sentences[0])):
-                raise
-        n_words = len(examples) * max(map(self.collator.pieces.cost, rows))
-        self.batch_words = max(1, min(self.batch_words, n_words) // 2)
-        torch.cuda.empty_cache()
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"the device ran out of memory on a batch of {n_words} words. Continuing with smaller batches. Set "
-                "batch_words to choose their size",
-                stacklevel=4,
-            )
-        middle = (len(examples) + 1) // 2
-        parts = [part for part in (slice(None, middle), slice(middle, None)) if examples[part]]
-        return [found for part in parts for found in self._within_memory(examples[part], rows[part], given_entities)]
+
+        def find(numbers: Sequence[int]) -> list[SearchResult]:
+            if not any(len(sentences[i]) for i in numbers):
+                return [SearchResult(sentences[i].annotated((), ())) for i in numbers]
+            members = [examples[i] for i in numbers], [rows[i] for i in numbers]
+            return self.search(self._search_settings()).find(*members, given_entities=given_entities)
+
+        def shrink(numbers: Sequence[int]) -> bool:
+            # A single sentence is run again in smaller encoder passes, until a pass is one word of it.
+            if len(numbers) == 1 and self.batch_words <= len(sentences[numbers[0]]):
+                return False
+            n_words = len(numbers) * max(self.collator.pieces.cost(rows[i]) for i in numbers)
+            self.batch_words = max(1, min(self.batch_words, n_words) // 2)
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"the device ran out of memory on a batch of {n_words} words. Continuing with smaller batches. "
+                    "Set batch_words to choose their size",
+                    stacklevel=6,
+                )
+            return True
+
+        return halve_on_out_of_memory(find, range(len(examples)), shrink)
 
 
 def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:

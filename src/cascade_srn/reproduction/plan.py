@@ -11,8 +11,9 @@ from cascade_srn.evaluation.items import aligned
 from cascade_srn.reproduction.options import VARIANTS, ReproduceOptions
 from cascade_srn.reproduction.tables import Table, chosen_tables, needed_variants
 from cascade_srn.runs.environment import command_line
+from cascade_srn.runs.folder import differences
 from cascade_srn.training.recipe import Recipe, load_recipe
-from cascade_srn.training.run_folder import RECIPE, RunFolder, differences
+from cascade_srn.training.run_folder import RECIPE, RunFolder
 
 RUNS = "runs"
 FINISHED, BEGUN, MISSING = "finished", "begun", "missing"
@@ -44,7 +45,7 @@ class PlannedRun:
     @property
     def state(self) -> str:
         """Whether it is finished, begun or missing."""
-        return FINISHED if self.folder.is_finished else BEGUN if self.folder.is_run else MISSING
+        return FINISHED if self.folder.is_finished else BEGUN if self.folder.is_begun else MISSING
 
     @property
     def command(self) -> str:
@@ -53,7 +54,7 @@ class PlannedRun:
 
     def check(self) -> None:
         """Refuse a run of other settings, finished or not: its figures would be those of something else."""
-        if self.folder.is_run:
+        if self.folder.is_begun:
             before = load_recipe(self.folder.path / RECIPE)
             for key, old, new in differences(before.to_dict(), self.recipe.to_dict()):
                 if key != "output":

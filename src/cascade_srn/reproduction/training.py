@@ -18,10 +18,11 @@ from cascade_srn.evaluation.evaluate import write_json
 from cascade_srn.model.model import Model
 from cascade_srn.reproduction.measures import require_model
 from cascade_srn.reproduction.plan import Plan, PlannedRun
+from cascade_srn.runs.display import duration
 from cascade_srn.runs.parallel import run_parallel
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import Corpus
-from cascade_srn.training.display import display, duration
+from cascade_srn.training.display import display
 from cascade_srn.training.run import Run
 from cascade_srn.training.seeds import Seeds
 from cascade_srn.types import Sentence

@@ -1,31 +1,62 @@
-"""The device that is asked for by name."""
+"""The device, precision and threads of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
+
 from cascade_srn.errors import ConfigError
 
-# What the package runs on: anything else that torch knows a name for would fail somewhere in the middle.
+# Torch knows more kinds of devices, but the package is not tested on them.
 TYPES = ("cpu", "cuda")
 
 
 def find_device(name: str) -> torch.device:
-    """A device by name; "auto" is the GPU where there is one."""
+    """Return a device by name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. ``auto`` is the GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ConfigError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N") from None
+        raise _refuse(f"there is no device {name!r}", "auto, cpu, cuda or cuda:N") from None
     if device.type not in TYPES:
-        raise ConfigError(
-            f"the device {name!r} was asked for, which nothing here runs on; give auto, cpu, cuda or cuda:N"
-        )
+        raise _refuse(f"the device {name!r} is not supported", "auto, cpu, cuda or cuda:N")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"the device {name!r} was asked for, but torch finds no GPU here; give cpu or auto")
+        raise _refuse(f"the device {name!r} is not available, because torch finds no GPU", "cpu or auto")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f"the device {name!r} was asked for, but torch finds {torch.cuda.device_count()} GPUs here, counted from "
-            "0; give one of those, or auto"
+        n_gpus = torch.cuda.device_count()
+        raise _refuse(
+            f"the device {name!r} does not exist: torch finds {n_gpus} GPUs", f"auto, or cuda:N below {n_gpus}"
         )
     return device
+
+
+def _refuse(problem: str, known: str) -> ConfigError:
+    return ConfigError(problem, f"Give {known}", option="device")
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Round the factors of float32 matrix products to tf32 in this block, if the precision is "tf32"."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def few_threads(device: torch.device) -> Iterator[None]:
+    """Use one CPU thread in this block while a GPU does the work.
+
+    The tensors that stay on the CPU are small, and distributing them costs more than computing them.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if device.type == "cuda" else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

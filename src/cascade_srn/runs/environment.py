@@ -1,4 +1,4 @@
-"""What a run was made with: versions, hardware, the command."""
+"""What every run starts with: processes, device and command, and the record of versions and hardware."""
 
 from __future__ import annotations
 
@@ -10,14 +10,39 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
 import torch
+
+from cascade_srn.runs.device import find_device
+from cascade_srn.runs.process import make_accelerator
 from cascade_srn.version import __version__
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy", "triton")
 
 
+class RunContext:
+    """The processes, the device and the command of a run.
+
+    Args:
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. Several processes use the devices of their accelerator.
+        command: The command that started the run; by default that of this process.
+        options: Further options of the accelerator.
+    """
+
+    def __init__(self, device: str = "auto", command: str | None = None, **options: Any) -> None:
+        self.command = command_line() if command is None else command
+        self.accelerator = make_accelerator(device, **options)
+        self.is_main: bool = self.accelerator.is_main_process
+        self.n_processes: int = self.accelerator.num_processes
+        self.device: torch.device = self.accelerator.device if self.n_processes > 1 else find_device(device)
+
+    def environment(self) -> dict[str, Any]:
+        """Return versions and hardware."""
+        return environment(self.device, n_processes=self.n_processes)
+
+
 def environment(device: torch.device, *, n_processes: int = 1) -> dict[str, Any]:
-    """Versions and hardware, as plain values."""
+    """Return versions and hardware as plain values."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -33,22 +58,22 @@ def environment(device: torch.device, *, n_processes: int = 1) -> dict[str, Any]
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """A command (default: that of this process) as it can be shown elsewhere."""
+    """Return a command (default: that of this process) without the folders of this machine."""
     program, *rest = sys.argv if arguments is None else arguments
     path = Path(program)
     module = path.parent.name if path.parent.name == "cascade_srn" else f"cascade_srn.{path.parent.name}"
-    named = f"python -m {module}" if path.name == "__main__.py" else path.name
-    return " ".join([named, *(without_folders(argument) for argument in rest)])
+    shown = f"python -m {module}" if path.name == "__main__.py" else path.name
+    return " ".join([shown, *(without_folders(argument) for argument in rest)])
 
 
 def without_folders(text: str) -> str:
-    """An absolute path, alone or after a ``key=``, as ``…/name``; anything else unchanged."""
+    """Shorten an absolute path, alone or after a ``key=``, to ``…/name``. Other text is returned unchanged."""
     key, equals, value = text.rpartition("=")
     return f"{key}{equals}…/{Path(value).name}" if Path(value).is_absolute() else text
 
 
 def shareable(value: Any) -> Any:
-    """Plain values without the folders of this machine, which mean nothing elsewhere."""
+    """Return plain values without the folders of this machine, which mean nothing elsewhere."""
     if isinstance(value, str):
         return without_folders(value)
     if isinstance(value, Mapping):

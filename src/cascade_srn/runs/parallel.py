@@ -1,4 +1,4 @@
-"""Several runs at once, each in a process of its own: one training alone seldom keeps a GPU busy."""
+"""Run several commands in parallel, each in its own process. A single training rarely uses a whole GPU."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+
 from cascade_srn.runs.process import sigterm_as_exit
 
-# How long a process may take to end when it is asked to, in seconds, and how often one looks.
+# Seconds that a process has to end after SIGTERM, and between two looks at the processes.
 _PATIENCE, _INTERVAL = 10.0, 0.1
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that has ended: its name, exit code, how long it took in seconds, and where it told of it."""
+    """A command that has ended: its name, exit code, duration in seconds and log file."""
 
     name: str
     code: int
@@ -27,16 +28,24 @@ class Ended:
 
     @property
     def last_words(self) -> str:
-        """The last line of its log that is not blank."""
+        """Last line of the log that is not blank."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def run_parallel(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Path) -> Iterator[Ended]:
-    """Run commands of ``cascade-srn``, so many at a time, each telling its log ``NAME.log``; yields as they end.
+    """Run commands of ``cascade-srn`` in parallel.
 
-    Processor cores are shared out among them. Whoever stops listening, is interrupted or told to
-    terminate ends them all.
+    CPU cores are divided among the processes. All processes are ended if the caller stops iterating, or on Ctrl-C or
+    SIGTERM.
+
+    Args:
+        commands: The arguments of each command, by name.
+        n_jobs: Number of commands that run at the same time.
+        folder: Folder of the logs, ``NAME.log``.
+
+    Yields:
+        The commands as they end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     waiting = list(commands.items())
@@ -50,7 +59,7 @@ def run_parallel(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
                     name, arguments = waiting.pop(0)
                     log = logs.enter_context((folder / f"{name}.log").open("wb"))
                     command = [sys.executable, "-m", "cascade_srn", *arguments]
-                    # A process that has started but is not listed yet would be left running.
+                    # A process that is started but not yet listed would not be ended.
                     with termination.postponed():
                         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
                         running[name] = process, time.monotonic()
@@ -65,7 +74,7 @@ def run_parallel(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask processes to end, and make those that do not."""
+    """Terminate processes, and kill those that do not end."""
     for process in processes:
         process.terminate()
     for process in processes:

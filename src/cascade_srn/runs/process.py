@@ -1,18 +1,18 @@
-"""Processes, devices and random numbers of a run."""
+"""Signals, processes and random numbers of a run. torch is imported only where it is needed."""
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-import os
-import random
-import numpy as np
-import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedDataParallelKwargs
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
 
 class Termination:
     """Turns SIGTERM into an exception, which can be postponed for a moment."""
@@ -21,7 +21,7 @@ class Termination:
         self._is_postponed = False
         self._pending: int | None = None
 
-    def received(self, number: int, frame: Any) -> None:
+    def handle(self, number: int, frame: Any) -> None:
         """Handle the signal."""
         if self._is_postponed:
             self._pending = number
@@ -42,12 +42,12 @@ class Termination:
 
 @contextmanager
 def sigterm_as_exit() -> Iterator[Termination]:
-    """Raise `SystemExit` on SIGTERM in this block, with the usual exit code. Only the main thread can do so."""
+    """Raise ``SystemExit`` on SIGTERM in this block. Only the main thread can do so."""
     termination = Termination()
     if threading.current_thread() is not threading.main_thread():
         yield termination
         return
-    before = signal.signal(signal.SIGTERM, termination.received)
+    before = signal.signal(signal.SIGTERM, termination.handle)
     try:
         yield termination
     finally:
@@ -55,26 +55,34 @@ def sigterm_as_exit() -> Iterator[Termination]:
 
 
 def make_accelerator(device: str = "auto", **options: Any) -> Accelerator:
-    """Knows the processes that this one was launched with.
+    """Return an accelerator for the processes that this one was launched with.
 
-    Precision is the loop's own affair, and a batch without relations leaves the weights of turn 3 without
-    gradients.
+    It leaves precision to the training loops. Parameters may be without a gradient, as those of turn 3 are after a
+    batch without relations.
     """
+    import torch
+    from accelerate import Accelerator
+    from accelerate.utils import DistributedDataParallelKwargs
+
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-    # Without a GPU accelerate has to be told, or each of several processes takes itself to be alone.
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    on_cpu = several and (device == "cpu" or not torch.cuda.is_available())
+    # Without cpu=True, each of several processes on a machine without a GPU assumes that it is alone.
+    on_cpu = int(os.environ.get("WORLD_SIZE", "1")) > 1 and (device == "cpu" or not torch.cuda.is_available())
     return Accelerator(mixed_precision="no", cpu=on_cpu, kwargs_handlers=[unused], **options)
 
 
 def end_processes() -> None:
-    """Part from the other processes, where there are any, when all is done."""
+    """Leave the process group, if there is one."""
+    import torch
+
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 def seed_everything(seed: int) -> None:
     """Seed the random numbers of Python, numpy and torch on all devices."""
+    import numpy as np
+    import torch
+
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Where models are found: those that ship with the package, folders, and the hub."""
+"""Find models: bundled ones, folders, and the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -12,27 +12,31 @@ from urllib.request import getproxies
 from cascade_srn.errors import ModelError
 
 DEFAULT = "scierc-small"
-"""The name of the model that is used where none is named."""
+"""Name of the default model."""
 
-# Enough for any network that a model could be downloaded over.
 _SECONDS_TO_CONNECT = 10
 
 _MODELS, _MARKER = Path(__file__).parents[1] / "models", "config.json"
 
 
 def bundled_models() -> list[str]:
-    """The names of the models that ship with the package."""
+    """Return the names of the bundled models."""
     return sorted(path.parent.name for path in _MODELS.glob(f"*/{_MARKER}"))
 
 
 def find_model(name: str | Path | None = None) -> Path:
-    """The folder of a model: a folder, one that ships with the package by its name, or a download from the hub.
+    """Return the folder of a model.
 
-    A folder of the working directory comes before a model of the same name that ships with the package.
+    Args:
+        name: A folder, the name of a bundled model, or a hub id, which is downloaded. A folder takes precedence over a
+            bundled model of the same name. None is the default model.
+
+    Raises:
+        ModelError: The model does not exist, or cannot be downloaded.
     """
     if name is None:
         return _bundled(DEFAULT)
-    folder = Path(os.path.expanduser(name))  # which leaves a home as it stands that is nobody's
+    folder = Path(os.path.expanduser(name))
     if folder.exists():
         return folder
     text = str(name)
@@ -40,17 +44,14 @@ def find_model(name: str | Path | None = None) -> Path:
         return _bundled(text)
     if isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") != 1:
         raise ModelError(
-            f"there is no model folder {text!r}; give a folder that a model was saved to, a hub id (owner/name), or "
-            f"the name of a model that ships with cascade-srn ({_names()})"
+            f"the model folder {text!r} does not exist",
+            f"Pass the folder of a saved model, a hub id (owner/name), or a bundled model ({_list_bundled()})",
         )
-    return _downloaded(text)
+    return _download(text)
 
 
 def is_model(name: str | Path) -> bool:
-    """Whether this is a trained model: a folder that one was saved to, or the name of one that ships with the package.
-
-    The hub is not asked.
-    """
+    """Return whether this is the folder of a saved model, or the name of a bundled one. The hub is not asked."""
     folder = Path(os.path.expanduser(name))
     if not folder.exists():
         return str(name) in bundled_models()
@@ -62,9 +63,9 @@ def is_model(name: str | Path) -> bool:
 
 
 def hub_is_out_of_reach() -> bool:
-    """Whether no connection to the hub can be made at all, so that it need not be asked again and again.
+    """Return whether the hub cannot be reached, to avoid the repeated attempts of the hub client.
 
-    False where there is no telling: behind a proxy, and where HF_HUB_OFFLINE says that nobody is to ask.
+    Behind a proxy and with HF_HUB_OFFLINE this is not checked, and the result is False.
     """
     from huggingface_hub import constants
 
@@ -83,17 +84,17 @@ def _bundled(name: str) -> Path:
     folder = _MODELS / name
     if not (folder / _MARKER).is_file():
         raise ModelError(
-            f"the model {name!r} does not ship with this installation of cascade-srn (models that do: {_names()}); "
-            "give the folder of a trained model, or a hub id"
+            f"the model {name!r} is not part of this installation (bundled models: {_list_bundled()})",
+            "Pass the folder of a trained model, or a hub id",
         )
     return folder
 
 
-def _names() -> str:
+def _list_bundled() -> str:
     return ", ".join(bundled_models()) or "none"
 
 
-def _downloaded(text: str) -> Path:
+def _download(text: str) -> Path:
     from huggingface_hub import snapshot_download
 
     cached_only = hub_is_out_of_reach()
@@ -102,8 +103,8 @@ def _downloaded(text: str) -> Path:
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if cached_only:
-            reason = "no connection to it can be made, and the model was not downloaded before"
+            reason = "the hub cannot be reached, and the model is not in the cache"
         raise ModelError(
-            f"there is no folder {text!r}, and it could not be had from the hub either ({reason}); "
-            f"check the name, or the network (models that ship with cascade-srn: {_names()})"
+            f"there is no folder {text!r}, and the download from the hub failed ({reason})",
+            f"Check the name and the network, or use a bundled model ({_list_bundled()})",
         ) from error

@@ -1,16 +1,13 @@
-"""Download a file over HTTP, with resumption of a download that was interrupted."""
+"""Download a file over HTTP with pooch, and resume a download that was interrupted."""
 
 from __future__ import annotations
 
-import http.client
 import os
 import stat
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, BinaryIO
+from urllib.parse import urljoin, urlsplit
 
 from cascade_srn.errors import DataError
 from cascade_srn.storage.atomic import open_without_links, replace_durably
@@ -18,13 +15,13 @@ from cascade_srn.version import __version__
 
 TIMEOUT = 60.0
 MAX_BYTES = 1 << 32
-"""The largest file that :func:`fetch` accepts unless told otherwise."""
+"""Default size limit of a download."""
 _CHUNK = 1 << 16
-_NOTHING_LEFT = 416
+_PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 _SCHEMES = ("http", "https")
 
 Progress = Callable[[int, int | None], None]
-"""Called with the number of bytes received, and the total where the server states it."""
+"""Called with the number of bytes received, and the total if the server states it."""
 
 
 def fetch(
@@ -42,150 +39,159 @@ def fetch(
     the caller compares the checksum.
 
     Args:
-        url: the address, http or https.
-        target: the path of the finished file.
-        progress: called after each chunk.
-        timeout: seconds to wait for the server.
-        max_bytes: refuse a file larger than this.
+        url: Address of the file, http or https.
+        target: Path of the finished file.
+        progress: Called after each chunk.
+        timeout: Seconds to wait for the server.
+        max_bytes: Size limit.
 
     Raises:
-        DataError: the address is not valid, the server cannot be reached or answers with an error, the transfer is
+        DataError: The address is not valid, the server cannot be reached or answers with an error, the transfer is
             incomplete or too large, or a redirect leaves HTTPS.
     """
-    _check_url(url)
-    part = target.with_name(target.name + ".part")
-    start = _size(part)
-    try:
-        response = _opened(url, start, timeout)
-    except urllib.error.HTTPError as error:
-        if error.code == _NOTHING_LEFT and start:
-            # The partial file is longer than the remote one, so it belongs to another file.
-            part.unlink()
-            fetch(url, target, progress=progress, timeout=timeout, max_bytes=max_bytes)
-            return
-        raise DataError(
-            f"{url} could not be downloaded: the server answered {error.code} ({error.reason}); check the address, "
-            "give another one by --url, or the file, if you have it, by --archive"
-        ) from error
-    except (OSError, http.client.HTTPException) as error:
-        raise DataError(
-            f"{url} could not be reached ({_reason(error)}); check the network, or give the file, downloaded on "
-            "another machine if need be, by --archive"
-        ) from error
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise _not_an_address(url) from error
-    with response:
-        _receive(response, part, _first_byte(response, start), url, progress, max_bytes)
-    replace_durably(part, target)
+    import pooch  # type: ignore[import-untyped]
+    from requests.exceptions import HTTPError, RequestException
 
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        valid = False
-    if not valid:
-        raise _not_an_address(url)
-
-
-def _not_an_address(url: str) -> DataError:
-    return DataError(f"{url!r} is not a web address; give one that begins with http:// or https://")
-
-
-def _size(part: Path) -> int:
-    """Return the size of a partial file, 0 if there is none; refuse anything but a regular file."""
-    try:
-        found = os.lstat(part)
-    except FileNotFoundError:
-        return 0
-    if not stat.S_ISREG(found.st_mode):
-        raise DataError(f"{part} is not a regular file, so the download cannot be stored there; remove it")
-    return found.st_size
-
-
-class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follow redirects, but never from HTTPS to plain HTTP nor to another protocol."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        before, after = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
-        if after not in _SCHEMES or (before == "https" and after != "https"):
-            raise DataError(
-                f"{req.full_url} redirects to {newurl}, which is not encrypted; give an address that stays on https "
-                "by --url, or the file by --archive"
-            )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opened(url: str, start: int, timeout: float) -> Any:
+    part = _PartialFile(target.with_name(f"{target.name}.part"), url, progress, max_bytes)
+    start = part.n_bytes
     headers = {"User-Agent": f"cascade-srn/{__version__}", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
-    opener = urllib.request.build_opener(_SafeRedirects)
-    return opener.open(urllib.request.Request(url, headers=headers), timeout=timeout)
-
-
-def _first_byte(response: Any, requested: int) -> int:
-    """Return the offset at which a response begins: the one that was requested, or 0."""
-    if response.status != http.HTTPStatus.PARTIAL_CONTENT:
-        return 0
-    stated = response.headers.get("Content-Range", "")
-    if not stated.startswith(f"bytes {requested}-"):
-        raise DataError(
-            f"{response.url} was asked for the bytes from {requested} on and sent {stated or 'others'!r}; remove the "
-            "file that ends in .part, and run the same command again"
-        )
-    return requested
-
-
-def _receive(response: Any, part: Path, start: int, url: str, progress: Progress, max_bytes: int) -> None:
-    """Append a response to the partial file, or write a new one if ``start`` is 0."""
-    total = None if response.length is None else start + int(response.length)
-    if total is not None and total > max_bytes:
-        raise _too_large(url, total, max_bytes)
-    done, problem = start, ""
-    with open_without_links(part, "ab" if start else "wb") as handle:
-        while True:
-            try:
-                chunk = response.read(_CHUNK)
-            except (OSError, http.client.HTTPException) as error:
-                problem = _reason(error)
-                break
-            if not chunk:
-                break
-            done += len(chunk)
-            if done > max_bytes:
-                break
-            _append(handle, chunk, part)
-            progress(done, total)
-    if done > max_bytes:
-        part.unlink()
-        raise _too_large(url, done, max_bytes)
-    if problem or (total is not None and done != total):
-        raise DataError(
-            f"{url} broke off after {done} of {'?' if total is None else total} bytes"
-            f"{f' ({problem})' if problem else ''}; run the same command again, and it goes on from there"
-        )
-
-
-def _append(handle: Any, chunk: bytes, part: Path) -> None:
-    try:
-        handle.write(chunk)
-        handle.flush()
-    except OSError as error:
-        error.filename = str(part)  # a full disk is reported without a path
-        raise
-
-
-def _too_large(url: str, n_bytes: int, max_bytes: int) -> DataError:
-    return DataError(
-        f"{url} has {n_bytes} bytes or more, and {max_bytes} is the limit; check the address, or give the file by "
-        "--archive"
+    download = pooch.HTTPDownloader(
+        chunk_size=_CHUNK, timeout=timeout, headers=headers, hooks={"response": part.begin_response}
     )
+    try:
+        download(url, part, None)
+    except DataError:
+        raise
+    except HTTPError as error:
+        response = error.response
+        assert response is not None  # the error is that of its status
+        if response.status_code == _RANGE_NOT_SATISFIABLE and start:
+            # The partial file is longer than the remote one, so it belongs to another file.
+            part.path.unlink()
+            fetch(url, target, progress=progress, timeout=timeout, max_bytes=max_bytes)
+            return
+        raise DataError(
+            f"{url} could not be downloaded: the server answered {response.status_code} ({response.reason})",
+            "Check the address, or download the file by other means and pass it",
+            option="archive",
+        ) from error
+    except ValueError as error:
+        raise DataError(
+            f"{url!r} is not a web address", "Pass one that begins with http:// or https://", option="url"
+        ) from error
+    except RequestException as error:
+        if part.is_open:
+            raise part.interrupted(error) from error
+        raise DataError(
+            f"{url} could not be reached ({_reason(error)})",
+            "Check the network, or download the file on another machine and pass it",
+            option="archive",
+        ) from error
+    finally:
+        part.close()
+    if part.expected not in (None, part.n_bytes):
+        raise part.interrupted()
+    replace_durably(part.path, target)
 
 
-def _reason(error: BaseException) -> str:
-    reason = getattr(error, "reason", error)
-    return str(reason) or type(error).__name__
+class _PartialFile:
+    """Output file of pooch: checks each response before it writes, counts bytes and enforces the size limit."""
+
+    def __init__(self, path: Path, url: str, progress: Progress, max_bytes: int) -> None:
+        self.path = path
+        self.expected: int | None = None
+        self.n_bytes = _size_of(path)
+        self._url = url
+        self._progress = progress
+        self._max_bytes = max_bytes
+        self._handle: BinaryIO | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._handle is not None
+
+    def begin_response(self, response: Any, **_: Any) -> None:
+        """Check a response of requests and open the file for its content. Redirects are checked, too."""
+        if response.is_redirect:
+            _check_redirect(response.url, urljoin(response.url, response.headers["location"]))
+        elif response.ok:
+            resumed = response.status_code == _PARTIAL_CONTENT
+            content_range = response.headers.get("Content-Range", "")
+            if resumed and not content_range.startswith(f"bytes {self.n_bytes}-"):
+                raise DataError(
+                    f"{response.url} sent the bytes {content_range!r} instead of those from {self.n_bytes} on",
+                    f"Remove {self.path}, and run the command again",
+                )
+            self.n_bytes = self.n_bytes if resumed else 0
+            stated = response.headers.get("Content-Length", "")
+            self.expected = self.n_bytes + int(stated) if stated.isdigit() else None
+            if self.expected is not None and self.expected > self._max_bytes:
+                raise self._too_large(self.expected)
+            self._handle = open_without_links(self.path, "ab" if resumed else "wb")
+
+    def write(self, chunk: bytes) -> None:
+        assert self._handle is not None  # pooch writes only after a response without an error
+        self.n_bytes += len(chunk)
+        if self.n_bytes > self._max_bytes:
+            self.path.unlink()
+            raise self._too_large(self.n_bytes)
+        try:
+            self._handle.write(chunk)
+            self._handle.flush()
+        except OSError as error:
+            error.filename = str(self.path)  # the system reports a full disk without a path
+            raise
+        self._progress(self.n_bytes, self.expected)
+
+    def flush(self) -> None:
+        """Do nothing: each chunk is flushed when it is written."""
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.close()
+
+    def interrupted(self, error: Exception | None = None) -> DataError:
+        total = "?" if self.expected is None else self.expected
+        reason = f" ({_reason(error)})" if error is not None else ""
+        return DataError(
+            f"the download of {self._url} stopped after {self.n_bytes} of {total} bytes{reason}",
+            "Run the same command again to resume it",
+        )
+
+    def _too_large(self, n_bytes: int) -> DataError:
+        return DataError(
+            f"{self._url} has {n_bytes} bytes or more, and the limit is {self._max_bytes}",
+            "Check the address, or download the file by other means and pass it",
+            option="archive",
+        )
+
+
+def _size_of(path: Path) -> int:
+    """Return the size of a partial file, or 0 if there is none. Refuse anything but a regular file."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return 0
+    if not stat.S_ISREG(found.st_mode):
+        raise DataError(f"{path} is not a regular file, so the download cannot be stored there", "Remove it")
+    return found.st_size
+
+
+def _check_redirect(before: str, after: str) -> None:
+    """Refuse a redirect from HTTPS to plain HTTP, or to another protocol."""
+    scheme = urlsplit(after).scheme
+    if scheme not in _SCHEMES or (urlsplit(before).scheme == "https" and scheme != "https"):
+        raise DataError(
+            f"{before} redirects to {after}, which is not encrypted",
+            "Pass an address that stays on https",
+            option="url",
+        )
+
+
+def _reason(error: Exception) -> str:
+    """Return the innermost message of the nested errors of requests and urllib3."""
+    while isinstance(cause := getattr(error, "reason", None) or next(iter(error.args), None), Exception):
+        error = cause
+    return str(next(iter(error.args), "")) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Files and folders known again by their contents."""
+"""Read, compress, list and checksum files, within limits on their size."""
 
 from __future__ import annotations
 
@@ -21,95 +21,88 @@ FILE_VARIABLE = "CASCADE_SRN_MAX_FILE_BYTES"
 LINE_VARIABLE = "CASCADE_SRN_MAX_LINE_BYTES"
 RATIO_VARIABLE = "CASCADE_SRN_MAX_COMPRESSION_RATIO"
 _DEFAULTS = {FILE_VARIABLE: 2 << 30, LINE_VARIABLE: 256 << 20, RATIO_VARIABLE: 1000}
-
-RATIO_FROM = 16 << 20
-"""Bytes of uncompressed data from which the compression ratio is checked: short files compress by any ratio."""
-
-
-def max_file_bytes() -> int:
-    """Return the most bytes, after decompression, of a file that is held in memory as a whole."""
-    return _limit(FILE_VARIABLE)
-
-
-def max_line_bytes() -> int:
-    """Return the most bytes of one line of a file that is read line by line."""
-    return _limit(LINE_VARIABLE)
-
-
-def max_compression_ratio() -> int:
-    """Return how many times larger than its compressed form a file may be."""
-    return _limit(RATIO_VARIABLE)
-
-
-def _limit(variable: str) -> int:
-    given = os.environ.get(variable, "").strip()
-    if not given:
-        return _DEFAULTS[variable]
-    if not (given.isascii() and given.isdigit() and len(given) <= 18 and int(given) > 0):
-        raise ConfigError(f"{variable} is {given!r}; give a positive integer, such as {_DEFAULTS[variable]}")
-    return int(given)
-
+# The compression ratio is checked after this many bytes, because short files compress by any ratio.
+_RATIO_CHECKED_FROM = 16 << 20
 
 PACKED = (".gz", ".xz", ".bz2")
-"""The endings of compressed files."""
+"""Suffixes of compressed files."""
 _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\x00": ".xz", b"BZh": ".bz2"}
 _CHUNK = 1 << 17
 
 
+def max_file_bytes() -> int:
+    """Return the size limit, after decompression, of a file that is held in memory."""
+    return _read_limit(FILE_VARIABLE)
+
+
+def max_line_bytes() -> int:
+    """Return the size limit of a line in a file that is read line by line."""
+    return _read_limit(LINE_VARIABLE)
+
+
+def _read_limit(variable: str) -> int:
+    given = os.environ.get(variable, "").strip()
+    if not given:
+        return _DEFAULTS[variable]
+    if not (given.isascii() and given.isdigit() and len(given) <= 18 and int(given) > 0):
+        raise ConfigError(f"{variable} is {given!r}", f"Set a positive integer, such as {_DEFAULTS[variable]}")
+    return int(given)
+
+
 def is_packed(path: Path) -> bool:
-    """Tell whether a path has the ending of a compressed file."""
+    """Return whether a path has the suffix of a compressed file."""
     return path.suffix.lower() in PACKED
 
 
 def plain_name(path: Path) -> Path:
-    """Return a path without the ending of its compression."""
+    """Return a path without the suffix of its compression."""
     return path.with_suffix("") if is_packed(path) else path
 
 
 @contextmanager
-def unpacked(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
-    """Yield the decompressed bytes of an open file, or the file itself if it is not compressed.
+def decompress(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
+    """Yield the decompressed content of an open file, or the file itself if its suffix is not one of a compression.
 
-    Reading raises a :class:`DataError` if the data expands beyond the limit of the compression ratio.
+    Reading raises a :class:`DataError` if the content exceeds the limit of the compression ratio.
     """
     if not is_packed(path):
         yield on_disk
         return
-    with _stream(path.suffix.lower(), on_disk, "rb") as handle:
-        yield io.BufferedReader(_RatioGuard(path, handle, on_disk, max_compression_ratio()), _CHUNK)
+    with _open_stream(path.suffix.lower(), on_disk, "rb") as handle:
+        yield io.BufferedReader(_RatioGuard(path, handle, on_disk), _CHUNK)
 
 
 @contextmanager
-def sniffed(on_disk: BinaryIO) -> Iterator[IO[bytes]]:
-    """Yield the decompressed bytes of an open file whose compression is recognised by its first bytes."""
+def decompress_by_content(on_disk: BinaryIO) -> Iterator[IO[bytes]]:
+    """Yield the decompressed content of an open file, whose compression is recognised by its first bytes."""
     start = on_disk.read(6)
     on_disk.seek(0)
-    ending = next((ending for magic, ending in _MAGIC.items() if start.startswith(magic)), None)
-    if ending is None:
+    suffix = next((suffix for magic, suffix in _MAGIC.items() if start.startswith(magic)), None)
+    if suffix is None:
         yield on_disk
         return
-    with _stream(ending, on_disk, "rb") as handle:
+    with _open_stream(suffix, on_disk, "rb") as handle:
         yield handle
 
 
 @contextmanager
-def packing(path: Path, on_disk: BinaryIO) -> Iterator[BinaryIO]:
-    """Yield a stream that compresses into an open file, or the file itself, as the ending of its path says."""
+def compress(path: Path, on_disk: BinaryIO) -> Iterator[BinaryIO]:
+    """Yield a stream that compresses into an open file, or the file itself, depending on the suffix of its path."""
     if not is_packed(path):
         yield on_disk
         return
-    with _stream(path.suffix.lower(), on_disk, "wb") as handle:
+    with _open_stream(path.suffix.lower(), on_disk, "wb") as handle:
         yield cast(BinaryIO, handle)
 
 
 class _RatioGuard(io.RawIOBase):
-    """Decompressed data that ends in an error once it is too many times larger than what was read from the disk."""
+    """Decompressed content that raises an error once it is too many times larger than the compressed file."""
 
-    def __init__(self, path: Path, handle: Any, on_disk: BinaryIO, ratio: int) -> None:
+    def __init__(self, path: Path, handle: Any, on_disk: BinaryIO) -> None:
         self._path = path
         self._handle = handle
         self._on_disk = on_disk
-        self._ratio = ratio
+        self._ratio = _read_limit(RATIO_VARIABLE)
         self._n_bytes = 0
         self._seekable = on_disk.seekable()
 
@@ -118,59 +111,59 @@ class _RatioGuard(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         with memoryview(buffer) as view:
-            # Not read(), which loses what precedes a damaged part.
+            # Not read(), which loses the content before a damaged part.
             data = self._handle.read1(len(view))
             view[: len(data)] = data
         self._n_bytes += len(data)
-        # A pipe does not tell how much was read from it; the limits of a line and of a whole file hold there.
-        if self._seekable and self._n_bytes > max(RATIO_FROM, self._ratio * self._on_disk.tell()):
+        # A pipe has no position. The limits of a line and of a whole file still apply there.
+        if self._seekable and self._n_bytes > max(_RATIO_CHECKED_FROM, self._ratio * self._on_disk.tell()):
             raise DataError(
-                f"{self._path}: the file expands to more than {self._ratio} times its compressed size; it may have "
-                f"been made to exhaust memory. If it is genuine, decompress it, or raise {RATIO_VARIABLE}"
+                f"{self._path}: the file expands to more than {self._ratio} times its compressed size",
+                f"If you trust the file, decompress it, or raise {RATIO_VARIABLE}",
             )
         return len(data)
 
 
 def read_whole(path: Path, handle: IO[bytes]) -> bytes:
-    """Read an open file to its end, within the limit for what is held in memory."""
-    most = max_file_bytes()
+    """Read an open file to its end, within the size limit."""
+    limit = max_file_bytes()
     chunks, n_bytes = [], 0
     try:
         while chunk := handle.read(_CHUNK):
             n_bytes += len(chunk)
-            if n_bytes > most:
+            if n_bytes > limit:
                 raise DataError(
-                    f"{path}: the file holds more than {most} bytes, too many to hold in memory; split it, write it as "
-                    f"JSON lines, or raise {FILE_VARIABLE}"
+                    f"{path}: the file has more than {limit} bytes, too many to hold in memory",
+                    f"Split it, convert it to JSON lines, or raise {FILE_VARIABLE}",
                 )
             chunks.append(chunk)
-    except broken_errors() as error:
-        raise broken(path, error) from error
+    except read_errors() as error:
+        raise damaged_file(path, error) from error
     return b"".join(chunks)
 
 
-def broken_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that reading raises if a file is truncated, damaged, or compressed in another way."""
+def read_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that reading raises if a file is truncated, damaged, or has another compression."""
     import lzma
 
     return EOFError, OSError, lzma.LZMAError, zlib.error
 
 
-def broken(path: Path, error: Exception, *, after: str = "") -> DataError:
-    """Return the error for a file that cannot be read, or not on ``after`` some line."""
-    packed = ", and compressed as its ending says" if is_packed(path) else ""
-    read = f"read on after {after}" if after else "read"
-    return DataError(f"{path}: the file cannot be {read} ({error}); check that it is whole{packed}")
+def damaged_file(path: Path, error: Exception, *, after: str = "") -> DataError:
+    """Return the error for a file that cannot be read, or not beyond ``after``, such as ``line 3``."""
+    position = f" after {after}" if after else ""
+    hint = " and compressed as its suffix says" if is_packed(path) else ""
+    return DataError(f"{path}: the file cannot be read{position} ({error})", f"Check that it is complete{hint}")
 
 
-def _stream(ending: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
-    # Imported here, since a Python may have been built without some of them.
-    if ending == ".gz":
+def _open_stream(suffix: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
+    # Imported here, because a Python may have been built without some of these modules.
+    if suffix == ".gz":
         import gzip
 
-        # Neither name nor time, so that the same documents give the same bytes.
+        # Without name and time, so that the same content gives the same bytes.
         return cast(IO[bytes], gzip.GzipFile("", mode, fileobj=on_disk, mtime=0))
-    if ending == ".xz":
+    if suffix == ".xz":
         import lzma
 
         return cast(IO[bytes], lzma.LZMAFile(on_disk, mode))
@@ -179,74 +172,71 @@ def _stream(ending: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
     return cast(IO[bytes], bz2.BZ2File(on_disk, mode))
 
 
-def files_below(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
-    """The ``wanted`` ones of the files in a folder and those below it, hidden ones included, in any order.
+def files_below(folder: Path, accept: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield the accepted files in a folder and its subfolders, in any order. Hidden files are included.
 
-    A folder that cannot be read is refused, since nobody would miss what is in it; but for hidden ones. Links to
-    folders are followed as those to files are, but for hidden ones too; and no folder is read again below itself.
+    Links to folders are followed, except hidden ones and those that lead back to a parent folder.
+
+    Raises:
+        DataError: A folder that is not hidden cannot be read.
     """
 
-    def refuse(error: OSError) -> None:
-        where = Path(error.filename or folder)
-        if not is_hidden(where, folder):
-            raise _unreadable(where, error) from error
+    def on_error(error: OSError) -> None:
+        path = Path(error.filename or folder)
+        if not is_hidden(path, folder):
+            raise _unreadable(path, error) from error
 
-    for parent, below, names in os.walk(folder, onerror=refuse, followlinks=True):
-        below[:] = [name for name in below if not _is_passed_over(Path(parent, name), folder)]
+    for parent, subfolders, names in os.walk(folder, onerror=on_error, followlinks=True):
+        subfolders[:] = [name for name in subfolders if not _is_skipped(Path(parent, name), folder)]
         for path in (Path(parent, name) for name in names):
-            if wanted(path) and (is_hidden(path, folder) or _is_file(path)):
+            if accept(path) and (is_hidden(path, folder) or _is_file(path)):
                 yield path
 
 
 def is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a path below a folder is hidden, or lies in a folder that is."""
+    """Return whether a path below a folder is hidden, or in a hidden subfolder."""
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def _is_passed_over(path: Path, folder: Path) -> bool:
-    # What is hidden is at most counted, which is not worth going wherever its links lead.
-    return (os.path.islink(path) and is_hidden(path, folder)) or _leads_back(path, folder)
+def _is_skipped(path: Path, folder: Path) -> bool:
+    """Return whether a subfolder is a hidden link, or the same as one of its parents up to ``folder``.
 
-
-def _leads_back(path: Path, folder: Path) -> bool:
-    """Whether a path leads to a folder on the way from ``folder`` to it, so that following it would never end.
-
-    Not only links do: one to a folder above ``folder`` makes a plain folder of it that is below itself.
+    A link to a folder above ``folder`` makes ``folder`` itself, which is not a link, appear below itself.
     """
-    way = (parent for parent in path.parents if parent.is_relative_to(folder))
+    if os.path.islink(path) and is_hidden(path, folder):
+        return True
+    parents = (parent for parent in path.parents if parent.is_relative_to(folder))
     try:
         found = os.stat(path)
-        return any(os.path.samestat(found, os.stat(parent)) for parent in way)
+        return any(os.path.samestat(found, os.stat(parent)) for parent in parents)
     except OSError:
-        return False  # refused when it is to be read
+        return False  # os.walk reports it
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a path leads to a file; one that cannot be told, as in a folder that may only be listed, is refused."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError as error:
         if not os.path.islink(path) or isinstance(error, PermissionError):
             raise _unreadable(path, error) from error
-        return False  # a link that leads nowhere
+        return False  # a dangling link
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
     return DataError(
-        f"{path} cannot be read ({error.strerror}); check its permissions, or move it out of the folder that is read"
+        f"{path} cannot be read ({error.strerror})", "Check its permissions, or move it out of the input folder"
     )
 
 
 def written_names(names: Sequence[str]) -> list[str]:
-    """Names of files as they can be written in UTF-8, each another one.
+    """Return file names that can be encoded as UTF-8 and differ from each other.
 
-    A name on the disk can be any bytes. What is not UTF-8 in it becomes a replacement character, and where that makes
-    a name that there is already, a number tells them apart.
+    Bytes that are not UTF-8 become replacement characters. If two names become the same, a number is appended.
     """
-    plain = [os.fsencode(name).decode("utf-8", "replace") if _is_broken(name) else name for name in names]
+    plain = [os.fsencode(name).decode("utf-8", "replace") if _has_surrogates(name) else name for name in names]
     taken: set[str] = set()
     written = list(plain)
-    # Names that can stay as they are come first, so that they do.
+    # Names without replacements first, so that they are kept.
     for at in sorted(range(len(names)), key=lambda at: plain[at] != names[at]):
         number = 1
         while written[at] in taken:
@@ -256,12 +246,12 @@ def written_names(names: Sequence[str]) -> list[str]:
     return written
 
 
-def _is_broken(name: str) -> bool:
+def _has_surrogates(name: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file, or of all files in a folder with their names."""
+    """Return the SHA-256 of a file, or of all files in a folder with their names."""
     digest = hashlib.sha256()
     if path.is_dir():
         for member in sorted(file for file in path.rglob("*") if file.is_file()):

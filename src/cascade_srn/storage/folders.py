@@ -1,4 +1,4 @@
-"""Folders: whether they can be written to, and how they are written whole or not at all."""
+"""Check that folders are writable, and replace a folder as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cascade_srn.storage.atomic import flush, replace_durably
 
 
 def try_writing(folder: Path) -> None:
-    """Raise the OSError that writing to a folder would meet, which need not be there yet, and leave nothing behind."""
+    """Raise the OSError that writing to a folder, which may not exist yet, would raise. Leave nothing behind."""
     with leaving_no_folders(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp"):
@@ -24,7 +24,7 @@ def try_writing(folder: Path) -> None:
 
 @contextmanager
 def leaving_no_folders(folder: Path) -> Iterator[None]:
-    """Remove the folder and those above it after the block, as far as they were not there before and are empty."""
+    """After the block, remove the folder and its parents if they are empty and did not exist before."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -36,41 +36,47 @@ def leaving_no_folders(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None) -> Iterator[Path]:
-    """A new folder to fill, which takes the place of ``folder`` when the block ends without an error.
+    """Yield a new folder to fill, which replaces ``folder`` if the block succeeds.
 
-    What is there already is replaced only if it is empty or holds the ``marker`` file, which with a ``key`` must be
-    JSON that has it, so that a mistyped path never costs anybody a folder of something else.
+    Args:
+        folder: Folder to replace. It must be missing, empty, or contain ``marker``, so that a mistyped path does not
+            destroy other data.
+        marker: Name of a file.
+        key: Key that the JSON object in ``marker`` must have.
+
+    Raises:
+        ModelError: The folder contains something else, is a file, or cannot be written.
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise ModelError(f"{str(target)!r} is a file; give the name of a folder to save to")
+        raise ModelError(f"{str(target)!r} is a file", "Choose a folder to save to")
     if target.is_dir() and any(target.iterdir()) and not _is_marked(target / marker, key):
-        raise ModelError(f"{str(target)!r} holds something else; give an empty or a new folder to save to")
-    # Through a link, it is the folder it leads to that is replaced: a link cannot take a folder's place.
+        raise ModelError(f"{str(target)!r} contains other files", "Choose a new or empty folder to save to")
+    # Replace the folder that a link leads to: a folder cannot be renamed to a link.
     target = Path(os.path.realpath(target))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError as error:
-        raise ModelError(f"{str(target)!r} cannot be written ({error.strerror}); choose another folder") from error
+        raise ModelError(f"{str(target)!r} cannot be written ({error.strerror})", "Choose another folder") from error
     try:
         yield fresh
         fresh.chmod(0o777 & ~_umask())
         for written in fresh.iterdir():
-            # Some libraries write files that nobody else may read, whatever the user's umask.
+            # Some libraries write files that only their owner can read, regardless of the umask.
             if written.is_file() and not written.is_symlink():
                 written.chmod(0o666 & ~_umask())
-        _put(fresh, target)
+        _replace(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _put(fresh: Path, target: Path) -> None:
-    """Rename a folder to ``target`` and remove the folder that was there; if that fails, put the old one back."""
+def _replace(fresh: Path, target: Path) -> None:
+    """Rename a folder to ``target`` and remove the folder that was there; on failure, restore the old one."""
     if not target.is_dir():
         replace_durably(fresh, target)
         return
-    # Before the old folder moves, so that its place is empty for as short as possible.
+    # Flush before the old folder moves, so that its path is empty only briefly.
     flush(fresh)
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
     try:
@@ -79,21 +85,21 @@ def _put(fresh: Path, target: Path) -> None:
     except BaseException as error:
         if target.exists():
             with suppress(OSError):
-                old.rmdir()  # which it was not moved to
+                old.rmdir()  # the rename to it failed, so it is empty
         else:
-            _put_back(old, target, error)
+            _restore(old, target, error)
         raise
     shutil.rmtree(old)
 
 
-def _put_back(old: Path, target: Path, error: BaseException) -> None:
+def _restore(old: Path, target: Path, error: BaseException) -> None:
     try:
         replace_durably(old, target)
     except OSError:
         reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
         raise ModelError(
-            f"{str(target)!r} could not be replaced ({reason}), nor what was there be put back; it is in {str(old)!r}, "
-            f"rename that to {target.name!r}"
+            f"{str(target)!r} could not be replaced ({reason}), and its previous content is in {str(old)!r}",
+            f"Rename that folder to {target.name!r}",
         ) from error
 
 

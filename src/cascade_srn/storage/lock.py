@@ -1,4 +1,4 @@
-"""A folder that one process at a time writes into, by a lock that the system takes back however the process ends."""
+"""Lock a folder so that only one process at a time writes to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import stat
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -17,33 +16,39 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from filelock import FileLock, Timeout
+
 from cascade_srn.errors import ConfigError
 from cascade_srn.storage.folders import leaving_no_folders
 
-if sys.platform != "win32":
-    import fcntl
-
-# Hidden, and no part of what is written into the folder: whoever looks through one passes it over.
 LOCK = ".cascade-srn.lock"
+"""Name of the lock file. It is hidden and not part of the folder's contents."""
+
+# Long enough to retry if the previous holder removes its lock file at this moment.
+_TIMEOUT, _POLL_INTERVAL = 0.1, 0.02
+# Errors of file systems without locks.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_NO_WAITING, _NO_LINKS = getattr(os, "O_NONBLOCK", 0), getattr(os, "O_NOFOLLOW", 0)
 
 
 class FolderLock:
-    """Keeps other processes from writing into a folder, until it is released or the process ends, were it by a kill.
+    """Lock on a folder, held until it is released, garbage-collected, or the process ends.
 
-    A folder that is not there is made, and goes again if nothing was written into it. One process may lock a folder
-    several times over, as a distillation does with the run that it ends in, also from several threads; it is free when
-    all of them are released.
-    Where the file system has no such locks, and on Windows, nobody is kept out.
+    A missing folder is created, and removed on release if it is still empty. The same process may lock a folder
+    several times, also from several threads; the folder is free once all of these locks are released. File systems
+    without locks are not protected.
+
+    Raises:
+        ConfigError: another process holds the lock, or the lock file is a link or not a regular file.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        place = os.path.realpath(folder)
-        _hold(place, shown=str(folder))
-        # What is forgotten is released as well, so that a run that was refused or given up can be begun anew.
-        self._finalizer = weakref.finalize(self, _let_go, place)
+        path = os.path.realpath(folder)
+        _acquire(path, shown=str(folder))
+        self._finalizer = weakref.finalize(self, _release, path)
 
     def release(self) -> None:
-        """Let others write into the folder; a second time nothing happens."""
+        """Release the lock. Further calls have no effect."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -54,130 +59,109 @@ class FolderLock:
 
 
 @dataclass
-class _Held:
-    """A folder that this process has locked: how to undo that, and how often it is held."""
-
-    undo: ExitStack
+class _LockedFolder:
+    cleanup: ExitStack
     count: int = 0
 
 
-_held: dict[str, _Held] = {}
-# Threads change it one after the other, lest one be kept out by the lock of another. One that has its turn may forget a
-# lock meanwhile, and so let go of it.
-_turn = threading.RLock()
+_locked: dict[str, _LockedFolder] = {}
+# Reentrant, because garbage collection can release one lock while the same thread acquires another.
+_mutex = threading.RLock()
 
 
-def _hold(place: str, *, shown: str) -> None:
-    with _turn:
-        if place not in _held:
-            with ExitStack() as undo:
-                undo.enter_context(leaving_no_folders(Path(place)))
-                os.makedirs(place, exist_ok=True)
-                undo.enter_context(_locked(Path(place) / LOCK, shown))
-                _held[place] = _Held(undo.pop_all())
-        _held[place].count += 1
+def _acquire(folder: str, *, shown: str) -> None:
+    with _mutex:
+        if folder not in _locked:
+            with ExitStack() as cleanup:
+                cleanup.enter_context(leaving_no_folders(Path(folder)))
+                os.makedirs(folder, exist_ok=True)
+                cleanup.enter_context(_hold_lock_file(Path(folder) / LOCK, shown))
+                _locked[folder] = _LockedFolder(cleanup.pop_all())
+        _locked[folder].count += 1
 
 
-def _let_go(place: str) -> None:
-    with _turn:
-        held = _held[place]
-        held.count -= 1
-        if not held.count:
-            del _held[place]
-            held.undo.close()
+def _release(folder: str) -> None:
+    with _mutex:
+        locked = _locked[folder]
+        locked.count -= 1
+        if not locked.count:
+            del _locked[folder]
+            locked.cleanup.close()
 
 
 @contextmanager
-def _locked(path: Path, shown: str) -> Iterator[None]:
-    """Hold the lock on a file, which is removed in the end; after a kill it stays, and is locked anew."""
-    descriptor, process = _acquired(path, shown), os.getpid()
+def _hold_lock_file(path: Path, shown: str) -> Iterator[None]:
+    """Hold the lock file and remove it at the end. After a kill the file remains, and the next process locks it."""
+    if os.path.lexists(path) and not _is_plain(os.lstat(path)):
+        raise _not_a_lock_file(path)
+    # Writable for all, so that another user can lock the file that a killed process left.
+    lock, process = FileLock(path, mode=0o666, thread_local=False), os.getpid()
     try:
+        lock.acquire(timeout=_TIMEOUT, poll_interval=_POLL_INTERVAL)
+    except Timeout as error:
+        raise ConfigError(
+            f"another process{_read_holder(path)} is writing into {shown!r}",
+            "Wait until it has ended, or choose another folder",
+        ) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_a_lock_file(path) from error
+        if isinstance(error, PermissionError) and os.path.lexists(path):
+            raise ConfigError(
+                f"the lock file {str(path)!r} belongs to another user", "Remove it if no process writes into the folder"
+            ) from error
+        if error.errno not in _NO_LOCKS:
+            raise
+        path.unlink(missing_ok=True)
+        yield
+        return
+    try:
+        own = _write_holder(path)
         yield
     finally:
-        if descriptor is not None:
-            # Removed while it is held: whoever opened it meanwhile sees that it is not at its place any more. A process
-            # that was forked from the one that locked has no say in it.
-            if process == os.getpid() and _is_at(path, descriptor):
-                with suppress(OSError):
+        # A forked child must not release the lock of its parent.
+        if process == os.getpid():
+            # Remove the file before the release: a process that has opened it sees that it is gone, and tries again.
+            with suppress(OSError):
+                if own is not None and os.path.samestat(os.lstat(path), own):
                     path.unlink()
-            os.close(descriptor)
+            lock.release()
 
 
-def _acquired(path: Path, shown: str) -> int | None:
-    """The descriptor by which the lock is held; None where there are no locks."""
-    if sys.platform == "win32":
-        return None
-    while True:
-        descriptor = _opened(path)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise ConfigError(
-                f"another process{_holder(path)} is writing into {shown!r}; wait until it has ended, or give another "
-                "folder to write to"
-            ) from error
-        except OSError:
-            # Some network file systems know no locks, and those who use them have to take care themselves.
-            os.close(descriptor)
-            path.unlink(missing_ok=True)
-            return None
-        if _is_at(path, descriptor):
-            _sign(descriptor)
-            return descriptor
-        os.close(descriptor)
+def _is_plain(found: os.stat_result) -> bool:
+    """Return whether this is a regular file with one name. A hard link could lead to a file of another user."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
-def _opened(path: Path) -> int:
-    """Open the lock file without following links, since locking writes into it.
-
-    Raises:
-        ConfigError: if the path is a symbolic link, a hard link to another file, or no regular file.
-    """
-    never_wait_or_follow = os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | never_wait_or_follow, 0o666)
-        except PermissionError:
-            # A file of another user can be locked without being writable.
-            if not os.path.lexists(path):
-                raise
-            descriptor = os.open(path, os.O_RDONLY | never_wait_or_follow)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise _no_lock_file(path) from error
-        raise
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        os.close(descriptor)
-        raise _no_lock_file(path)
-    return descriptor
+def _not_a_lock_file(path: Path) -> ConfigError:
+    return ConfigError(
+        f"the lock file {str(path)!r} is a link or not a regular file", "Remove it, or choose another folder"
+    )
 
 
-def _no_lock_file(path: Path) -> ConfigError:
-    return ConfigError(f"the lock file {str(path)!r} is a link or no regular file. Remove it, or give another folder.")
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether the file that was opened is still the one at the path."""
-    try:
-        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _sign(descriptor: int) -> None:
-    """Say in the file who holds it. A help for readers, no more: what keeps others out is the lock."""
+def _write_holder(path: Path) -> os.stat_result | None:
+    """Write the process that holds the lock into the lock file, for the message that others get; return its status."""
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-    told = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
-    with suppress(OSError):
-        os.truncate(descriptor, 0)
-        os.write(descriptor, json.dumps(told).encode() + b"\n")
-
-
-def _holder(path: Path) -> str:
+    holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return f" (pid {told['pid']} on {told['host']}, since {told['since']})"
+        descriptor = os.open(path, os.O_WRONLY | _NO_WAITING | _NO_LINKS)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not _is_plain(found):
+            return None
+        with suppress(OSError):
+            os.truncate(descriptor, 0)
+            os.write(descriptor, json.dumps(holder).encode() + b"\n")
+        return found
+    finally:
+        os.close(descriptor)
+
+
+def _read_holder(path: Path) -> str:
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        return f" (pid {holder['pid']} on {holder['host']}, since {holder['since']})"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return ""  # not yet said
+        return ""  # not written yet

@@ -1,4 +1,4 @@
-"""The state of a training loop: everything that its next step depends on."""
+"""Save and restore the state of a training loop: everything that its next step depends on."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Tensors = dict[str, Tensor]
 
 
 class InvalidState(ValueError):
-    """A state whose files can be read but whose values cannot be those of the run."""
+    """The files of a state can be read, but its values do not fit the run."""
 
 
 def write_state(folder: Path, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-    """Write the tensors, then atomically the JSON file that names them and holds the checksums of both.
+    """Write the tensors, and then the JSON file with their name and checksum. Both are written atomically.
 
-    If the process is killed at any moment, one complete state is there: the old one or the new one.
+    If the process is killed, either the old or the new state is complete.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"state-{step}.safetensors"
@@ -60,14 +60,14 @@ def write_state(folder: Path, step: int, tensors: Mapping[str, Tensor], values: 
 def read_state(folder: Path, restore: Callable[[dict[str, Any], Tensors], None]) -> dict[str, Any] | None:
     """Read a state, check it against its checksums, and restore it.
 
-    States of releases that wrote no checksums are read without that check.
+    States of old releases have no checksums and are read without this check.
 
     Args:
-        folder: the folder that :func:`write_state` wrote to.
-        restore: takes the values and the tensors; raises :class:`InvalidState` for values that cannot be right.
+        folder: The folder that :func:`write_state` wrote to.
+        restore: Takes the values and the tensors. Raises :class:`InvalidState` for invalid values.
 
     Returns:
-        The values of the state, or None where there is no state.
+        The values of the state, or None if there is no state.
 
     Raises:
         ModelError: if the state is damaged, incomplete, or of another format version.
@@ -78,37 +78,41 @@ def read_state(folder: Path, restore: Callable[[dict[str, Any], Tensors], None])
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(state, dict):
-            raise InvalidState(f"{STATE_FILE} holds no mapping")
+            raise InvalidState(f"{STATE_FILE} is not a mapping")
         if state["format_version"] != FORMAT_VERSION:
             raise ModelError(
-                f"the state in {str(folder)!r} has format version {state['format_version']}, and this release reads "
-                f"{FORMAT_VERSION}; resume with the release that wrote it, or start over with --overwrite"
+                f"the state in {str(folder)!r} has format version {state['format_version']}, but this release reads "
+                f"{FORMAT_VERSION}",
+                "Resume with the release that wrote it, or start over",
+                option="overwrite",
             )
         if _CHECKSUM in state and state[_CHECKSUM] != _digest(state):
             raise InvalidState(f"{STATE_FILE} does not match its checksum")
         restore(state, _read_tensors(folder, state))
     except InvalidState as error:
         raise ModelError(
-            f"the state in {str(folder)!r} is damaged: {error}. Restore the folder from a copy, or start over with "
-            "--overwrite."
+            f"the state in {str(folder)!r} is damaged: {error}",
+            "Restore the folder from a copy, or start over",
+            option="overwrite",
         ) from error
     except (*_UNREADABLE, SafetensorError) as error:
         if isinstance(error, CascadeError):
             raise
         raise ModelError(
-            f"the state in {str(folder)!r} cannot be read ({type(error).__name__}: {error}); start over with "
-            "--overwrite"
+            f"the state in {str(folder)!r} cannot be read ({type(error).__name__}: {error})",
+            "Restore the folder from a copy, or start over",
+            option="overwrite",
         ) from error
     return state
 
 
-# What a value of a wrong type or size can raise where it is used. CascadeError is a ValueError, and passes.
+# Raised where a value of a wrong type or size is used. CascadeError is a ValueError and is passed on.
 _UNREADABLE = (KeyError, TypeError, ValueError, OSError, RuntimeError, AttributeError, OverflowError, IndexError)
 _CHECKSUM = "sha256"
 
 
 def _digest(state: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the values of a state, whatever the layout of the JSON file."""
+    """Return the SHA-256 of the values of a state. It does not depend on the layout of the JSON file."""
     values = {key: value for key, value in state.items() if key != _CHECKSUM}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -124,25 +128,23 @@ def _read_tensors(folder: Path, state: Mapping[str, Any]) -> Tensors:
 
 
 def require_like(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], kind: str) -> None:
-    """Refuse tensors of a state whose names, shapes or dtypes differ from the expected ones, or that are not finite.
+    """Refuse tensors with other names, shapes or dtypes than expected, or with values that are not finite.
 
     Args:
-        found: the tensors of the state, by name.
-        expected: tensors of the same names, shapes and dtypes.
-        kind: what they are, for the message, such as ``"weight"``.
+        found: Tensors of the state, by name.
+        expected: Tensors with the expected names, shapes and dtypes.
+        kind: Name of the kind of tensor in messages, such as ``"weight"``.
     """
     for name, tensor in expected.items():
         if name not in found:
             raise InvalidState(f"the {kind} {name} is missing")
         if found[name].shape != tensor.shape or found[name].dtype != tensor.dtype:
-            raise InvalidState(
-                f"the {kind} {name} is {_described(found[name])}, but the run needs {_described(tensor)}"
-            )
+            raise InvalidState(f"the {kind} {name} is {_describe(found[name])}, but the run needs {_describe(tensor)}")
     for name, tensor in found.items():
         if name not in expected:
             raise InvalidState(f"the {kind} {name} is unknown")
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise InvalidState(f"the {kind} {name} holds numbers that are not finite")
+            raise InvalidState(f"the {kind} {name} has values that are not finite")
 
 
 def require_step(step: Any, n_steps: int) -> None:
@@ -151,18 +153,18 @@ def require_step(step: Any, n_steps: int) -> None:
         raise InvalidState(f"its step is {step!r}, but the run has {n_steps} steps")
 
 
-def _described(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 
 
 def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The tensors below a prefix, without it."""
+    """Return the tensors whose names start with a prefix and a dot, without the prefix."""
     start = f"{prefix}."
     return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
 
 
 def optimiser_tensors(module: TorchModule, optimiser: torch.optim.Optimizer) -> Tensors:
-    """An optimiser's state by the parameters' names, which, unlike their numbers, mean the same in every release."""
+    """Return the state of an optimiser by parameter names. Parameter numbers could change between releases."""
     return {
         f"optimiser.{name}.{key}": value
         for name, parameter in module.named_parameters()
@@ -171,7 +173,7 @@ def optimiser_tensors(module: TorchModule, optimiser: torch.optim.Optimizer) -> 
 
 
 def restore_optimiser(module: TorchModule, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the state of :func:`optimiser_tensors`; parameters that never had a gradient have none."""
+    """Restore the state of :func:`optimiser_tensors`. Parameters that never had a gradient have no state."""
     fused = {id(p): bool(group.get("fused")) for group in optimiser.param_groups for p in group["params"]}
     found = {name: below(tensors, f"optimiser.{name}") for name, _ in module.named_parameters()}
     kinds = {key for own in found.values() for key in own}
@@ -180,7 +182,7 @@ def restore_optimiser(module: TorchModule, optimiser: torch.optim.Optimizer, ten
         if own:
             expected = {key: own[key] if key == "step" and key in own else parameter.detach() for key in kinds}
             require_like(own, expected, f"optimiser state of {name}:")
-            # The count of steps stays with the processor unless the fused optimiser reads it on the device.
+            # The number of steps stays on the CPU, except for a fused optimiser.
             optimiser.state[parameter] = {
                 key: value if key == "step" and not fused[id(parameter)] else value.to(parameter.device)
                 for key, value in own.items()
@@ -188,7 +190,7 @@ def restore_optimiser(module: TorchModule, optimiser: torch.optim.Optimizer, ten
 
 
 def random_tensors(device: torch.device) -> Tensors:
-    """Where torch's random numbers stand, on the processor and on the device."""
+    """Return the states of torch's random number generators on the CPU and on the device."""
     tensors = {"torch": torch.get_rng_state()}
     if device.type == "cuda":
         tensors["cuda"] = torch.cuda.get_rng_state(device)
@@ -196,16 +198,16 @@ def random_tensors(device: torch.device) -> Tensors:
 
 
 def restore_random(device: torch.device, tensors: Mapping[str, Tensor]) -> None:
-    """Put torch's random numbers back to where :func:`random_tensors` found them."""
+    """Restore the states of :func:`random_tensors`."""
     torch.set_rng_state(tensors["torch"])
     if device.type == "cuda" and "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"], device)
 
 
 def save_state(loop: Loop, folder: Path, **more: Any) -> None:
-    """Write the state of a loop between two of its steps; ``more`` plain values are kept with it.
+    """Write the state of a loop between two steps, with ``more`` plain values.
 
-    All processes call this, and the main one writes.
+    All processes must call this. The main process writes.
     """
     own = _random_values(), random_tensors(loop.take_step.device)
     randomness = gather_object([own]) if loop.accelerator.num_processes > 1 else [own]
@@ -225,7 +227,7 @@ def save_state(loop: Loop, folder: Path, **more: Any) -> None:
 
 
 def load_state(loop: Loop, folder: Path) -> dict[str, Any] | None:
-    """Restore a loop that was built from the same recipe; return the values of the state, None where there is none."""
+    """Restore a loop that was built from the same recipe. Return the values of the state, or None if there is none."""
     return read_state(folder, lambda state, tensors: _restore(loop, state, tensors))
 
 
@@ -233,10 +235,10 @@ def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
     weights = below(tensors, "weights")
     expected = loop.model.network.state_dict()
     if weights.keys() == expected.keys():
-        # Names and shapes that differ are reported by load_state_dict, all at once.
+        # load_state_dict reports all names and shapes that differ.
         require_like(weights, {name: _like(weights[name], value) for name, value in expected.items()}, "weight")
     loop.model.network.load_state_dict(weights)
-    loop.loop_state = _standing(state["standing"], loop)
+    loop.loop_state = _make_loop_state(state["standing"], loop)
     loop.schedule.go_to(loop.loop_state.step)
     restore_optimiser(loop.model.network, loop.optimiser, tensors)
     if loop.averaged is not None:
@@ -251,17 +253,17 @@ def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
         _restore_random_values(state["random"][process])
         restore_random(loop.take_step.device, below(tensors, f"random.{process}"))
     else:
-        # With more processes than before, the new ones begin from their seeds.
+        # A process that did not exist before starts from its seed.
         seed_everything(loop.settings.seed + process)
 
 
 def _like(found: Tensor, expected: Tensor) -> Tensor:
-    """Return ``expected`` in the shape of ``found``, so that dtypes alone are compared."""
+    """Return ``expected`` in the shape of ``found``, so that only dtypes are compared."""
     return expected.new_empty(()).expand(found.shape)
 
 
-def _standing(values: Mapping[str, Any], loop: Loop) -> LoopState:
-    """Build the loop state from its stored values, and refuse values that no run can have."""
+def _make_loop_state(values: Mapping[str, Any], loop: Loop) -> LoopState:
+    """Make the loop state from stored values, and refuse invalid values."""
     if missing := [field.name for field in fields(LoopState) if field.name not in values]:
         raise InvalidState(f"{missing[0]} is missing")
     loop_state = LoopState(**values)

@@ -1,8 +1,8 @@
-"""Documents as sentences to learn from and to score."""
+"""The documents of a recipe, and the sentences to learn from and to score."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,7 @@ from cascade_srn.types import Document
 
 @dataclass(frozen=True)
 class Split:
-    """The documents of one path, and the account of reading them."""
+    """The documents of one path, with the report of the reader."""
 
     name: str
     path: str
@@ -31,7 +31,7 @@ class Split:
     sha256: str
 
     def to_dict(self) -> dict[str, Any]:
-        """What a run folder says of it."""
+        """Return the description for ``data.json``."""
         report = self.report
         return {
             "path": self.path,
@@ -48,7 +48,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Corpus:
-    """All splits of a recipe, the labels to learn, and text that teachers labelled with them, where there is any."""
+    """All splits of a recipe, the schema, and text labelled by teachers, if there is any."""
 
     splits: dict[str, Split]
     schema: Schema
@@ -56,63 +56,67 @@ class Corpus:
 
     @property
     def train(self) -> list[Document]:
-        """What is learned from."""
+        """Documents to learn from."""
         return self.splits["train"].documents
 
     @property
     def dev(self) -> list[Document]:
-        """What the best weights are chosen on; none where the recipe names none."""
+        """Documents to choose the best weights on; may be empty."""
         return self.splits["dev"].documents if "dev" in self.splits else []
 
     @property
     def test(self) -> list[Document]:
-        """What is scored once, at the end; none where the recipe names none."""
+        """Documents to score once, at the end; may be empty."""
         return self.splits["test"].documents if "test" in self.splits else []
 
     def to_dict(self) -> dict[str, Any]:
-        """What a run folder says of it."""
-        found = {"schema": self.schema.to_dict()} | {name: split.to_dict() for name, split in self.splits.items()}
+        """Return the description for ``data.json``."""
+        described = {"schema": self.schema.to_dict()} | {name: split.to_dict() for name, split in self.splits.items()}
         if self.labelled is not None:
-            found["labels"] = {
+            described["labels"] = {
                 "path": str(self.labelled.path),
                 "sha256": self.labelled.sha256,
                 "sentences": len(self.labelled),
                 "words": int(self.labelled.n_words.sum()),
             }
-        return found
+        return described
 
     @property
     def checksums(self) -> dict[str, tuple[str, str]]:
-        """The path and the checksum of everything that is learned from or scored, by its key in ``data``."""
-        found = {name: (split.path, split.sha256) for name, split in self.splits.items()}
+        """Path and checksum of each split and of the labels, by key in ``data``."""
+        checksums = {name: (split.path, split.sha256) for name, split in self.splits.items()}
         if self.labelled is not None:
-            found["labels"] = str(self.labelled.path), self.labelled.sha256
-        return found
+            checksums["labels"] = str(self.labelled.path), self.labelled.sha256
+        return checksums
 
 
 def read_corpus(settings: DataSettings) -> Corpus:
-    """Read everything that a recipe names."""
-    # Missing files first, all splits: nobody wants to hear of a mistyped test path after reading the rest.
+    """Read the data of a recipe."""
+    # Check all paths first, so that a mistyped path is reported at once.
     for name, path in (*settings.splits.items(), ("schema", settings.schema), ("labels", settings.labels)):
         if path is not None and not Path(path).exists():
             raise DataError(
-                f"data.{name} is {path!r}, which does not exist; check the path and the working folder, or give "
-                f"another one by data.{name}=…"
+                f"data.{name} is {path!r}, which does not exist",
+                "Check the path and the working directory",
+                option=f"data.{name}",
             )
     splits = {name: _read(name, path, settings) for name, path in settings.splits.items()}
     if not any(len(sentence) for document in splits["train"].documents for sentence in document.sentences):
         raise DataError(
-            f"data.train, {settings.train!r}, holds no sentence with words; give annotated sentences to learn from"
+            f"data.train, {settings.train!r}, contains no sentence with words",
+            "Give annotated sentences to learn from",
+            option="data.train",
         )
     if "dev" in splits and not splits["dev"].report.entities:
         raise DataError(
-            f"data.dev, {settings.dev!r}, holds no entity, so that no weights could be told to be the best; give "
-            "annotated documents, or none by data.dev=null"
+            f"data.dev, {settings.dev!r}, contains no entity, so the best weights cannot be chosen",
+            "Give annotated documents, or set it to null",
+            option="data.dev",
         )
     if settings.schema is not None:
         schema = read_schema(settings.schema)
     else:
-        # All splits: a label that only dev has must count there, as one that is missed.
+        # Of all splits, because a label that only dev has counts as missed in its scores.
         documents = [document for split in splits.values() for document in split.documents]
         schema = Schema.from_documents(documents, symmetric=settings.symmetric)
     if settings.labels is None:
@@ -122,21 +126,21 @@ def read_corpus(settings: DataSettings) -> Corpus:
 
 
 def known_checksums(settings: DataSettings) -> dict[str, tuple[str, str]]:
-    """The paths and checksums of the annotated documents that are still there, which are not read."""
-    return {n: (p, checksum(Path(p))) for n, p in settings.splits.items() if p is not None and Path(p).exists()}
+    """Return paths and checksums of the annotated documents that still exist, without parsing them."""
+    return {name: (path, checksum(Path(path))) for name, path in settings.splits.items() if Path(path).exists()}
 
 
 def teachers_schema(theirs: Schema, own: Schema, settings: DataSettings) -> Schema:
-    """The labels that teachers know, among which those of the data must be."""
-    lacking = [
+    """Return the schema of the teachers. It must contain all labels of the data."""
+    missing = [
         *(label for label in own.entity_types if label not in theirs.entity_types),
         *(label for label in own.relation_types if label not in theirs.relation_types),
     ]
-    named = settings.schema is not None or settings.symmetric
-    if lacking or (named and own.symmetric != theirs.symmetric):
+    is_given = settings.schema is not None or settings.symmetric
+    if missing or (is_given and own.symmetric != theirs.symmetric):
         raise SchemaError(
-            f"the teachers know other labels than the data has: {'; '.join(own.differences(theirs))}; use teachers "
-            "that were trained for the labels of the data"
+            f"the teachers have other labels than the data: {'; '.join(own.differences(theirs))}",
+            "Use teachers that were trained with the labels of the data",
         )
     return theirs
 
@@ -152,35 +156,31 @@ def _read(name: str, path: str, settings: DataSettings) -> Split:
 def training_examples(
     model: Model, documents: Iterable[Document], dev: Iterable[Document]
 ) -> tuple[list[Example], list[Example]]:
-    """Sentences to learn from (those that have words) and to score, labels checked."""
+    """Return the sentences to learn from and those to score, after checking their labels."""
     context = model.settings.encoder.context_words
-    examples = [e for e in examples_of(_documents(documents, "training"), context) if len(e.sentence)]
-    dev_examples = examples_of(_documents(dev, "development"), context)
-    _check(model.schema, examples, "training")
-    _check(model.schema, dev_examples, "development")
+    examples = [e for e in examples_of(_check_documents(documents, "training"), context) if len(e.sentence)]
+    dev_examples = examples_of(_check_documents(dev, "development"), context)
+    for which, checked in (("training", examples), ("development", dev_examples)):
+        for number, example in enumerate(checked):
+            start = " ".join(example.sentence.words[:6])
+            model.schema.check(example.sentence, f"sentence {number} of the {which} documents ({start!r} …)")
     if not examples:
-        raise DataError("the training documents hold no sentence with words; give annotated sentences to learn from")
+        raise DataError("the training documents contain no sentence with words", "Give annotated sentences")
     return examples, dev_examples
 
 
-def _documents(given: Iterable[Document], which: str) -> list[Document]:
-    """Refuse what is easily given in the place of documents: a path, one document, sentences."""
+def _check_documents(given: Iterable[Document], which: str) -> list[Document]:
+    """Refuse values that are easily confused with documents: a path, a single document, sentences."""
     if isinstance(given, str | Path | Document) or not isinstance(given, Iterable):
         raise DataError(
-            f"the {which} documents are one {type(given).__name__}, but a list of Documents was expected; read those "
-            "of a file by read_documents(path), or pass [document]"
+            f"the {which} documents are a {type(given).__name__}, but a list of Documents was expected",
+            "Use list(read_documents(path)) for a file, or [document] for a single document",
         )
     documents = list(given)
     for number, document in enumerate(documents):
         if not isinstance(document, Document):
             raise DataError(
-                f"item {number} of the {which} documents is a {type(document).__name__}, but a Document was expected; "
-                "make one by Document.from_sentences, or read them by read_documents(path)"
+                f"item {number} of the {which} documents is a {type(document).__name__}, but a Document was expected",
+                "Use Document.from_sentences, or read_documents(path) for a file",
             )
     return documents
-
-
-def _check(schema: Schema, examples: Sequence[Example], which: str) -> None:
-    for number, example in enumerate(examples):
-        start = " ".join(example.sentence.words[:6])
-        schema.check(example.sentence, f"sentence {number} of the {which} documents ({start!r} …)")

@@ -1,4 +1,4 @@
-"""Optimiser and schedule: a rate for what is pretrained and one for what is not, warm-up, decay."""
+"""Optimiser and learning rate schedule."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from cascade_srn.config import require_choice
 from cascade_srn.model.family import Network
 from cascade_srn.training.settings import OPTIMISERS, SCHEDULES
 
-# Where transformers' encoders keep their layers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Those that share their
-# weights, as encoder.albert_layer_groups.0.… does, are no layer of the stack and learn as the top one.
+# Names of layers in transformers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Shared layers, such as
+# encoder.albert_layer_groups.0.…, are not matched and get the rate of the top layer.
 _LAYER = re.compile(r"(?:^|\.)(?:layers?|h|block)\.(\d+)\.")
 
 
 class Schedule:
-    """Learning rates over the steps: rising to those of the optimiser's groups, then falling.
+    """Sets the learning rates of an optimiser for each step.
 
-    The rates depend on the number of steps taken and on nothing else, so that :meth:`go_to` resumes exactly.
+    The rates depend on the number of steps only, so that :meth:`go_to` resumes exactly.
+
+    Args:
+        optimiser: Its initial rates are the full rates.
+        share: Maps the number of a step, counted from 0, to the share of the full rate.
     """
 
     def __init__(self, optimiser: torch.optim.Optimizer, share: Callable[[int], float]) -> None:
@@ -37,7 +41,7 @@ class Schedule:
         self.go_to(self.n_steps + 1)
 
     def go_to(self, n_steps: int) -> None:
-        """Set the rates as they are after that many steps."""
+        """Set the rates for the step after ``n_steps`` steps."""
         self.n_steps = n_steps
         share = self._share(n_steps)
         for group in self._groups:
@@ -45,7 +49,7 @@ class Schedule:
 
     @property
     def last_rates(self) -> dict[str, float]:
-        """The rates that the last step was taken at: of the encoder's top layer, and of what is not pretrained."""
+        """Rates of the last step, for the parameter groups that have a name."""
         share = self._share(max(0, self.n_steps - 1))
         return {group["name"]: group["initial_lr"] * share for group in self._groups if "name" in group}
 
@@ -62,19 +66,17 @@ def make_optimiser(
     optimiser: str = "adamw",
     schedule: str = "linear",
 ) -> tuple[torch.optim.Optimizer, Schedule]:
-    """AdamW or Adam with a small learning rate for what is pretrained and a larger one for what is not.
+    """Make AdamW or Adam with one learning rate for the pretrained encoder and one for the rest.
 
-    Biases, norms and embedding-like tables (one-dimensional parameters) are not decayed.
+    Biases, norms and other one-dimensional parameters are not decayed.
     """
     require_choice("optimiser", optimiser, OPTIMISERS)
     pretrained = {id(p) for p in network.encoder.parameters()}
     groups: list[dict[str, Any]] = []
-    for members, decay in _encoder_layers(network, layer_decay):
-        groups += _decayed_and_not(members, encoder_learning_rate * decay, weight_decay)
+    for members, factor in _encoder_layers(network, layer_decay):
+        groups += _make_groups(members, encoder_learning_rate * factor, weight_decay)
     groups[0]["name"] = "encoder"
-    groups += _decayed_and_not(
-        [p for p in network.parameters() if id(p) not in pretrained], learning_rate, weight_decay
-    )
+    groups += _make_groups([p for p in network.parameters() if id(p) not in pretrained], learning_rate, weight_decay)
     groups[-1]["name"] = "rest"
     on_gpu = next(network.parameters()).is_cuda
     made = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[optimiser](groups, fused=on_gpu or None)
@@ -82,7 +84,7 @@ def make_optimiser(
 
 
 def schedule_shape(name: str, *, warmup: float, n_steps: int) -> Callable[[int], float]:
-    """The share of the full rate that a step is taken at, by its number from 0 on."""
+    """Return the function from the number of a step, counted from 0, to the share of the full rate."""
     require_choice("schedule", name, SCHEDULES)
     n_warmup = max(1, round(warmup * n_steps))
 
@@ -98,9 +100,9 @@ def schedule_shape(name: str, *, warmup: float, n_steps: int) -> Callable[[int],
 
 
 def _encoder_layers(network: Network, layer_decay: float) -> Iterator[tuple[list[Parameter], float]]:
-    """The encoder's parameters with the factor of their rate: the top layer first, embeddings last.
+    """Yield the parameters of each encoder layer with the factor of their rate, from the top to the embeddings.
 
-    Without decay they are one group: every group costs the optimiser a launch or two on a GPU.
+    Without decay they are a single group, because each group costs the optimiser kernel launches on a GPU.
     """
     if layer_decay == 1.0:
         yield list(network.encoder.parameters()), 1.0
@@ -108,17 +110,17 @@ def _encoder_layers(network: Network, layer_decay: float) -> Iterator[tuple[list
     depths: dict[int, list[Parameter]] = {}
     for name, parameter in network.encoder.model.named_parameters():
         found = _LAYER.search(name)
-        # What stands in no layer is below the first one if it makes embeddings, and above the last one if not.
+        # Parameters outside of the layers are below the first layer if they make embeddings, and else above the last.
         depth = int(found[1]) + 1 if found else 0 if "embed" in name else -1
         depths.setdefault(depth, []).append(parameter)
-    # Where layers share their weights there is one above the embeddings all the same.
+    # An encoder with shared layers has one layer above the embeddings.
     top = max(1, *depths)
     depths.setdefault(top, []).extend(depths.pop(-1, []))
     for depth in sorted(depths, reverse=True):
         yield depths[depth], layer_decay ** (top - depth)
 
 
-def _decayed_and_not(members: list[Parameter], rate: float, weight_decay: float) -> list[dict[str, Any]]:
+def _make_groups(members: list[Parameter], rate: float, weight_decay: float) -> list[dict[str, Any]]:
     groups = [
         {"params": [p for p in members if p.ndim > 1], "lr": rate, "weight_decay": weight_decay},
         {"params": [p for p in members if p.ndim <= 1], "lr": rate, "weight_decay": 0.0},

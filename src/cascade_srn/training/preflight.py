@@ -1,4 +1,4 @@
-"""Data problems, found before the first step: counted, listed, each with what will happen."""
+"""Checks of the data before the first step. Each problem is counted and reported with its consequence."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.errors import DataError
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
-from cascade_srn.training import preflight as checks
 from cascade_srn.training.corpus import Corpus, Split
 from cascade_srn.types import Document, Sentence, Span
 
-# A label with fewer examples, and a name as like that of one with so many times as many, may be a slip of the keyboard.
-_FEW, _TIMES, _ALIKE = 3, 10, 0.8
+# A label may be misspelt if it has fewer than _FEW examples, and one with _TIMES as many has a similar name.
+_FEW, _TIMES, _SIMILAR = 3, 10, 0.8
+_EXAMPLES_KEPT = 3
 
 
 @dataclass(frozen=True)
-class Place:
-    """A sentence and where it stands."""
+class LocatedSentence:
+    """A sentence with its document and its position in it."""
 
     document: str
     number: int
@@ -36,225 +36,31 @@ class Place:
 
     def __str__(self) -> str:
         words = self.sentence.words
-        text = _text(words[:8]) + (" …" if len(words) > 8 else "")
-        named = f"document {self.document!r}, " if self.document else ""
-        return f"{named}sentence {self.number} ({text!r})"
+        text = _quote(words[:8]) + (" …" if len(words) > 8 else "")
+        document = f"document {self.document!r}, " if self.document else ""
+        return f"{document}sentence {self.number} ({text!r})"
 
-    def of(self, span: Span) -> str:
-        """An entity in this sentence."""
-        return f"{span.label} {_text(self.sentence.words[span.start : span.end])!r} in {self}"
+    def describe(self, span: Span) -> str:
+        """Return an entity of this sentence as messages show it."""
+        return f"{span.label} {_quote(self.sentence.words[span.start : span.end])!r} in {self}"
 
 
-def _text(words: Sequence[str]) -> str:
-    """Words as messages quote them, each cut where it is very long."""
+def _quote(words: Sequence[str]) -> str:
     return " ".join(word if len(word) <= 60 else f"{word[:60]}…" for word in words)
 
 
 @dataclass(frozen=True)
-class Found:
-    """A kind of problem, what will happen, and every place it occurs at, as messages show it."""
+class Problem:
+    """A kind of problem, its consequence, and all its occurrences."""
 
     problem: str
     consequence: str
     where: Sequence[object]
 
 
-def places(documents: Iterable[Document]) -> Iterator[Place]:
-    """The sentences of documents."""
-    for document in documents:
-        for number, sentence in enumerate(document.sentences):
-            yield Place(document.id, number, sentence)
-
-
-def skipped(split: Split) -> Iterator[Found]:
-    """What the reader left out as malformed, a relation between things that are no entities for one."""
-    for kind, count in split.report.skipped.items():
-        examples = [*split.report.examples[kind], *[""] * count][:count]
-        yield Found(f"malformed {kind}", "left out, in training and in the scores", examples)
-
-
-def unread(split: Split) -> Iterator[Found]:
-    """What the reader passed over because its format has no such thing, a field with a misspelt name for one."""
-    for kind, count in split.report.noted.items():
-        if may_be_missed(kind):
-            examples = [*split.report.examples[kind], *[""] * count][:count]
-            yield Found(kind, "nothing is learned from it, nor scored by it", examples)
-
-
-def without_words(found: Sequence[Place], *, learning: bool) -> Found:
-    """Sentences of nothing."""
-    consequence = "they are not learned from" if learning else "there is nothing to find in them"
-    return Found("sentence without words", consequence, [place for place in found if not len(place.sentence)])
-
-
-def crossing(found: Sequence[Place]) -> Found:
-    """Entities that share words without one being inside the other."""
-    where = []
-    for place in found:
-        for a, b in combinations(sorted(place.sentence.entities), 2):
-            if a.start < b.start < a.end < b.end:
-                where.append(f"{place.of(a)} and {b.label} {_text(place.sentence.words[b.start : b.end])!r}")
-    return Found("pair of entities that cross", "both are learned and scored as they are", where)
-
-
-def vanishing(model: Model, found: Sequence[Place]) -> Iterator[Found]:
-    """Words, and entities of nothing but such words, that the encoder cannot tell from others."""
-    gone, unknown = _unreadable(model, {word for place in found for word in place.sentence.words})
-    as_one = "the encoder sees the same stand-in for all of them"
-    for problem, words in (("word that the tokenizer drops", gone), ("word that the tokenizer does not know", unknown)):
-        where = [f"{_text([word])!r} in {place}" for place in found for word in place.sentence.words if word in words]
-        yield Found(problem, as_one, where)
-    unreadable = gone | unknown
-    where = [
-        place.of(span)
-        for place in found
-        for span in place.sentence.entities
-        if unreadable.issuperset(place.sentence.words[span.start : span.end])
-    ]
-    consequence = "only the words around it can tell the model what it is"
-    yield Found("entity of nothing but words that the tokenizer drops or does not know", consequence, where)
-
-
-def _unreadable(model: Model, words: set[str]) -> tuple[set[str], set[str]]:
-    """Which words become no piece at all, and which one piece that stands for anything."""
-    special = set(model.tokenizer.all_special_ids)
-    ordered = sorted(words)
-    row = model.collator.pieces.row(ordered)
-    ends = np.cumsum(row.sizes)
-    stand_ins = [
-        word
-        for word, end, size in zip(ordered, ends.tolist(), row.sizes.tolist(), strict=True)
-        if special.issuperset(row.pieces[end - size : end].tolist())
-    ]
-    gone = {word for word in stand_ins if not model.tokenizer(word, add_special_tokens=False)["input_ids"]}
-    return gone, set(stand_ins) - gone
-
-
-def windowed(model: Model, found: Sequence[Place]) -> Iterator[Found]:
-    """Sentences past the encoder's limit, and entities that no single window shows whole."""
-    pieces = model.collator.pieces
-    long, divided = [], []
-    for place in found:
-        row = pieces.row(place.sentence.words)
-        n_pieces = len(row.pieces)
-        if n_pieces <= pieces.room:
-            continue
-        long.append(place)
-        owners = window_owners(n_pieces, window_starts(n_pieces, pieces.room, pieces.overlap), pieces.room)
-        ends = np.cumsum(row.sizes)
-        for span in place.sentence.entities:
-            first, last = ends[span.start] - row.sizes[span.start], ends[span.end - 1] - 1
-            if owners[first] != owners[last]:
-                divided.append(place.of(span))
-    size = f"the encoder's window of {pieces.room} pieces"
-    yield Found(f"sentence longer than {size}", "read in overlapping windows; nothing is cut", long)
-    yield Found(
-        "entity read from more than one window", "its ends are seen from different windows, which may cost it", divided
-    )
-
-
-def beyond_the_method(model: Model, found: Sequence[Place]) -> Iterator[Found]:
-    """Annotation that the form of the method cannot hold."""
-    where: dict[str, list[str]] = {}
-    for place in found:
-        for problem, what in beyond(model.settings, model.schema, place.sentence):
-            shown = place.of(what) if isinstance(what, Span) else f"{what.label} in {place}"
-            where.setdefault(problem, []).append(shown)
-    for problem, occurrences in where.items():
-        yield Found(problem, "the method cannot find it; it counts in the scores, as missed", occurrences)
-
-
-def never_learned(schema: Schema, train: Sequence[Place]) -> Iterator[Found]:
-    """Labels that are to be learned and never occur."""
-    entities, relations = _labels(train)
-    for kind, known, seen in (
-        ("entity", schema.entity_types, entities),
-        ("relation", schema.relation_types, relations),
-    ):
-        missing = [repr(label) for label in known if label not in seen]
-        yield Found(f"{kind} type without an example", "the model learns never to predict it", missing)
-
-
-def misspelt(train: Sequence[Place]) -> Iterator[Found]:
-    """Labels that hardly occur and are called nearly as others that often do."""
-    for kind, counts in zip(("entity", "relation"), _labels(train), strict=True):
-        for label, other in _slips(counts):
-            consequence = f"did you mean {other!r}, of which there are {counts[other]}? they are learned as two types"
-            yield Found(f"{kind} of type {label!r}", consequence, list(_occurrences(train, kind, label)))
-
-
-def _slips(counts: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Labels with the ones that may have been meant."""
-    for label, count in counts.items():
-        if count >= _FEW:
-            continue
-        likeness = {
-            other: SequenceMatcher(None, label.casefold(), other.casefold()).ratio()
-            for other, n in counts.items()
-            if n >= _TIMES * count
-        }
-        nearest = max(likeness, key=likeness.__getitem__, default=None)
-        if nearest is not None and likeness[nearest] >= _ALIKE:
-            yield label, nearest
-
-
-def _occurrences(found: Iterable[Place], kind: str, label: str) -> Iterator[str]:
-    for place in found:
-        if kind == "entity":
-            yield from (place.of(span) for span in place.sentence.entities if span.label == label)
-        else:
-            yield from (f"{label} in {place}" for triple in place.sentence.triples if triple.label == label)
-
-
-def unseen_labels(train: Sequence[Place], found: Sequence[Place]) -> Iterator[Found]:
-    """Annotations with a label that training never shows."""
-    for kind, seen, here in zip(("entity", "relation"), _labels(train), _labels(found), strict=True):
-        where = [f"type {label!r}" for label, count in here.items() if label not in seen for _ in range(count)]
-        yield Found(f"{kind} of a type that train lacks", "it counts in the scores, as one that is missed", where)
-
-
-def seen_in_training(train: Sequence[Place], found: Sequence[Place]) -> Found:
-    """Sentences that are in the training documents as well, word for word."""
-    learned = {place.sentence.words for place in train}
-    where = [place for place in found if len(place.sentence) and place.sentence.words in learned]
-    return Found("sentence that is in train as well", "it is scored all the same, which flatters the scores", where)
-
-
-def labelled_as_well(labelled: LabelledText, found: Sequence[Place]) -> Found:
-    """Sentences that are among those that teachers labelled, case and spaces aside."""
-    keys = [_plain("".join(place.sentence.words)) for place in found]
-    seen = set(keys).intersection(map(_plain, labelled.texts()))
-    where = [place for place, key in zip(found, keys, strict=True) if key in seen]
-    return Found(
-        "sentence that is in data.labels as well", "it is scored all the same, which flatters the scores", where
-    )
-
-
-def _plain(text: str) -> str:
-    return "".join(text.split()).casefold()
-
-
-def without_neighbours(documents: Sequence[Document]) -> Found:
-    """Documents of one sentence, where context was asked for."""
-    where = [f"document {d.id!r}" for d in documents if sum(bool(len(s)) for s in d.sentences) == 1]
-    return Found("document of a single sentence", "context_words finds no words around it to show the encoder", where)
-
-
-def _labels(found: Iterable[Place]) -> tuple[Counter[str], Counter[str]]:
-    entities: Counter[str] = Counter()
-    relations: Counter[str] = Counter()
-    for place in found:
-        entities.update(entity.label for entity in place.sentence.entities)
-        relations.update(triple.label for triple in place.sentence.triples)
-    return entities, relations
-
-
-EXAMPLES_KEPT = 3
-
-
 @dataclass(frozen=True)
 class Finding:
-    """One kind of problem in one split: how often it occurs, what will happen, and where it first does."""
+    """A kind of problem in one split: its number of occurrences, its consequence, and the first occurrences."""
 
     split: str
     problem: str
@@ -269,20 +75,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found in the data of a recipe; empty where there is nothing to say."""
+    """All findings in the data of a recipe."""
 
     findings: tuple[Finding, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"findings": [asdict(finding) for finding in self.findings]}
 
     def with_uncertain(self, count: int, confidence: float) -> Preflight:
-        """Also with how many labelled sentences are left out because of a decision that is not certain enough."""
+        """Return the findings with the number of labelled sentences that are too uncertain to learn from."""
         if not count:
             return self
         problem = f"labelled sentence with a decision less certain than {confidence:g}"
-        return Preflight((*self.findings, Finding("labels", problem, count, "they are not learned from", ())))
+        return Preflight((*self.findings, Finding("labels", problem, count, "not used for training", ())))
 
     def __str__(self) -> str:
         if not self.findings:
@@ -291,61 +97,222 @@ class Preflight:
 
 
 def preflight(model: Model, corpus: Corpus) -> Preflight:
-    """Look through the data that a model is to be trained and scored on.
+    """Check the data that a model is trained and scored on.
 
-    Raises :class:`~cascade_srn.errors.SchemaError` for labels that the schema file lacks; everything else is
-    reported.
+    Raises:
+        SchemaError: if the data have labels that the schema file does not contain. Other problems are only reported.
     """
-    splits = {name: list(places(split.documents)) for name, split in corpus.splits.items()}
-    for name, found in splits.items():
-        for place in found:
-            corpus.schema.check(place.sentence, f"data.{name}, {place}")
-    findings: list[Finding] = []
-    for name, found in splits.items():
-        findings += _findings(name, _of_split(model, corpus.splits[name], found))
+    splits = {name: list(_locate(split.documents)) for name, split in corpus.splits.items()}
+    for name, sentences in splits.items():
+        for located in sentences:
+            corpus.schema.check(located.sentence, f"data.{name}, {located}")
+    findings = []
+    for name, sentences in splits.items():
+        problems = [*_check_split(model, corpus.splits[name], sentences)]
         if name != "train":
-            findings += _findings(name, _against_train(splits["train"], found))
+            problems += _check_against_train(splits["train"], sentences)
         if name != "train" and corpus.labelled is not None:
-            findings += _findings(name, [checks.labelled_as_well(corpus.labelled, found)])
+            problems.append(find_labelled(corpus.labelled, sentences))
+        findings += [
+            Finding(name, p.problem, len(p.where), p.consequence, tuple(map(str, p.where[:_EXAMPLES_KEPT])))
+            for p in problems
+            if p.where
+        ]
     return Preflight(tuple(findings))
 
 
 def require_entities(corpus: Corpus) -> None:
-    """Refuse a corpus that there is nothing to be learned from."""
+    """Refuse a corpus without a single entity to learn from."""
     train = corpus.splits["train"]
     # Text that teachers labelled may be all that is learned from.
     if train.report.entities or corpus.labelled is not None:
         return
-    unread = "".join(f"; {problem.problem}: {len(problem.where)} x" for problem in checks.unread(train))
+    unread = "".join(f"; {problem.problem}: {len(problem.where)} x" for problem in find_unread(train))
     raise DataError(
-        f"data.train, {train.path!r}, holds no entity, so that there is nothing to learn{unread}; give annotated "
-        "documents, in a format and with the fields that docs/formats.md tells"
+        f"data.train, {train.path!r}, contains no entity to learn from{unread}",
+        "Give annotated documents in one of the supported formats",
+        option="data.train",
     )
 
 
-def _of_split(model: Model, split: Split, found: list[Place]) -> Iterable[Found]:
-    yield from checks.skipped(split)
-    yield from checks.unread(split)
-    yield checks.without_words(found, learning=split.name == "train")
-    yield from checks.vanishing(model, found)
-    yield from checks.windowed(model, found)
-    yield checks.crossing(found)
-    yield from checks.beyond_the_method(model, found)
+def _locate(documents: Iterable[Document]) -> Iterator[LocatedSentence]:
+    for document in documents:
+        for number, sentence in enumerate(document.sentences):
+            yield LocatedSentence(document.id, number, sentence)
+
+
+def _check_split(model: Model, split: Split, sentences: list[LocatedSentence]) -> Iterator[Problem]:
+    for kind, count in split.report.skipped.items():
+        consequence = "skipped, in training and in the scores"
+        yield Problem(f"malformed {kind}", consequence, _occurrences(split, kind, count))
+    yield from find_unread(split)
+    consequence = "not used for training" if split.name == "train" else "nothing can be found in it"
+    yield Problem("sentence without words", consequence, [s for s in sentences if not len(s.sentence)])
+    yield from find_unreadable(model, sentences)
+    yield from find_long(model, sentences)
+    yield find_crossing(sentences)
+    yield from find_unreachable(model, sentences)
     if split.name == "train":
-        yield from checks.never_learned(model.schema, found)
-        yield from checks.misspelt(found)
+        yield from find_unused_labels(model.schema, sentences)
+        yield from find_misspelt_labels(sentences)
     if model.settings.encoder.context_words:
-        yield checks.without_neighbours(split.documents)
+        single = [f"document {d.id!r}" for d in split.documents if sum(bool(len(s)) for s in d.sentences) == 1]
+        yield Problem("document of a single sentence", "context_words has no effect on it", single)
 
 
-def _against_train(train: list[Place], found: list[Place]) -> Iterable[Found]:
-    yield from checks.unseen_labels(train, found)
-    yield checks.seen_in_training(train, found)
+def _check_against_train(train: list[LocatedSentence], sentences: list[LocatedSentence]) -> Iterator[Problem]:
+    for kind, seen, here in zip(("entity", "relation"), _count_labels(train), _count_labels(sentences), strict=True):
+        where = [f"type {label!r}" for label, count in here.items() if label not in seen for _ in range(count)]
+        yield Problem(f"{kind} of a type that train does not have", "counted as missed in the scores", where)
+    learned = {located.sentence.words for located in train}
+    where_learned = [s for s in sentences if len(s.sentence) and s.sentence.words in learned]
+    yield Problem("sentence that is also in train", "scored, which makes the scores too high", where_learned)
 
 
-def _findings(split: str, problems: Iterable[Found]) -> list[Finding]:
-    return [
-        Finding(split, p.problem, len(p.where), p.consequence, tuple(str(w) for w in p.where[:EXAMPLES_KEPT]))
-        for p in problems
-        if p.where
+def _occurrences(split: Split, kind: str, count: int) -> list[object]:
+    """Return the examples that the reader kept, filled up to the number of occurrences."""
+    return [*split.report.examples[kind], *[""] * count][:count]
+
+
+def find_unread(split: Split) -> Iterator[Problem]:
+    """Find fields that the format does not have and that may be misspelt."""
+    for kind, count in split.report.noted.items():
+        if may_be_missed(kind):
+            yield Problem(kind, "used neither for training nor for the scores", _occurrences(split, kind, count))
+
+
+def find_crossing(sentences: Sequence[LocatedSentence]) -> Problem:
+    """Find entities that overlap without one being inside the other."""
+    where = []
+    for located in sentences:
+        for a, b in combinations(sorted(located.sentence.entities), 2):
+            if a.start < b.start < a.end < b.end:
+                other = f"{b.label} {_quote(located.sentence.words[b.start : b.end])!r}"
+                where.append(f"{located.describe(a)} and {other}")
+    return Problem("pair of entities that cross", "both are learned and scored unchanged", where)
+
+
+def find_unreadable(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Problem]:
+    """Find words that the encoder cannot tell from others, and entities that consist of such words."""
+    dropped, unknown = _split_unreadable(model, {word for located in sentences for word in located.sentence.words})
+    for problem, words in (
+        ("word that the tokenizer drops", dropped),
+        ("word that the tokenizer does not know", unknown),
+    ):
+        where = [f"{_quote([w])!r} in {located}" for located in sentences for w in located.sentence.words if w in words]
+        yield Problem(problem, "the encoder sees the same placeholder for all of them", where)
+    unreadable = dropped | unknown
+    entities = [
+        located.describe(span)
+        for located in sentences
+        for span in located.sentence.entities
+        if unreadable.issuperset(located.sentence.words[span.start : span.end])
     ]
+    problem = "entity of nothing but words that the tokenizer drops or does not know"
+    yield Problem(problem, "it can be recognised by the surrounding words only", entities)
+
+
+def _split_unreadable(model: Model, words: set[str]) -> tuple[set[str], set[str]]:
+    """Return the words that become no piece at all, and those that become the unknown piece."""
+    special = set(model.tokenizer.all_special_ids)
+    ordered = sorted(words)
+    row = model.collator.pieces.row(ordered)
+    ends = np.cumsum(row.sizes)
+    placeholders = [
+        word
+        for word, end, size in zip(ordered, ends.tolist(), row.sizes.tolist(), strict=True)
+        if special.issuperset(row.pieces[end - size : end].tolist())
+    ]
+    dropped = {word for word in placeholders if not model.tokenizer(word, add_special_tokens=False)["input_ids"]}
+    return dropped, set(placeholders) - dropped
+
+
+def find_long(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Problem]:
+    """Find sentences longer than the encoder's window, and entities that no single window contains."""
+    pieces = model.collator.pieces
+    long, divided = [], []
+    for located in sentences:
+        row = pieces.row(located.sentence.words)
+        n_pieces = len(row.pieces)
+        if n_pieces <= pieces.room:
+            continue
+        long.append(located)
+        owners = window_owners(n_pieces, window_starts(n_pieces, pieces.room, pieces.overlap), pieces.room)
+        ends = np.cumsum(row.sizes)
+        for span in located.sentence.entities:
+            first, last = ends[span.start] - row.sizes[span.start], ends[span.end - 1] - 1
+            if owners[first] != owners[last]:
+                divided.append(located.describe(span))
+    problem = f"sentence longer than the encoder's window of {pieces.room} pieces"
+    yield Problem(problem, "read in overlapping windows; nothing is cut", long)
+    yield Problem("entity read from more than one window", "it may be harder to find", divided)
+
+
+def find_unreachable(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Problem]:
+    """Find annotations that the model family cannot represent."""
+    where: dict[str, list[str]] = {}
+    for located in sentences:
+        for problem, what in beyond(model.settings, model.schema, located.sentence):
+            shown = located.describe(what) if isinstance(what, Span) else f"{what.label} in {located}"
+            where.setdefault(problem, []).append(shown)
+    for problem, occurrences in where.items():
+        yield Problem(problem, "the model cannot find it; it is counted as missed in the scores", occurrences)
+
+
+def find_unused_labels(schema: Schema, train: Sequence[LocatedSentence]) -> Iterator[Problem]:
+    """Find labels of the schema without an example."""
+    known = {"entity": schema.entity_types, "relation": schema.relation_types}
+    for (kind, labels), seen in zip(known.items(), _count_labels(train), strict=True):
+        missing = [repr(label) for label in labels if label not in seen]
+        yield Problem(f"{kind} type without an example", "the model learns never to predict it", missing)
+
+
+def find_misspelt_labels(train: Sequence[LocatedSentence]) -> Iterator[Problem]:
+    """Find rare labels whose name is similar to that of a frequent label."""
+    for kind, counts in zip(("entity", "relation"), _count_labels(train), strict=True):
+        for label, other in _pair_similar(counts):
+            consequence = f"did you mean {other!r} ({counts[other]} examples)? they are learned as two types"
+            yield Problem(f"{kind} of type {label!r}", consequence, list(_find_label(train, kind, label)))
+
+
+def _pair_similar(counts: Counter[str]) -> Iterator[tuple[str, str]]:
+    for label, count in counts.items():
+        if count >= _FEW:
+            continue
+        similarity = {
+            other: SequenceMatcher(None, label.casefold(), other.casefold()).ratio()
+            for other, n in counts.items()
+            if n >= _TIMES * count
+        }
+        nearest = max(similarity, key=similarity.__getitem__, default=None)
+        if nearest is not None and similarity[nearest] >= _SIMILAR:
+            yield label, nearest
+
+
+def _find_label(sentences: Iterable[LocatedSentence], kind: str, label: str) -> Iterator[str]:
+    for located in sentences:
+        if kind == "entity":
+            yield from (located.describe(span) for span in located.sentence.entities if span.label == label)
+        else:
+            yield from (f"{label} in {located}" for triple in located.sentence.triples if triple.label == label)
+
+
+def find_labelled(labelled: LabelledText, sentences: Sequence[LocatedSentence]) -> Problem:
+    """Find sentences that teachers labelled, ignoring case and spaces."""
+    keys = [_normalise("".join(located.sentence.words)) for located in sentences]
+    seen = set(keys).intersection(map(_normalise, labelled.texts()))
+    where = [located for located, key in zip(sentences, keys, strict=True) if key in seen]
+    return Problem("sentence that is also in data.labels", "scored, which makes the scores too high", where)
+
+
+def _normalise(text: str) -> str:
+    return "".join(text.split()).casefold()
+
+
+def _count_labels(sentences: Iterable[LocatedSentence]) -> tuple[Counter[str], Counter[str]]:
+    entities: Counter[str] = Counter()
+    relations: Counter[str] = Counter()
+    for located in sentences:
+        entities.update(entity.label for entity in located.sentence.entities)
+        relations.update(triple.label for triple in located.sentence.triples)
+    return entities, relations

@@ -1,4 +1,4 @@
-"""What training tells about itself on the way."""
+"""Progress reports of training, and where they go: the log, trackers and curves."""
 
 from __future__ import annotations
 
@@ -8,109 +8,37 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import ProjectConfiguration
 
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.evaluation.scores import Scores
 from cascade_srn.storage.atomic import replacing_path
-from cascade_srn.training.run_folder import TRACKERS
+from cascade_srn.training.run_folder import TASKS, TRACKERS
 
-LOSSES = {"loss": "total", "loss_entity": "entity", "loss_subject": "subject", "loss_object": "object"}
-SCORES = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is installed."""
-    return find_spec("matplotlib") is not None
-
-
-def draw_curves(log: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw what a run logged; the file appears or is replaced as a whole."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
-    for key, label in LOSSES.items():
-        points = [(line["step"], line[key]) for line in log if key in line]
-        if points:
-            left.plot(*zip(*points, strict=True), label=label, linewidth=1.8 if key == "loss" else 1.0)
-    left.set_yscale("log")
-    left.set_ylabel("training loss of a sentence")
-    scored = [line for line in log if "dev" in line]
-    for key, label in SCORES.items():
-        points = [(line["step"], 100 * line["dev"][key]) for line in scored]
-        if points:
-            right.plot(*zip(*points, strict=True), label=label, marker="o", markersize=3, linewidth=1.5)
-    best = next((line["step"] for line in reversed(scored) if line["best"]), None)
-    if best is not None:
-        right.axvline(best, color="grey", linestyle=":", linewidth=1.0, label="best")
-    right.set_ylim(bottom=0)
-    right.set_ylabel(f"F1 on dev, {scored[0]['dev']['symmetric']}" if scored else "F1 on dev (none given)")
-    for axes in (left, right):
-        axes.set_xlabel("step")
-        axes.grid(alpha=0.3)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=9)
-    with replacing_path(path) as beside:
-        figure.savefig(beside, dpi=130, format="png")
-
-
-# What trackers file the run under.
-PROJECT = "cascade-srn"
-
-
-def check_trackers(names: Sequence[str]) -> None:
-    """Refuse a tracker that does not exist or is not installed, before anything is trained."""
-    known, installed = {str(name) for name in LOGGER_TYPE_TO_CLASS}, {str(name) for name in get_available_trackers()}
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"training.trackers names {name!r}, which is no tracker. {did_you_mean(name, known)}")
-        if name not in installed:
-            how = "'cascade-srn[train]'" if name == "tensorboard" else name
-            raise ConfigError(
-                f"the tracker {name!r} is not installed; install it by pip install {how}, or leave it out by "
-                "training.trackers=[]"
-            )
-
-
-def tracker_options(names: Sequence[str], folder: Path) -> dict[str, Any]:
-    """What an accelerator must be made with for these trackers to write to a run folder."""
-    if not names:
-        return {}
-    return {
-        "log_with": list(names),
-        "project_config": ProjectConfiguration(project_dir=str(folder), logging_dir=str(folder / TRACKERS)),
-    }
-
-
-def start_trackers(accelerator: Accelerator, *, from_step: int) -> None:
-    """Start them; after a resumption, TensorBoard forgets the steps that are taken again."""
-    accelerator.init_trackers(PROJECT, init_kwargs={"tensorboard": {"purge_step": from_step + 1}})
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """A line of the log as named numbers: ``dev/ner`` for the ``ner`` in ``dev``."""
-    found: dict[str, float] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}/")
-        elif isinstance(value, int | float) and name != "step":
-            found[f"{prefix}{name}"] = float(value)
-    return found
+# Keys of the log with the names of the curves.
+_LOSSES = {"loss": "total", "loss_entity": "entity", "loss_subject": "subject", "loss_object": "object"}
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands at the end of an epoch, and wherever else it was asked to tell.
+    """Progress report of training, at the end of an epoch or wherever the settings ask for one.
 
-    ``loss`` is the mean loss of a sentence over the epoch so far; ``parts`` has the turns' own losses since the
-    last time, and ``total``, their sum. ``dev`` is there where the development documents were scored, and ``best``
-    says whether the weights are the ones to keep: they never did better, or never found anything right. ``save``
-    marks the moments to save a state at, ``finished`` the last one.
+    Attributes:
+        epoch: Current epoch, counted from 1.
+        epochs: Number of epochs of the whole training.
+        loss: Mean loss of a sentence over the epoch so far.
+        dev: Scores on the development documents, if they were scored at this step.
+        best: Whether the weights are the ones to keep: they score higher than all before, or none found anything.
+        step: Number of steps taken.
+        steps: Number of steps of the whole training.
+        epoch_done: Whether this is the end of an epoch.
+        finished: Whether this is the end of training.
+        save: Whether a state is saved at this step.
+        parts: Mean losses of the turns since the last report, and ``total``, their sum.
+        rates: Learning rates of the last step.
+        seconds: Time since the start of training.
+        words_per_second: Throughput since the last report.
     """
 
     epoch: int
@@ -130,12 +58,12 @@ class Progress:
 
     @property
     def seconds_left(self) -> float:
-        """The time that the remaining steps take if they take as long as those before."""
+        """Estimated time of the remaining steps."""
         return self.seconds / self.step * (self.steps - self.step) if self.step and not self.finished else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a line of the log."""
-        told: dict[str, Any] = {
+        """Return the values of a line of the log."""
+        values: dict[str, Any] = {
             "step": self.step,
             "epoch": self.epoch,
             "loss": self.parts.get("total", self.loss),
@@ -145,22 +73,87 @@ class Progress:
             "words_per_second": round(self.words_per_second, 1),
         }
         if self.epoch_done:
-            told["epoch_loss"] = self.loss
+            values["epoch_loss"] = self.loss
         if self.dev is not None:
-            told |= {"best": self.best, "dev": headline(self.dev)}
-        return told
+            f1 = {task: getattr(self.dev, task).counts.f1 for task in TASKS}
+            values |= {"best": self.best, "dev": {"symmetric": self.dev.symmetric, **f1}}
+        return values
 
 
-def headline(scores: Scores) -> dict[str, float | str]:
-    """The micro F1 of each task, and what relations were counted by."""
+def selection_score(scores: Scores) -> float:
+    """Return the score that the best weights are chosen by: the sum of NER and strict RE F1, as in the paper."""
+    return scores.ner.counts.f1 + scores.re_strict.counts.f1
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Refuse trackers that do not exist or are not installed."""
+    known, installed = {str(name) for name in LOGGER_TYPE_TO_CLASS}, {str(name) for name in get_available_trackers()}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"training.trackers contains {name!r}, which is not a tracker", did_you_mean(name, known))
+        if name not in installed:
+            package = "'cascade-srn[train]'" if name == "tensorboard" else name
+            raise ConfigError(
+                f"the tracker {name!r} is not installed",
+                f"Install it with pip install {package}, or remove it from the trackers",
+                option="training.trackers",
+            )
+
+
+def tracker_options(names: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Return the options of an accelerator whose trackers write to a run folder."""
+    if not names:
+        return {}
     return {
-        "symmetric": scores.symmetric,
-        "ner": scores.ner.counts.f1,
-        "re_boundaries": scores.re_boundaries.counts.f1,
-        "re_strict": scores.re_strict.counts.f1,
+        "log_with": list(names),
+        "project_config": ProjectConfiguration(project_dir=str(folder), logging_dir=str(folder / TRACKERS)),
     }
 
 
-def reached(scores: Scores) -> float:
-    """What the best weights are chosen by: the sum of NER and strict RE F1, as in the paper."""
-    return scores.ner.counts.f1 + scores.re_strict.counts.f1
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """Flatten a line of the log to named numbers: ``dev/ner`` for the ``ner`` in ``dev``."""
+    numbers: dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            numbers |= flatten(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float) and name != "step":
+            numbers[f"{prefix}{name}"] = float(value)
+    return numbers
+
+
+def can_draw() -> bool:
+    """Return whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def draw_curves(log: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw the losses and scores of a log to a PNG file, atomically."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    for key, label in _LOSSES.items():
+        points = [(line["step"], line[key]) for line in log if key in line]
+        if points:
+            left.plot(*zip(*points, strict=True), label=label, linewidth=1.8 if key == "loss" else 1.0)
+    left.set_yscale("log")
+    left.set_ylabel("training loss per sentence")
+    scored = [line for line in log if "dev" in line]
+    for key, label in TASKS.items():
+        points = [(line["step"], 100 * line["dev"][key]) for line in scored]
+        if points:
+            right.plot(*zip(*points, strict=True), label=label, marker="o", markersize=3, linewidth=1.5)
+    best = next((line["step"] for line in reversed(scored) if line["best"]), None)
+    if best is not None:
+        right.axvline(best, color="grey", linestyle=":", linewidth=1.0, label="best")
+    right.set_ylim(bottom=0)
+    right.set_ylabel(f"F1 on dev, {scored[0]['dev']['symmetric']}" if scored else "F1 on dev (none given)")
+    for axes in (left, right):
+        axes.set_xlabel("step")
+        axes.grid(alpha=0.3)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=9)
+    with replacing_path(path) as temporary:
+        figure.savefig(temporary, dpi=130, format="png")

@@ -1,4 +1,4 @@
-"""Recipes: everything that decides a training run, in one YAML file, with ``key=value`` overrides."""
+"""Recipes: all settings of a training run in one YAML file, with ``key=value`` overrides."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import yaml
 
 from cascade_srn.config import FRESH, FusionSettings, ModelSettings, Settings, brief, require_choice, require_range
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.training.settings import DistillationSettings, TrainingSettings, names
+from cascade_srn.training.settings import DistillationSettings, TrainingSettings, parse_names
 
-# Far more than any recipe needs, and little enough to be read at once.
+# Limits against hostile files. Recipes need far less.
 MAX_CHARACTERS, _MAX_NODES, _MAX_DEPTH, _MAX_DIGITS = 1 << 20, 10_000, 50, 40
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML within limits, which reads 1e-5 as a number and refuses repeated keys.
+    """Safe YAML loader that reads 1e-5 as a number and refuses repeated keys.
 
-    The limits are on nesting and on the number of values after aliases are expanded: a few lines of aliases of aliases
-    stand for billions of values.
+    It limits nesting and the number of values after aliases are expanded. A few lines of aliases of aliases can stand
+    for billions of values.
     """
 
     def __init__(self, stream: str) -> None:
@@ -35,7 +35,7 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[int, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose a node, counting the values that it stands for."""
+        """Compose a node, and count its values with aliases expanded."""
         event = self.peek_event()
         is_alias = self.check_event(yaml.AliasEvent)
         before = self._n_nodes
@@ -46,14 +46,14 @@ class _Loader(yaml.SafeLoader):
         self._depth -= 1
         if is_alias:
             if id(node) not in self._sizes:
-                problem = f"the alias *{event.anchor} refers to what it stands in"
+                problem = f"the alias *{event.anchor} refers to a value that contains it"
                 raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
             self._n_nodes += self._sizes[id(node)]
         else:
             self._n_nodes += 1
             self._sizes[id(node)] = self._n_nodes - before
         if self._n_nodes > _MAX_NODES:
-            problem = f"it stands for more than {_MAX_NODES} values, aliases expanded"
+            problem = f"it has more than {_MAX_NODES} values after aliases are expanded"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
         return node
 
@@ -73,14 +73,14 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """Construct an integer of a sensible length: longer ones can hardly be used or even shown."""
+        """Construct an integer of limited length."""
         if len(node.value) > _MAX_DIGITS:
             raise yaml.constructor.ConstructorError(None, None, "the number is too long", node.start_mark)
         return super().construct_yaml_int(node)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
-# YAML 1.1 wants a point and a sign in the exponent; everybody else, YAML 1.2 included, does not.
+# YAML 1.1 requires a point and a sign in the exponent. YAML 1.2 does not.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$"),
@@ -89,33 +89,31 @@ _Loader.add_implicit_resolver(
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse YAML; ``where`` names its source in messages.
+    """Parse YAML. ``where`` names its source in messages.
 
     Raises:
-        ConfigError: the text is not valid YAML, or beyond the limits of length, nesting and number of values.
+        ConfigError: if the text is not valid YAML, or exceeds the limits of length, nesting and number of values.
     """
     if len(text) > MAX_CHARACTERS:
-        raise ConfigError(f"{where} is longer than {MAX_CHARACTERS} characters; give the settings alone")
+        raise ConfigError(f"{where} is longer than {MAX_CHARACTERS} characters", "Keep only the settings")
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{where} is not valid YAML{place} ({problem}); fix it there") from error
+        raise ConfigError(f"{where} is not valid YAML{place} ({problem})", "Fix the syntax") from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        # What PyYAML's constructors raise for a date that does not exist, or a word with the tag of a number.
-        raise ConfigError(
-            f"{where} holds a value that is not what it looks like ({error}); put it in quotes"
-        ) from error
+        # PyYAML raises these for a date that does not exist, or a word with the tag of a number.
+        raise ConfigError(f"{where} has a value that does not match its type ({error})", "Put it in quotes") from error
 
 
 def apply_override(values: Mapping[str, Any], override: str, settings: type[Settings]) -> dict[str, Any]:
-    """The values with one of them changed by ``dotted.key=value``, the value being YAML."""
+    """Return the values with one of them replaced by ``dotted.key=value``. The value is parsed as YAML."""
     key, equals, text = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
-        raise ConfigError(f"the override {override!r} is not of the form key=value, as in training.epochs=5")
+        raise ConfigError(f"the override {override!r} has not the form key=value", "Write it like training.epochs=5")
     where = f"the override {override!r}"
     value = parse_yaml(text, where)
     check_keys(_nested(parts, value), settings, where)
@@ -131,33 +129,29 @@ def apply_override(values: Mapping[str, Any], override: str, settings: type[Sett
         section = section[part]
         if not isinstance(section, dict):
             raise ConfigError(
-                f"{where} goes into {'.'.join(parts[: at + 1])!r}, which the recipe gives as {brief(section)}; "
-                "override that as a whole"
+                f"{where} sets a part of {'.'.join(parts[: at + 1])!r}, which is {brief(section)}",
+                "Override the whole value",
             )
     section[parts[-1]] = value
     return changed
 
 
 def check_keys(values: Any, settings: type[Settings], where: str) -> None:
-    """Refuse unknown keys, naming them and the ones that were probably meant with all their dots."""
+    """Refuse unknown keys, and suggest the dotted key that was probably meant."""
     for path, known in _unknown(values, settings, ()):
         received = ".".join(path)
-        # A key of the same section, or the same last part in another one, or whatever is close.
+        # Suggest the only key with the same last part, or else the most similar key of the section.
         everywhere = list(dotted_keys(settings))
         same_ending = [key for key in everywhere if key.rpartition(".")[2] == path[-1]]
         if len(same_ending) == 1:
             hint = f"Did you mean {same_ending[0]!r}?"
         else:
             hint = did_you_mean(received, [".".join((*path[:-1], name)) for name in known])
-        raise ConfigError(
-            f"{where} has no setting {received!r}. {hint}"
-            if "override" not in where
-            else f"{where} names {received!r}, which is no setting. {hint}"
-        )
+        raise ConfigError(f"{where}: there is no setting {received!r}", hint)
 
 
 def dotted_keys(settings: type[Settings], prefix: str = "") -> Iterator[str]:
-    """All keys of some settings and of those within them."""
+    """Yield all keys of a settings class and of the settings in it."""
     for f in dataclasses.fields(settings):
         yield f"{prefix}{f.name}"
         inner = settings_of(settings, f.name)
@@ -166,7 +160,7 @@ def dotted_keys(settings: type[Settings], prefix: str = "") -> Iterator[str]:
 
 
 def settings_of(settings: type[Settings] | None, name: str) -> type[Settings] | None:
-    """The class of the settings that a field holds, if it holds any."""
+    """Return the settings class of a field, or None if the field is a plain value."""
     hint = None if settings is None else get_type_hints(settings).get(name)
     options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     return next((o for o in options if isinstance(o, type) and issubclass(o, Settings)), None)
@@ -175,7 +169,7 @@ def settings_of(settings: type[Settings] | None, name: str) -> type[Settings] | 
 def _unknown(
     values: Any, settings: type[Settings], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Unknown keys with the known ones beside them."""
+    """Yield the path of each unknown key, with the known keys of its section."""
     if not isinstance(values, Mapping):
         return
     known = [f.name for f in dataclasses.fields(settings)]
@@ -202,12 +196,18 @@ ALIGNMENTS = ("exact", "expand")
 
 @dataclass(frozen=True)
 class DataSettings(Settings):
-    """Annotated documents: what to learn from, what to choose the best weights on, what to report.
+    """The data of a recipe.
 
-    ``format`` is that of all three paths, guessed from their content when it is null. The labels are those of the
-    ``schema`` file or else those that occur in the documents, of which the ``symmetric`` ones are named. ``align`` and
-    ``skip_malformed`` are as for ``cascade-srn convert``. ``labels`` is a folder of text that teachers labelled
-    (:mod:`cascade_srn.distil`), to learn from as well.
+    Attributes:
+        train: Annotated documents to learn from.
+        dev: Annotated documents to choose the best weights on.
+        test: Annotated documents to score at the end.
+        format: Format of all three; None to detect it.
+        schema: File with the labels; None to use the labels of the documents.
+        symmetric: Relation types without direction, if there is no schema file.
+        align: How to align offsets within words: "exact" or "expand".
+        skip_malformed: Skip malformed annotations instead of raising an error.
+        labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
     """
 
     train: str
@@ -224,29 +224,30 @@ class DataSettings(Settings):
         require_choice("data.align", self.align, ALIGNMENTS)
         if self.schema is not None and self.symmetric:
             raise ConfigError(
-                "data.schema and data.symmetric are both given, but a schema file says itself which relations are "
-                "symmetric; give one of the two"
+                "data.schema and data.symmetric are both given, but a schema file contains the symmetric relations",
+                "Remove one of the two",
+                option="data.symmetric",
             )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:
-        """Also takes a single symmetric relation by its name, and null for none."""
+        """Make settings from plain values. ``symmetric`` may also be a single name or null."""
         if not isinstance(values, Mapping) or "symmetric" not in values:
             return super().from_dict(values, where)
         rest = {key: value for key, value in values.items() if key != "symmetric"}
-        chosen = names(values["symmetric"], f"{where}: symmetric")
+        chosen = parse_names(values["symmetric"], f"{where}: symmetric")
         return replace(super().from_dict(rest, where), symmetric=chosen)
 
     @property
     def splits(self) -> dict[str, str]:
-        """The paths that are given, by the names of their splits."""
+        """Paths of the splits that are given, by name."""
         given = {"train": self.train, "dev": self.dev, "test": self.test}
         return {split: path for split, path in given.items() if path is not None}
 
 
 @dataclass(frozen=True)
 class FreshEncoderSettings(Settings):
-    """The shape of an encoder that is not pretrained (:func:`cascade_srn.encoder.fresh.create_encoder`)."""
+    """Shape of an encoder that is not pretrained (:func:`cascade_srn.encoder.fresh.create_encoder`)."""
 
     width: int = 128
     n_layers: int = 2
@@ -261,17 +262,23 @@ class FreshEncoderSettings(Settings):
         require_range("fresh.dropout", self.dropout, 0, 0.99)
         if self.width % self.n_heads:
             raise ConfigError(
-                f"fresh.width is {self.width} and fresh.n_heads is {self.n_heads}; give a width that the heads divide"
+                f"fresh.width is {self.width}, which is not a multiple of fresh.n_heads, {self.n_heads}",
+                "Choose another width",
+                option="fresh.width",
             )
 
 
 @dataclass(frozen=True)
 class Recipe(Settings):
-    """A model, data, how to train it, and the folder that the run goes to.
+    """All settings of a training run.
 
-    Where ``model.encoder.name`` is ``fresh``, the encoder is a small one of the shape in ``fresh``, which starts
-    at random with a vocabulary of the training words. Where there are ``data.labels``, ``distillation`` says how they
-    are learned from.
+    Attributes:
+        model: The model.
+        data: The data.
+        output: The folder of the run.
+        training: How to train.
+        fresh: Shape of the random encoder, if ``model.encoder.name`` is ``fresh``.
+        distillation: How to learn from ``data.labels``, if they are given.
     """
 
     model: ModelSettings
@@ -284,29 +291,39 @@ class Recipe(Settings):
     def __post_init__(self) -> None:
         if self.distillation is not None and self.data.labels is None:
             raise ConfigError(
-                "the recipe says how to learn from labelled text, but data.labels is not given; name the folder of "
-                "labels by data.labels=…, run cascade-srn distil, or leave out the section 'distillation'"
+                "the recipe has a section 'distillation', but no data.labels",
+                "Give a folder of labels, use cascade-srn distil, or remove the section",
+                option="data.labels",
             )
         if self.model.encoder.name != FRESH and self.fresh is not None:
             raise ConfigError(
-                f"the recipe shapes a fresh encoder, but model.encoder.name is {self.model.encoder.name!r}; "
-                f"name it {FRESH!r}, or leave out the section 'fresh'"
+                f"the recipe has a section 'fresh', but model.encoder.name is {self.model.encoder.name!r}",
+                f"Set it to {FRESH!r}, or remove the section",
+                option="model.encoder.name",
             )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the recipe") -> Self:
-        """Also takes null for a section that is left out."""
+        """Make a recipe from plain values. Sections may be null."""
         if isinstance(values, Mapping):
             values = {key: value for key, value in values.items() if value is not None}
         return super().from_dict(values, where)
 
     def to_yaml(self) -> str:
-        """Every setting, defaults included, as a file that :func:`load_recipe` reads."""
+        """Return the YAML text of all settings, defaults included."""
         return str(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120))
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe in a YAML file, with some of its settings changed, each as ``dotted.key=value``."""
+    """Read a recipe.
+
+    Args:
+        path: A YAML file.
+        overrides: Settings to change, each as ``dotted.key=value``.
+
+    Raises:
+        ConfigError: if the file cannot be read, or a setting is unknown or invalid.
+    """
     path = Path(path)
     values = _read(path)
     check_keys(values, Recipe, f"the recipe {path}")
@@ -318,20 +335,20 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open(encoding="utf-8") as handle:
-            # One more than is allowed, so that a file of any size is found to be too long.
+            # One more than the limit, so that a longer file is noticed.
             text = handle.read(MAX_CHARACTERS + 1)
     except FileNotFoundError:
         raise ConfigError(
-            f"there is no recipe {str(path)!r}; give the path of a YAML file, such as recipes/scierc.yaml"
+            f"the recipe {str(path)!r} does not exist", "Give a YAML file, such as recipes/scierc.yaml"
         ) from None
     except IsADirectoryError:
-        raise ConfigError(f"the recipe {str(path)!r} is a folder; give the path of a YAML file in it") from None
+        raise ConfigError(f"the recipe {str(path)!r} is a folder", "Give a YAML file in it") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the recipe {str(path)!r} is not UTF-8 text ({error.reason}); save it as UTF-8") from error
+        raise ConfigError(f"the recipe {str(path)!r} is not UTF-8 text ({error.reason})", "Save it as UTF-8") from error
     values = parse_yaml(text, f"the recipe {str(path)!r}")
     if not isinstance(values, dict):
         raise ConfigError(
-            f"the recipe {str(path)!r} holds {type(values).__name__}, not settings; give the sections model, data, "
-            "training and output"
+            f"the recipe {str(path)!r} is a {type(values).__name__}, but a mapping was expected",
+            "Give the sections model, data, training and output",
         )
     return values

@@ -1,4 +1,4 @@
-"""A whole training run: from a recipe to a folder with the model, its scores, and all that led to them."""
+"""Training: of a model in memory, and of a recipe to a run folder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from cascade_srn.config import FRESH
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
-from cascade_srn.evaluation.scores import Scores
 from cascade_srn.model.model import Model
-from cascade_srn.runs.device import find_device
-from cascade_srn.runs.environment import command_line, environment, shareable
-from cascade_srn.runs.process import make_accelerator
+from cascade_srn.runs.environment import RunContext, shareable
+from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
@@ -34,12 +32,11 @@ from cascade_srn.training.progress import (
     can_draw,
     check_trackers,
     draw_curves,
-    flat,
-    start_trackers,
+    flatten,
     tracker_options,
 )
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
-from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, SUMMARY, RunFolder
+from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings
 from cascade_srn.types import Document
 
@@ -50,25 +47,40 @@ def train(
     dev: Iterable[Document] = (),
     settings: TrainingSettings | None = None,
 ) -> Iterator[Progress]:
-    """Train a model in place, yielding after every epoch and every evaluation.
+    """Train a model in place. Nothing is written to disk.
 
-    With ``dev`` the weights that did best there, by the sum of NER and strict RE F1 end to end (the paper's
-    choice), are the ones the model is left with, also by a caller who stops early; without, the last ones.
+    In the end the model has the weights with the highest sum of NER and strict RE F1 on ``dev``, as in the paper, or
+    the last weights if ``dev`` is empty. A caller who stops early gets the best weights so far.
+
+    Args:
+        model: The model to train.
+        documents: Annotated documents to learn from.
+        dev: Annotated documents to choose the best weights on.
+        settings: How to train; by default ``TrainingSettings()``.
+
+    Yields:
+        A progress report after every epoch and every evaluation.
+
+    Raises:
+        DataError: if there is nothing to learn from.
+        SchemaError: if the documents have labels that the model does not have.
     """
     settings = TrainingSettings() if settings is None else settings
     if not isinstance(settings, TrainingSettings):
         raise ConfigError(
-            f"settings is a {type(settings).__name__}; give TrainingSettings(…), or TrainingSettings.from_dict(…)"
+            f"settings is a {type(settings).__name__}, but TrainingSettings was expected",
+            "Use TrainingSettings(…) or TrainingSettings.from_dict(…)",
+            option="settings",
         )
     examples, dev_examples = training_examples(model, documents, dev)
-    return _in_memory(Loop(model, examples, dev_examples, settings))
+    return _train_in_memory(Loop(model, examples, dev_examples, settings))
 
 
-def _in_memory(loop: Loop) -> Iterator[Progress]:
-    """The loop with the best weights kept beside the model, nothing being written."""
+def _train_in_memory(loop: Loop) -> Iterator[Progress]:
+    """Run a loop, keep a copy of the best weights, and give them to the model in the end."""
     best: dict[str, Tensor] | None = None
 
-    def put_back() -> None:
+    def restore_best() -> None:
         if best is not None:
             loop.model.network.load_state_dict(best)
         elif loop.averaged is not None:
@@ -80,31 +92,30 @@ def _in_memory(loop: Loop) -> Iterator[Progress]:
                 with loop.evaluated_weights():
                     best = {name: value.detach().clone() for name, value in loop.model.network.state_dict().items()}
             if progress.finished:
-                put_back()
+                restore_best()
             if progress.epoch_done or progress.dev is not None or progress.finished:
                 yield progress
     finally:
-        put_back()
+        restore_best()
 
 
 def create_model(recipe: Recipe, corpus: Corpus, *, accelerator: Accelerator, folder: Path) -> Model:
-    """The model of a recipe before training; what is not pretrained starts at random, by the recipe's seed.
+    """Create the model of a recipe. Parameters that are not pretrained are random, by the recipe's seed.
 
-    All processes call this. A fresh encoder passes through the ``folder`` that they share.
+    All processes must call this. A fresh encoder is passed to them through the shared ``folder``.
     """
     settings, seed = recipe.model, recipe.training.seed
     if settings.encoder.name != FRESH:
         return Model.create(settings, corpus.schema, seed=seed)
     with _fresh_encoder(recipe, corpus, accelerator, folder) as name:
         named = replace(settings, encoder=replace(settings.encoder, name=name))
-        # The encoder's folder is gone in a moment: the model keeps the name that the recipe gives.
+        # The encoder's folder is temporary, so the model keeps the name in the recipe.
         return replace(Model.create(named, corpus.schema, seed=seed), settings=settings)
 
 
 @contextmanager
 def _fresh_encoder(recipe: Recipe, corpus: Corpus, accelerator: Accelerator, folder: Path) -> Iterator[str]:
-    """The folder of a small encoder over the training words, made by the main process alone: transformers has no
-    other process write."""
+    """Yield the folder of a small encoder with a vocabulary of the training words, made by the main process."""
     shape = FreshEncoderSettings() if recipe.fresh is None else recipe.fresh
     made = folder / ".fresh-encoder.tmp"
     with leaving_no_folders(folder) if accelerator.is_main_process else nullcontext():
@@ -120,16 +131,24 @@ def _fresh_encoder(recipe: Recipe, corpus: Corpus, accelerator: Accelerator, fol
                 shutil.rmtree(made)
 
 
-# Weights are float32, and so are Adam's two moments and the averages.
-_N_MOMENTS = 2
-
-
 class Run:
-    """One run of a recipe. Iterate over it to train; then its folder holds everything, ``summary.json`` last.
+    """One run of a recipe. Iterate over it to train; ``summary.json`` in its folder is written last.
 
-    Raises what is wrong with the recipe, the data or the folder before the first step is taken. Under ``accelerate
-    launch`` every process makes the same run, and the main one writes. Until the run is finished or forgotten, no other
-    process can write into its folder.
+    The constructor raises errors in the recipe, the data or the folder. Under ``accelerate launch`` every process
+    creates the same run, and the main process writes. The folder is locked until the run is finished or garbage
+    collected.
+
+    Args:
+        recipe: The recipe.
+        resume: Continue the run in the output folder.
+        overwrite: Replace the run in the output folder.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        command: The command for the summary; by default that of this process.
+        on_step: Called with the number of each step.
+
+    Example:
+        >>> for progress in Run(load_recipe("recipes/news.yaml")):
+        ...     print(progress.step, progress.loss)
     """
 
     def __init__(
@@ -144,33 +163,28 @@ class Run:
     ) -> None:
         self.recipe = recipe
         self.folder = RunFolder(recipe.output)
-        self.command = command_line() if command is None else command
         check_trackers(recipe.training.trackers)
-        self.accelerator = make_accelerator(device, **tracker_options(recipe.training.trackers, self.folder.path))
-        self.is_main = self.accelerator.is_main_process
-        self.device = self.accelerator.device if self.accelerator.num_processes > 1 else find_device(device)
-        with ExitStack() as held:
-            if self.is_main:
-                held.enter_context(self.folder.lock())
+        self.context = RunContext(device, command, **tracker_options(recipe.training.trackers, self.folder.path))
+        self.accelerator, self.device = self.context.accelerator, self.context.device
+        with ExitStack() as locks:
+            if self.context.is_main:
+                locks.enter_context(self.folder.lock())
                 self.folder.check(recipe, resume=resume, overwrite=overwrite)
             self._prepare(on_step)
-            if self.is_main:
+            if self.context.is_main:
                 self._check_space()
                 if not overwrite:
-                    self._check_data()
+                    self.folder.refuse_other_data(self.corpus.checksums)
                 self.folder.begin(recipe, overwrite=overwrite)
             self.accelerator.wait_for_everyone()
             state = load_state(self.loop, self.folder.last)
             self.resumed_at = None if state is None else self.loop.loop_state.step
-            if self.is_main:
-                if state is not None:
-                    self.folder.check_log(state.get("log_bytes"))
+            if self.context.is_main:
+                self.folder.restore_log(state)
                 self._describe()
-                self.folder.cut_log(0 if state is None else state["log_bytes"])
-            self._held = held.pop_all()
+            self._locks = locks.pop_all()
 
     def _prepare(self, on_step: Callable[[int], None]) -> None:
-        """Data, model and loop."""
         recipe = self.recipe
         self.corpus = read_corpus(recipe.data)
         require_entities(self.corpus)
@@ -184,14 +198,16 @@ class Run:
         self.loop.rehearse()
 
     def _mixture(self, examples: list[Example]) -> Mixture | None:
-        """Gold sentences with those of labelled text, where there is any."""
+        """Mix gold sentences with labelled ones, if the recipe has data.labels."""
         labelled = self.corpus.labelled
         if labelled is None:
             return None
         if self.model.network.relations is not None and not labelled.joint:
             raise ModelError(
-                f"data.labels, {self.recipe.data.labels!r}, come from teachers that find entities alone, and the "
-                "student is to find relations as well; use other teachers, or train with model.joint=false"
+                f"the labels in data.labels, {self.recipe.data.labels!r}, have no relations, but the student learns "
+                "relations",
+                "Use other teachers, or set it to false",
+                option="model.joint",
             )
         settings = self.recipe.distillation or DistillationSettings()
         mixture = Mixture(examples, labelled, settings, context_words=self.recipe.model.encoder.context_words)
@@ -199,40 +215,39 @@ class Run:
         return mixture
 
     def __iter__(self) -> Iterator[Progress]:
-        start_trackers(self.accelerator, from_step=self.loop.loop_state.step)
+        # TensorBoard drops the steps that are taken again after a resumption.
+        purge = {"purge_step": self.loop.loop_state.step + 1}
+        self.accelerator.init_trackers("cascade-srn", init_kwargs={"tensorboard": purge})
         for progress in self.loop:
-            self._keep(progress)
+            self._write(progress)
             yield progress
         self._finish()
 
-    def _check_data(self) -> None:
-        """Resuming is going on with the same data."""
-        self.folder.refuse_other_data(self.corpus.checksums)
-
     def _describe(self) -> None:
-        """What is known before the first step."""
+        """Write the descriptions of data and environment."""
         described = self.corpus.to_dict()
         if self.mixture is not None:
             described["labels"] |= {"learned": len(self.mixture.kept), "uncertain": self.mixture.n_uncertain}
         self.folder.write_json(DATA, described)
         self.folder.write_json(PREFLIGHT, self.preflight.to_dict())
-        self.folder.write_json(ENVIRONMENT, environment(self.device, n_processes=self.accelerator.num_processes))
+        self.folder.write_json(ENVIRONMENT, self.context.environment())
 
     def _check_space(self) -> None:
         training = self.recipe.training
         n_bytes = sum(p.numel() * p.element_size() for p in self.model.network.parameters())
-        copies = 1 + _N_MOMENTS + (training.ema is not None)
+        # The weights, two moments of Adam, and the averages.
+        copies = 3 + (training.ema is not None)
         saves = bool(training.save_every or training.save_steps)
         self.folder.check_space(n_model_bytes=n_bytes, n_state_bytes=saves * copies * n_bytes)
 
-    def _keep(self, progress: Progress) -> None:
-        """Write what a moment of training calls for: a line of the log, the best model, the state."""
+    def _write(self, progress: Progress) -> None:
+        """Write a line of the log and, if they are due, the best model and the state."""
         values = progress.to_dict()
-        self.accelerator.log(flat(values), step=progress.step)
+        self.accelerator.log(flatten(values), step=progress.step)
         log_bytes = 0
-        if self.is_main:
+        if self.context.is_main:
             log_bytes = self.folder.log(values, durable=progress.save)
-            # Without development documents the last weights are the best there are.
+            # Without development documents the last weights are kept.
             if progress.best or (progress.finished and not self.loop.dev):
                 with self.folder.writing(), self.loop.evaluated_weights():
                     self.model.save(self.folder.best)
@@ -241,20 +256,19 @@ class Run:
                 save_state(self.loop, self.folder.last, log_bytes=log_bytes)
 
     def _finish(self) -> None:
-        """Score the best weights and write how it all went."""
+        """Score the best weights and write the summary."""
         self.accelerator.wait_for_everyone()
-        if self.is_main:
-            best = self._best()
+        if self.context.is_main:
+            best = self._load_best()
             scores = {
-                split: _scores(best, documents).to_dict()
+                split: evaluate(best, examples_of(documents, best.settings.encoder.context_words)).to_dict()
                 for split, documents in (("dev", self.corpus.dev), ("test", self.corpus.test))
                 if documents
             }
-            log = self.folder.read_log()
+            log, loop_state = self.folder.read_log(), self.loop.loop_state
             self._draw(log)
-            loop_state = self.loop.loop_state
             summary = {
-                "command": self.command,
+                "command": self.context.command,
                 "recipe": self.recipe.to_dict(),
                 "seed": self.recipe.training.seed,
                 **scores,
@@ -270,19 +284,19 @@ class Run:
             self.folder.write_json(SUMMARY, shareable(summary))
         for tracker in self.accelerator.trackers:
             tracker.finish()
-        self._held.close()
+        self._locks.close()
         self.accelerator.wait_for_everyone()
 
-    def _best(self) -> Model:
-        """The best model, calibrated where it is to be."""
+    def _load_best(self) -> Model:
+        """Load the best model, and calibrate it if the recipe says so."""
         model = Model.load(self.folder.best)
         model.network.to(self.device)
         if self.recipe.training.calibrate and self.loop.dev:
-            # From the recipe's own, whatever an interrupted run may have left.
-            given = self.recipe.model
-            as_given = replace(model.settings, thresholds=given.thresholds, temperatures=given.temperatures)
+            # Start from the thresholds of the recipe. An interrupted run may have saved others.
+            initial = self.recipe.model
+            settings = replace(model.settings, thresholds=initial.thresholds, temperatures=initial.temperatures)
             by_label = self.recipe.training.calibrate_labels
-            model = calibrate(replace(model, settings=as_given), self.loop.dev, by_label=by_label)
+            model = calibrate(replace(model, settings=settings), self.loop.dev, by_label=by_label)
             with self.folder.writing():
                 model.save(self.folder.best)
         return model
@@ -293,11 +307,7 @@ class Run:
                 draw_curves(log, self.folder.path / CURVES)
         else:
             warnings.warn(
-                f"{CURVES} is not drawn, because matplotlib is not installed; install it by pip install "
-                "'cascade-srn[report]'",
+                f"{CURVES} is not drawn, because matplotlib is not installed. Install it with pip install "
+                "'cascade-srn[report]'.",
                 stacklevel=2,
             )
-
-
-def _scores(model: Model, documents: list[Document]) -> Scores:
-    return evaluate(model, examples_of(documents, model.settings.encoder.context_words))

@@ -1,348 +1,191 @@
-"""The folder of a training run: what is in it, and how it is written without ever being half written."""
+"""The folder of a training run, and the scores in its summary."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
-from cascade_srn.data.formats.files import replacing
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.evaluation.summary import Spread
-from cascade_srn.storage.atomic import open_without_links, replace_durably
-from cascade_srn.storage.folders import try_writing
-from cascade_srn.storage.lock import LOCK, FolderLock
+from cascade_srn.runs.folder import LAST, LOG, SUMMARY, OutputFolder, differences
+from cascade_srn.storage.atomic import replace_durably
+from cascade_srn.storage.lock import LOCK
 from cascade_srn.training.recipe import Recipe, load_recipe
 
-# What is scored, and how tables call it.
+Summary = Mapping[str, Any]
+
+# Tasks that are scored, with their names in tables.
 TASKS = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
 FIGURES = ("precision", "recall", "f1")
 SPLITS = ("dev", "test")
 
-Summary = Mapping[str, Any]
-
-
-def spreads(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """By split, task and figure: the mean and the deviation over runs, micro."""
-    return {
-        split: {
-            "symmetric": summaries[0][split]["symmetric"],
-            **{
-                task: {
-                    figure: Spread.of(summary[split][task]["micro"][figure] for summary in summaries).to_dict()
-                    for figure in FIGURES
-                }
-                for task in TASKS
-            },
-        }
-        for split in SPLITS
-        if all(split in summary for summary in summaries)
-    }
-
-
-def rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
-    """A table of the scores, of one run or over several: each row opening with the split and the protocol."""
-    found = []
-    for split in SPLITS:
-        if not all(split in summary for summary in summaries):
-            continue
-        policy = summaries[0][split]["symmetric"]
-        for task, name in TASKS.items():
-            protocol = f"{name}, micro" if task == "ner" else f"{name}, {policy}, micro"
-            figures = [Spread.of(s[split][task]["micro"][figure] for s in summaries) for figure in FIGURES]
-            found.append((split, protocol, *map(str, figures)))
-    return found
-
-
-def found_nothing(summary: Summary) -> bool:
-    """Whether a run was scored on dev, and nothing that it predicted there is right."""
-    return "dev" in summary and not any(summary["dev"][task]["micro"]["f1"] for task in TASKS)
-
-
 RECIPE, ENVIRONMENT, DATA, PREFLIGHT = "recipe.yaml", "environment.json", "data.json", "preflight.json"
-LOG, CURVES, SUMMARY = "log.jsonl", "curves.png", "summary.json"
-BEST, LAST, TRACKERS = "best", "last", "tensorboard"
-# Labelled text may stand in the folder of the run that learns from it, and is no part of that run.
+CURVES = "curves.png"
+BEST, TRACKERS = "best", "tensorboard"
+# Labelled text may be in the folder of the run that learns from it. It is not part of the run.
 LABELS, LABELS_FILE = "labels", "labels.json"
-# What the teachers of a student reach is.
+# Scores of the teachers of a student.
 TEACHER = "teacher.json"
 
-# What a run writes into its folder: all that is ever removed from it.
+# Everything a run writes into its folder, and all that is ever removed from it.
 _OWN = (RECIPE, ENVIRONMENT, DATA, PREFLIGHT, LOG, CURVES, SUMMARY, TEACHER, BEST, LAST, TRACKERS)
 # Predictions on test documents that were kept with the run.
 _PREDICTIONS = "test-*.jsonl"
 
-# Log, curves and trackers' files, in bytes: little beside the weights.
+# Log, curves and files of trackers, in bytes. They are small compared with the weights.
 _SMALL_FILES = 64 << 20
 
 
-class RunFolder:
-    """The folder of one run, known by its ``recipe.yaml``, which is written first.
+class RunFolder(OutputFolder):
+    """The folder of one training run, identified by its ``recipe.yaml``."""
 
-    Files are replaced as a whole, and the log only grows, so that a process that is killed leaves nothing that
-    cannot be read. What it was writing at that moment is cleared away when the run is resumed.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    marker = RECIPE
+    kind = "a training run"
 
     @property
     def best(self) -> Path:
-        """The model with the best weights."""
+        """Folder of the model with the best weights."""
         return self.path / BEST
 
     @property
-    def last(self) -> Path:
-        """The state to resume from."""
-        return self.path / LAST
-
-    @property
-    def is_run(self) -> bool:
-        """Whether a run was begun here: anybody may have a file called ``recipe.yaml`` beside others."""
+    def is_begun(self) -> bool:
+        """Whether a run was started here. A ``recipe.yaml`` among files of others is not enough."""
         if not (self.path / RECIPE).is_file():
             return False
         begun = any((self.path / name).is_file() for name in (ENVIRONMENT, DATA, LOG))
-        return begun or all(_is_own(member) for member in self._contents())
+        return begun or all(self.is_own(member) for member in self.members())
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run came to its end."""
-        return (self.path / SUMMARY).is_file()
+    def is_own(self, member: Path) -> bool:
+        """Return whether a file or folder was written by the run."""
+        return member.name in _OWN or self.is_temporary(member) or member.match(_PREDICTIONS)
 
-    def lock(self) -> FolderLock:
-        """Keep other processes out, before anything else is done; what must not be written to at all is refused."""
-        self._refuse_other_things()
-        with self.writing():
-            return FolderLock(self.path)
+    def is_temporary(self, member: Path) -> bool:
+        """Return whether a killed process was writing this. The best model is written to a folder beside it."""
+        return member.name.startswith(f".{BEST}-") or super().is_temporary(member)
+
+    def members(self) -> list[Path]:
+        """Return the files and folders of the run, without lock and labelled text."""
+        return [member for member in super().members() if not self._is_labels(member)]
+
+    def _is_labels(self, member: Path) -> bool:
+        """Return whether a folder holds labelled text, or was created for it by a killed process."""
+        if member.name != LABELS or not member.is_dir():
+            return False
+        inner = list(member.iterdir())
+        return any(file.name == LABELS_FILE for file in inner) or all(
+            file.name == LOCK or self.is_temporary(file) for file in inner
+        )
 
     def check(self, recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> None:
-        """Refuse in one sentence a folder that the run must not or cannot go to; nothing in it is changed."""
-        if resume and overwrite:
-            raise ConfigError("--resume and --overwrite were both given; choose whether to go on or to start over")
-        self._refuse_other_things()
-        if self.is_run and resume:
+        """Refuse a folder that the run must not or cannot be written to. Nothing in it is changed."""
+        self.check_options(resume=resume, overwrite=overwrite)
+        if self.is_begun and resume:
             self._refuse_other(recipe)
-        elif self.is_run and not overwrite:
-            raise ConfigError(
-                f"there is a run in {str(self.path)!r} already; go on with it by --resume, replace it by --overwrite, "
-                "or give another folder by output=…"
-            )
-        with self.writing():
-            try_writing(self.path)
-
-    def _refuse_other_things(self) -> None:
-        """What is there and is no run is somebody else's."""
-        if self.path.exists() and not self.path.is_dir():
-            raise ConfigError(f"output is {str(self.path)!r}, which is a file; give the name of a folder to write to")
-        others = [member.name for member in self._contents() if not _is_temporary(member.name)]
-        if others and not self.is_run:
-            raise ConfigError(
-                f"output is {str(self.path)!r}, which holds something else than a run ({others[0]!r}, for one); give "
-                "an empty or a new folder"
-            )
+        self.check_writable(resume=resume, overwrite=overwrite)
 
     def begin(self, recipe: Recipe, *, overwrite: bool = False) -> None:
-        """Make a folder that passed :meth:`check` ready to be written to."""
-        with self.writing():
-            self.path.mkdir(parents=True, exist_ok=True)
-            if overwrite:
-                self._clear()
-            self._recover()
-            self.write_text(RECIPE, recipe.to_yaml())
+        """Prepare a folder that passed :meth:`check`, and write the recipe."""
+        if not overwrite:
+            self._restore_best()
+        self.prepare(overwrite=overwrite)
+        self.write_text(RECIPE, recipe.to_yaml())
 
     def _refuse_other(self, recipe: Recipe) -> None:
-        """Resuming is going on with the same recipe."""
         before = load_recipe(self.path / RECIPE)
         for key, old, new in differences(before.to_dict(), recipe.to_dict()):
             if key != "output":
                 raise ConfigError(
-                    f"the run in {str(self.path)!r} was started with {key}={old!r}, and is to be resumed with "
-                    f"{key}={new!r}; resume it with the recipe it was started with, or give another output"
+                    f"the run in {str(self.path)!r} was started with {key}={old!r} and cannot be resumed with "
+                    f"{key}={new!r}",
+                    "Resume it with the same recipe, or choose another output folder",
                 )
 
     def refuse_other_data(self, checksums: Mapping[str, tuple[str, str]]) -> None:
-        """Refuse data, by path and checksum, that are not what the run was started with."""
+        """Refuse data that have changed since the run was started.
+
+        Args:
+            checksums: Path and checksum of each part of the data, by its key in ``data``.
+        """
         before = self.read_json(DATA)
         if before is None:
             return
         for name, (path, sha256) in checksums.items():
             described = before.get(name)
             if not isinstance(described, dict) or not isinstance(described.get("sha256"), str):
-                raise self._damaged(DATA, f"no checksum of data.{name}")
+                raise self.damaged(DATA, f"no checksum of data.{name}")
             if described["sha256"] != sha256:
                 raise DataError(
-                    f"data.{name}, {path!r}, has changed since the run was started; resume with the data it was "
-                    "started with, or start over with --overwrite"
+                    f"data.{name}, {path!r}, has changed since the run was started",
+                    "Resume with the same data, or start over",
+                    option="overwrite",
                 )
 
-    def _contents(self) -> list[Path]:
-        members = sorted(self.path.iterdir()) if self.path.is_dir() else []
-        return [member for member in members if member.name != LOCK and not _is_labels(member)]
-
-    def _clear(self) -> None:
-        # The summary first: what is broken off must not be taken for finished. The recipe last: until then the folder
-        # is still known as a run. What others put there stays.
-        own = [member for member in self._contents() if _is_own(member)]
-        for member in sorted(own, key=lambda path: (path.name == RECIPE, path.name != SUMMARY)):
-            shutil.rmtree(member) if member.is_dir() and not member.is_symlink() else member.unlink()
-
-    def _recover(self) -> None:
-        """After a kill: put back a model folder that was about to be replaced, and remove what is half written."""
-        if not self.best.exists():
+    def _restore_best(self) -> None:
+        """Put back a best model that a killed process was about to replace."""
+        if self.best.exists():
+            return
+        with self.writing():
             for old in self.path.glob(f".{BEST}-old-*"):
                 if (old / "config.json").is_file():
                     replace_durably(old, self.best)
-                    break
-        unfinished = [*self._contents(), *(self.last.iterdir() if self.last.is_dir() else ())]
-        for member in unfinished:
-            if _is_temporary(member.name):
-                shutil.rmtree(member) if member.is_dir() else member.unlink()
+                    return
 
     def check_space(self, *, n_model_bytes: int, n_state_bytes: int) -> None:
-        """Refuse a run that the disk cannot hold; old and new stand side by side while they are replaced."""
+        """Refuse a run that does not fit on the disk. Old and new files exist side by side while they are replaced."""
         needed = 2 * (n_model_bytes + n_state_bytes) + _SMALL_FILES
-        there = sum(f.stat().st_size for part in (self.best, self.last) for f in part.rglob("*") if f.is_file())
-        there_already = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
-        free = shutil.disk_usage(there_already).free
-        if free + there < needed:
+        used = sum(f.stat().st_size for part in (self.best, self.last) for f in part.rglob("*") if f.is_file())
+        existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        if free + used < needed:
             raise CascadeError(
-                f"the run needs up to {_size(needed - there)} in {str(self.path)!r}, where {_size(free)} are free; "
-                "make room, give another output, or do without states to resume from by training.save_every=0"
+                f"the run needs up to {_size(needed - used)} in {str(self.path)!r}, but only {_size(free)} are free",
+                "Free some space, choose another output folder, or save no states to resume from",
+                option="training.save_every",
             )
 
-    def write_text(self, name: str, text: str) -> None:
-        """Write a file, which appears or is replaced as a whole."""
-        with self.writing(), replacing(self.path / name) as handle:
-            handle.write(text.encode())
-
-    def write_json(self, name: str, value: Any) -> None:
-        """Write plain values."""
-        self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-    def read_json(self, name: str) -> dict[str, Any] | None:
-        """Read a mapping that :meth:`write_json` wrote; None where there is no such file.
-
-        Raises:
-            DataError: if the file is damaged.
-        """
-        path = self.path / name
-        if not path.is_file():
-            return None
-        try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise self._damaged(name, error) from error
-        if not isinstance(value, dict):
-            raise self._damaged(name, "no mapping")
-        return value
-
     def read_summary(self) -> dict[str, Any]:
-        """Read the scores and figures of the finished run."""
+        """Read the summary of a finished run."""
         summary = self.read_json(SUMMARY)
         if summary is None:
-            raise DataError(f"the run in {str(self.path)!r} has no {SUMMARY}. Finish it with --resume.")
+            raise DataError(f"the run in {str(self.path)!r} has no {SUMMARY}", "Finish the run", option="resume")
         try:
-            rows([summary])
+            score_rows([summary])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise self._damaged(SUMMARY, error) from error
+            raise self.damaged(SUMMARY, error) from error
         return summary
-
-    def log(self, values: dict[str, Any], *, durable: bool = False) -> int:
-        """Add a line to the log and return its size.
-
-        Args:
-            values: the line.
-            durable: flush it to disk, as a state that relies on it must not outlast it.
-        """
-        with self.writing(), open_without_links(self.path / LOG, "ab") as handle:
-            handle.write(json.dumps(values).encode() + b"\n")
-            if durable:
-                handle.flush()
-                os.fsync(handle.fileno())
-            return handle.tell()
-
-    def read_log(self) -> list[dict[str, Any]]:
-        """Read all lines of the log."""
-        path = self.path / LOG
-        if not path.is_file():
-            return []
-        try:
-            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except (OSError, ValueError, RecursionError) as error:
-            raise self._damaged(LOG, error) from error
-        if not all(isinstance(line, dict) and type(line.get("step")) is int for line in lines):
-            raise self._damaged(LOG, "a line without a step")
-        return lines
-
-    def check_log(self, n_bytes: Any) -> None:
-        """Refuse a log that has fewer bytes than it had when the state was saved.
-
-        Args:
-            n_bytes: the size that the state recorded.
-        """
-        path = self.path / LOG
-        size = path.stat().st_size if path.is_file() else 0
-        if type(n_bytes) is not int or not 0 <= n_bytes <= size:
-            raise self._damaged(LOG, f"{size} bytes, where the state to resume from expects {n_bytes!r}")
-        self.read_log()
-
-    def _damaged(self, name: str, reason: object) -> DataError:
-        told = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
-        return DataError(
-            f"{str(self.path / name)!r} is damaged ({told}). Restore it from a copy, or start over with --overwrite."
-        )
-
-    def cut_log(self, n_bytes: int) -> None:
-        """Forget what was logged after a state was saved: it is about to happen again."""
-        path = self.path / LOG
-        if path.is_file() and path.stat().st_size > n_bytes:
-            os.truncate(path, n_bytes)
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """What goes wrong while writing, in one sentence."""
-        try:
-            yield
-        except (OSError, SafetensorError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise CascadeError(
-                f"the run folder {str(self.path)!r} cannot be written ({reason}); mend that and go on with --resume, "
-                "or give another output"
-            ) from error
-
-
-def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The dotted keys at which nested settings differ, with both values."""
-    for key in {**old, **new}:
-        before, after = old.get(key), new.get(key)
-        if isinstance(before, dict) and isinstance(after, dict):
-            yield from differences(before, after, f"{prefix}{key}.")
-        elif before != after:
-            yield f"{prefix}{key}", before, after
-
-
-def _is_own(member: Path) -> bool:
-    return member.name in _OWN or _is_temporary(member.name) or member.match(_PREDICTIONS)
-
-
-def _is_temporary(name: str) -> bool:
-    """Folders that were to become the best model, and files that were to become others."""
-    return name.startswith(f".{BEST}-") or (name.startswith(".") and name.endswith(".tmp"))
-
-
-def _is_labels(member: Path) -> bool:
-    """Labelled text, or what a process left that was killed when it was about to begin with it."""
-    if member.name != LABELS or not member.is_dir():
-        return False
-    names = [inner.name for inner in member.iterdir()]
-    return LABELS_FILE in names or all(name == LOCK or _is_temporary(name) for name in names)
 
 
 def _size(n_bytes: float) -> str:
     return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:.0f} MiB"
+
+
+def summarise_runs(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return mean and deviation over runs of all micro scores, by split, task and figure."""
+    return {
+        split: {
+            "symmetric": summaries[0][split]["symmetric"],
+            **{task: {f: spread.to_dict() for f, spread in _spread(summaries, split, task).items()} for task in TASKS},
+        }
+        for split in _scored_splits(summaries)
+    }
+
+
+def score_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
+    """Return a table of the scores of one or several runs: split, protocol, precision, recall and F1."""
+    table = []
+    for split in _scored_splits(summaries):
+        policy = summaries[0][split]["symmetric"]
+        for task, name in TASKS.items():
+            protocol = f"{name}, micro" if task == "ner" else f"{name}, {policy}, micro"
+            table.append((split, protocol, *map(str, _spread(summaries, split, task).values())))
+    return table
+
+
+def _scored_splits(summaries: Sequence[Summary]) -> list[str]:
+    return [split for split in SPLITS if all(split in summary for summary in summaries)]
+
+
+def _spread(summaries: Sequence[Summary], split: str, task: str) -> dict[str, Spread]:
+    return {f: Spread.of(summary[split][task]["micro"][f] for summary in summaries) for f in FIGURES}

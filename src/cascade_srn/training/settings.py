@@ -1,4 +1,4 @@
-"""How a model is trained: every setting of the loop, with its default."""
+"""Settings of training and distillation."""
 
 from __future__ import annotations
 
@@ -17,41 +17,40 @@ OPTIMISERS = ("adamw", "adam")
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """How a model is trained.
+    """How to train a model.
 
-    **Steps.** ``batch_size`` sentences make a step, whatever the number of processes; ``accumulation`` lets them
-    through the model in that many parts, which takes less memory and gives the same gradients.
-
-    **Rates.** The pretrained encoder learns at ``encoder_learning_rate``, everything else at ``learning_rate``.
-    With a ``layer_decay`` below 1 each layer of the encoder learns that much slower than the one above it. All
-    rates rise over the first ``warmup`` share of the steps and then follow the ``schedule``: "linear" or "cosine"
-    down to zero, or "constant". The ``optimiser`` is "adamw" or, as in the paper, "adam", whose weight decay is
-    part of the gradient.
-
-    **Averaging.** With ``ema`` (0.999, say) the weights that are evaluated and saved are a running average over
-    the steps; early on, when there is little to average, the average is shorter.
-
-    **Evaluation.** The development documents are scored every ``evaluate_every`` epochs, every ``evaluate_steps``
-    steps, and at the end. With ``patience`` training ends after that many evaluations without a new best. With
-    ``calibrate`` the best model gets the temperatures and thresholds that suit those documents, with
-    ``calibrate_labels`` each label its own (:mod:`cascade_srn.calibration.choose`).
-
-    **Turns 2 and 3.** ``candidates`` says whose objects the object turn learns: those of all gold "entities", or of
-    gold "subjects" only (the paper's ablation). About a ``corruption`` share of the entities that these turns are
-    told of have a mistake, as they will in use. Of the pairs of words that are no span, a ``negatives`` share is
-    learned, in all turns.
-
-    **Words.** A ``masking`` share of the words is hidden from the encoder, so that it learns to read a name from what
-    stands around it.
-
-    **Speed.** ``precision`` "tf32" rounds the factors of matrix products on a GPU, and is the
-    fastest for small batches there; "bf16" computes in half precision, and is for large models and batches. With
-    ``cuda_graphs`` the encoder's work on a GPU is recorded and played again, which leaves less for the processor to do;
-    it takes memory, and is not done where several processes train one model.
-
-    The remaining settings concern what a run writes (:mod:`cascade_srn.training.run`): the loss every
-    ``log_steps`` steps, a state to resume from every ``save_every`` epochs and ``save_steps`` steps (0 or None:
-    not), and the ``trackers`` of accelerate that are told what is logged.
+    Attributes:
+        epochs: Passes over the training sentences.
+        batch_size: Sentences per step, over all processes.
+        accumulation: Parts of a batch that go through the model one after the other. More parts use less memory and
+            give the same gradients.
+        learning_rate: Highest rate of parameters that are not pretrained.
+        encoder_learning_rate: Highest rate of the pretrained encoder.
+        layer_decay: Factor between the rates of an encoder layer and the layer above it.
+        warmup: Share of the steps over which the rates rise.
+        schedule: How the rates fall afterwards: "linear" or "cosine" to zero, or "constant".
+        optimiser: "adamw", or "adam" as in the paper, whose weight decay is part of the gradient.
+        weight_decay: Decay of matrices.
+        max_gradient_norm: Norm that gradients are clipped to.
+        ema: Decay of a moving average of the weights, such as 0.999. The averages are evaluated and saved.
+        candidates: Turn 3 learns the objects of all gold "entities", or of gold "subjects" only, an ablation of the
+            paper.
+        corruption: Share of the entities given to turns 2 and 3 that have a mistake, as they do in prediction.
+        negatives: Share of the word pairs that are not a span to learn from, in all turns.
+        masking: Share of the words that are masked in the input of the encoder.
+        precision: "float32"; "tf32", the fastest for small batches on a GPU; or "bf16", for large models and batches.
+        cuda_graphs: Whether a GPU replays the encoder as CUDA graphs. This saves CPU time and uses more memory.
+            Several processes that train one model do not use them.
+        evaluate_every: Epochs between evaluations on the development documents. The last step is always evaluated.
+        evaluate_steps: Steps between evaluations.
+        patience: Number of evaluations without a new best after which training ends.
+        calibrate: Whether to choose temperatures and thresholds of the best model on the development documents.
+        calibrate_labels: Whether to choose a threshold for each label (:mod:`cascade_srn.calibration.choose`).
+        seed: Seed of initial weights, order, dropout and all other random choices.
+        log_steps: Steps between lines of the log.
+        save_every: Epochs between states to resume from; 0 or None for none.
+        save_steps: Steps between states to resume from; 0 or None for none.
+        trackers: Names of accelerate's trackers.
     """
 
     epochs: int = 30
@@ -101,32 +100,33 @@ class TrainingSettings(Settings):
         require_choice("schedule", self.schedule, SCHEDULES)
         require_choice("optimiser", self.optimiser, OPTIMISERS)
         if self.max_gradient_norm <= 0:
-            raise ConfigError(f"max_gradient_norm is {self.max_gradient_norm!r}; give a number above 0")
+            raise ConfigError(f"max_gradient_norm is {self.max_gradient_norm!r}", "Give a number above 0")
         if not 0 < self.layer_decay <= 1:
-            raise ConfigError(f"layer_decay is {self.layer_decay!r}; give a number above 0 and at most 1 (1: off)")
+            raise ConfigError(f"layer_decay is {self.layer_decay!r}", "Give a number above 0 and at most 1")
         if self.ema is not None and not 0 < self.ema < 1:
-            raise ConfigError(f"ema is {self.ema!r}; give a decay between 0 and 1, such as 0.999, or null for none")
+            raise ConfigError(f"ema is {self.ema!r}", "Give a decay between 0 and 1, such as 0.999, or null")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:
-        """Also takes a single tracker by its name, and null for none."""
+        """Make settings from plain values. ``trackers`` may also be a single name or null."""
         if not isinstance(values, Mapping) or "trackers" not in values:
             return super().from_dict(values, where)
         rest = {key: value for key, value in values.items() if key != "trackers"}
         chosen = super().from_dict(rest, where)
-        return replace(chosen, trackers=names(values["trackers"], f"{where}: trackers"))
+        return replace(chosen, trackers=parse_names(values["trackers"], f"{where}: trackers"))
 
 
 @dataclass(frozen=True)
 class DistillationSettings(Settings):
-    """How a student learns from labelled text (``data.labels``) beside gold sentences.
+    """How a student learns from labelled text (``data.labels``) and gold sentences.
 
-    A ``teacher_share`` of each batch's sentences are labelled ones, and the loss of each of them counts
-    ``teacher_weight`` times. The teachers' logits are divided by ``temperature`` before they are learned: above 1
-    makes their probabilities softer. With ``hard`` what the teachers decided on is learned as if it were gold.
-
-    Sentences with a decision that is less certain than ``confidence`` are left out. A decision's certainty is 0 where
-    the score is at its threshold and 1 where it is 0 or 1, in a line between.
+    Attributes:
+        teacher_share: Share of labelled sentences in each batch.
+        teacher_weight: Weight of the loss of a labelled sentence. Gold sentences have weight 1.
+        temperature: Divisor of the teachers' logits. Values above 1 make their probabilities softer.
+        confidence: Sentences with a less certain decision are not used. The certainty of a decision rises linearly from
+            0, if the score is at its threshold, to 1, if the score is 0 or 1.
+        hard: Whether to learn the teachers' decisions like gold annotations instead of their probabilities.
     """
 
     teacher_share: float = 0.5
@@ -138,22 +138,23 @@ class DistillationSettings(Settings):
     def __post_init__(self) -> None:
         if not 0 < self.teacher_share <= 1:
             raise ConfigError(
-                f"distillation.teacher_share is {self.teacher_share!r}; give a share above 0, and at most 1 for no gold"
+                f"distillation.teacher_share is {self.teacher_share!r}", "Give a share above 0 and at most 1"
             )
         if self.teacher_weight <= 0:
-            raise ConfigError(f"distillation.teacher_weight is {self.teacher_weight!r}; give a number above 0")
+            raise ConfigError(f"distillation.teacher_weight is {self.teacher_weight!r}", "Give a number above 0")
         require_range("distillation.temperature", self.temperature, 0.1, 100)
         require_range("distillation.confidence", self.confidence, 0, 1)
         if self.hard and self.temperature != 1:
             raise ConfigError(
-                f"distillation.hard is given with a temperature of {self.temperature:g}, but decisions have no "
-                "probabilities to soften; leave one of the two out"
+                f"distillation.temperature is {self.temperature:g}, but distillation.hard uses no probabilities",
+                "Remove one of the two",
+                option="distillation.temperature",
             )
 
 
-def names(value: Any, where: str) -> tuple[str, ...]:
-    """A list of names, a single name or null, as a tuple."""
+def parse_names(value: Any, where: str) -> tuple[str, ...]:
+    """Return a list of names, a single name or null as a tuple."""
     given = () if value is None else (value,) if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise ConfigError(f"{where} is {value!r}; give a list of names")
+        raise ConfigError(f"{where} is {value!r}", "Give a list of names")
     return tuple(given)

@@ -1,4 +1,4 @@
-"""One step of training: a batch through the model, in this process and its neighbours, and the weights moved."""
+"""One training step: collate a batch, compute its gradients, and update the weights."""
 
 from __future__ import annotations
 
@@ -25,12 +25,18 @@ from cascade_srn.model.model import Model
 from cascade_srn.training.optimiser import Schedule
 from cascade_srn.training.settings import TrainingSettings
 
+# The parts of the loss, in the order of the totals.
+LOSS_PARTS = tuple(field.name for field in fields(CascadeLoss))
+# Cost of another encoder pass, in pieces. On a GPU it is some hundred kernel launches.
+PASS_OVERHEAD = defaultdict(lambda: 4000, cpu=64)
+# Most windows of an encoder pass that is captured as a CUDA graph.
+GRAPH_WINDOWS = 64
+
 
 class AveragedWeights:
-    """The average of a module's parameters, with weights that fall by ``decay`` a step.
+    """Exponential moving average of the parameters of a module.
 
-    After n steps the decay is at most (1 + n) / (10 + n): an average that has only begun must not be held by
-    the random weights that training started from.
+    After n steps the decay is at most (1 + n) / (10 + n), so that the random initial weights are soon forgotten.
     """
 
     def __init__(self, module: TorchModule, decay: float) -> None:
@@ -42,14 +48,14 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the weights as they are after a step."""
+        """Add the weights after a step to the average."""
         self.n_steps += 1
         decay = min(self.decay, (1 + self.n_steps) / (10 + self.n_steps))
         torch._foreach_lerp_(self._average, self._own, 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The module with the averaged weights, as long as the block lasts."""
+        """Give the module the averaged weights in this block."""
         before = [value.clone() for value in self._own]
         self.copy_to_module()
         try:
@@ -58,15 +64,15 @@ class AveragedWeights:
             _copy(self._own, before)
 
     def copy_to_module(self) -> None:
-        """Leave the module with the averaged weights."""
+        """Give the module the averaged weights for good."""
         _copy(self._own, self._average)
 
     def state(self) -> dict[str, Tensor]:
-        """The averages by the names of the parameters."""
+        """Return the averages by the names of the parameters."""
         return dict(zip(self.names, self._average, strict=True))
 
     def restore(self, state: dict[str, Tensor], n_steps: int) -> None:
-        """The inverse of :meth:`state`."""
+        """Restore what :meth:`state` returned after ``n_steps`` steps."""
         _copy(self._average, [state[name] for name in self.names])
         self.n_steps = n_steps
 
@@ -77,29 +83,15 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
         target.copy_(source)
 
 
-# The parts of the loss, in the order of the totals.
-LOSS_PARTS = tuple(field.name for field in fields(CascadeLoss))
-
-
-# What another pass of the encoder costs, in pieces: on a GPU it is some hundred launches, elsewhere next to nothing.
-PASS_OVERHEAD = defaultdict(lambda: 4000, cpu=64)
-# Windows of a recorded pass at most: where a batch has more of them, those of similar length are read together.
-RECORDED_WINDOWS = 64
-
-
-def _nothing(part: str) -> None:
-    pass
-
-
 class Step:
-    """Takes steps, and adds up the losses without ever waiting for the device.
+    """Takes training steps, and sums the losses without waiting for the device.
 
-    A batch is shared out among the processes, and in each among the parts it is accumulated from. The loss being a
-    mean over sentences, each part counts by its number of sentences: the gradient is that of the whole batch,
-    however it was divided. ``network`` is the model's network or what accelerate wrapped it in, which takes the
-    mean of the gradients over the processes.
+    A batch is divided among the processes, and in each process among the parts of an accumulation. The loss is a mean
+    over sentences, so each part is weighted by its number of sentences. The gradient is that of the whole batch.
 
-    ``done`` is told the end of each part of a step: collating, forward, backward, optimiser.
+    Args:
+        network: The model's network, or the wrapper of accelerate that averages gradients over the processes.
+        done: Called at the end of each part of a step: collating, forward, backward, optimiser.
     """
 
     def __init__(
@@ -113,7 +105,7 @@ class Step:
         n_processes: int = 1,
         process: int = 0,
         averaged: AveragedWeights | None = None,
-        done: Callable[[str], None] = _nothing,
+        done: Callable[[str], None] = lambda part: None,
     ) -> None:
         self.model = model
         self.optimiser = optimiser
@@ -126,15 +118,15 @@ class Step:
         self.parameters = list(model.network.parameters())
         self.device = self.parameters[0].device
         self.totals = torch.zeros(len(LOSS_PARTS), device=self.device)
-        self.cuda_graphs: list[CudaGraphs] = self._recordings()
-        self.division = self._division()
-        # A thread is enough: while gradients are computed, Python has nothing else to do.
-        self._beside = ThreadPoolExecutor(1, "collating")
+        self.cuda_graphs: list[CudaGraphs] = self._make_cuda_graphs()
+        self.division = self._make_division()
+        # One thread is enough, because Python is idle while gradients are computed.
+        self._collating = ThreadPoolExecutor(1, "collating")
         self._ahead: tuple[int, Future[list[tuple[int, Batch]]]] | None = None
 
-    def _recordings(self) -> list[CudaGraphs]:
-        """Of the encoders, where their work can be recorded: on a GPU that exchanges no gradients with others."""
-        # Those of a training before, if any were left, would take this one's gradients.
+    def _make_cuda_graphs(self) -> list[CudaGraphs]:
+        """Return CUDA graphs of the encoders that are trained, on a GPU that exchanges no gradients with others."""
+        # Graphs of an earlier training would take the gradients of this one.
         self.release()
         if self.device.type != "cuda" or self.n_processes > 1 or not self.settings.cuda_graphs:
             return []
@@ -143,42 +135,47 @@ class Step:
     def _encoders(self) -> list[PretrainedEncoder]:
         return [module for module in self.model.network.modules() if isinstance(module, PretrainedEncoder)]
 
-    def _division(self) -> Division:
+    def _make_division(self) -> Division:
         if self.cuda_graphs:
-            return FewShapes(min(RECORDED_WINDOWS, -(-self.settings.batch_size // self.settings.accumulation)))
+            return FewShapes(min(GRAPH_WINDOWS, -(-self.settings.batch_size // self.settings.accumulation)))
         return LeastWork(PASS_OVERHEAD[self.device.type])
 
     def release(self) -> None:
-        """Give back what recordings take, once no more steps are to be taken soon."""
+        """Free the memory of the CUDA graphs."""
         self.cuda_graphs = []
         for encoder in self._encoders():
             encoder.cuda_graphs = None
 
     @torch.no_grad()
     def rehearse(self, batch: Sequence[Example]) -> None:
-        """The way of a batch to its loss, and no further."""
-        for _, tensors in self._collated(batch, 0):
+        """Compute the loss of a batch, without gradients."""
+        for _, tensors in self._collate(batch, 0):
             self.model.network(tensors.to(self.device), self.model.settings.loss_weights)
 
     def settle(self) -> None:
-        """Wait until nothing is being collated: others may want the tokenizer, which is one thread's at a time."""
+        """Wait until nothing is being collated. Other threads must not use the tokenizer at the same time."""
         if self._ahead is not None:
             wait([self._ahead[1]])
 
     def __call__(self, batch: Sequence[Example], number: int = 0, following: Sequence[Example] = ()) -> None:
-        """Take a step on these sentences, which are those of all processes together.
+        """Take a step.
 
-        The ``number`` of the step decides, with the seed, which mistakes and negatives are drawn. The batch of the
-        next step, where it is known, is collated beside this one.
+        Args:
+            batch: The sentences of all processes together.
+            number: Number of the step. With the seed, it determines corrupted entities, negatives and masked words.
+            following: The batch of the next step, if it is known. It is collated in parallel.
         """
         self.optimiser.zero_grad(set_to_none=True)
         for cuda_graphs in self.cuda_graphs:
             cuda_graphs.begin_step()
-        parts = self._taken(batch, number)
+        ahead, self._ahead = self._ahead, None
+        parts = ahead[1].result() if ahead is not None and ahead[0] == number else self._collate(batch, number)
         if following:
-            self._ahead = number + 1, self._beside.submit(self._collated, following, number + 1)
+            self._ahead = number + 1, self._collating.submit(self._collate, following, number + 1)
         for at, (n_own, tensors) in enumerate(parts):
-            with nullcontext() if at == len(parts) - 1 else self._without_exchange():
+            # Gradients are exchanged with the other processes after the last part only.
+            is_last = at == len(parts) - 1
+            with nullcontext() if is_last or self.n_processes == 1 else self.network.no_sync():
                 self._add_gradients(tensors.to(self.device), n_own, len(batch))
         for cuda_graphs in self.cuda_graphs:
             cuda_graphs.end_step()
@@ -189,17 +186,10 @@ class Step:
             self.averaged.update()
         self.done("optimiser")
 
-    def _taken(self, batch: Sequence[Example], number: int) -> list[tuple[int, Batch]]:
-        """The parts of a batch, from where they were collated ahead, or made now."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] == number:
-            return ahead[1].result()
-        return self._collated(batch, number)
-
-    def _collated(self, batch: Sequence[Example], number: int) -> list[tuple[int, Batch]]:
-        """This process's parts of a batch, each with how many sentences count."""
+    def _collate(self, batch: Sequence[Example], number: int) -> list[tuple[int, Batch]]:
+        """Collate the parts of a batch that belong to this process, each with its number of sentences."""
         settings = self.settings
-        made_of = BatchSettings(
+        batch_settings = BatchSettings(
             candidates=settings.candidates,
             joint=self.model.network.relations is not None,
             corruption=settings.corruption,
@@ -209,20 +199,15 @@ class Step:
         )
         rng = random.Random(f"{settings.seed}, step {number}, process {self.process}")
         n_parts = min(settings.accumulation, -(-len(batch) // self.n_processes))
-        found = []
+        parts = []
         for part in range(n_parts):
             own = batch[part * self.n_processes + self.process :: n_parts * self.n_processes]
-            tensors = self.model.collator.training_batch(
-                # Where there is nothing to do, the exchange of gradients still expects a contribution: one of zeros.
-                own or batch[:1],
-                made_of,
-                rng,
-            )
-            found.append((len(own), tensors))
-        return found
+            # A process without sentences still has to contribute gradients to the exchange. They are weighted by 0.
+            parts.append((len(own), self.model.collator.training_batch(own or batch[:1], batch_settings, rng)))
+        return parts
 
     def _add_gradients(self, tensors: Batch, n_own: int, n_batch: int) -> None:
-        """The gradients of this process's sentences, as their share of the batch's."""
+        """Add the gradients of this process's sentences, weighted by their share of the batch."""
         half = self.settings.precision == "bf16"
         self.done("collating")
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
@@ -234,37 +219,8 @@ class Step:
         parts = torch.stack([getattr(loss, name) for name in LOSS_PARTS])
         self.totals.add_(parts.detach(), alpha=n_own)
 
-    def _without_exchange(self) -> Any:
-        """While gradients are still being accumulated, they stay in their process."""
-        return self.network.no_sync() if self.n_processes > 1 else nullcontext()
-
     def take_totals(self) -> Tensor:
-        """The losses summed over this process's sentences since the last call. Shape: (n_parts,)."""
+        """Return the losses summed over this process's sentences since the last call. Shape: (n_parts,)."""
         totals = self.totals
         self.totals = torch.zeros_like(totals)
         return totals
-
-
-@contextmanager
-def matrix_products(precision: str) -> Iterator[None]:
-    """Factors of float32 matrix products rounded to tf32 on a GPU, where asked for, and as before afterwards."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-@contextmanager
-def few_threads(device: torch.device) -> Iterator[None]:
-    """One thread for the processor's tensors while a GPU does the work, and as many as before afterwards.
-
-    What is left for the processor is small, and sharing it out costs more than doing it.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if device.type == "cuda" else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,6 +1,7 @@
 import os
 
 import pytest
+from tests.data.asserting import assert_mentions
 
 from cascade_srn.data import read_documents, write_documents
 from cascade_srn.errors import AnnotationError, DataError
@@ -132,52 +133,48 @@ def test_hidden_files_are_noted(folder, read):
 
 
 ENTITY_FAULTS = [
-    (
-        "T9\tX 2 6;11 15\tdeep tags",
-        DataError,
-        "discontinuous span",
-        r"one piece .* --skip-malformed of convert, data.skip_malformed=true of train, or strict=False in Python",
-    ),
-    ("T9\tX 2\tdeep", DataError, "malformed line", r"but 'T1<tab>Label start end<tab>text' was expected"),
-    ("T9\tX 2.0 6.0\tdeep", DataError, "malformed line", r"was expected; mend the line"),
-    ("T9 X 2 6 deep", DataError, "malformed line", r"was expected; mend the line"),
-    ("T1\tX 2 6\tdeep", DataError, "duplicate id", r"but T1 stands in an earlier line already"),
-    ("T9\tMethod 2 10\tdeep CRF", DataError, "duplicate", r"the entity 'Method' at words \[1, 3\) .* a second time"),
-    ("T9\tX 6 2\t", DataError, "end before start", r"ends at 2, not after its start 6"),
-    ("T9\tX 34 40\tnews.", DataError, "index out of range", r"offsets from 0 to 39 were expected"),
-    ("T9\tX -2 6\tdeep", DataError, "index out of range", r"offsets from 0 to 39 were expected"),
-    ("T9\tX 2 6\tDeep", DataError, "text mismatch", r"says its text is 'Deep', but 'deep' stands there"),
-    ("T9\tX 3 6\teep", AnnotationError, "not on word boundaries", r"nearest words: 'deep' \[2, 6\)"),
-    ("T9\tX 16 24\ttext. It", AnnotationError, "crosses a sentence boundary", r"into sentence 1 .* --segmenter of "),
+    ("T9\tX 2 6;11 15\tdeep tags", DataError, "discontinuous span", ["2 6;11 15"]),
+    ("T9\tX 2\tdeep", DataError, "malformed line", ["T1<tab>Label start end<tab>text"]),
+    ("T9\tX 2.0 6.0\tdeep", DataError, "malformed line", ["2.0 6.0"]),
+    ("T9 X 2 6 deep", DataError, "malformed line", ["T9 X 2 6 deep"]),
+    ("T1\tX 2 6\tdeep", DataError, "duplicate id", ["T1"]),
+    ("T9\tMethod 2 10\tdeep CRF", DataError, "duplicate", ["'Method'", "[1, 3)"]),
+    ("T9\tX 6 2\t", DataError, "end before start", ["T9", "6", "2"]),
+    ("T9\tX 34 40\tnews.", DataError, "index out of range", ["39 characters"]),
+    ("T9\tX -2 6\tdeep", DataError, "index out of range", ["39 characters"]),
+    ("T9\tX 2 6\tDeep", DataError, "text mismatch", ["'Deep'", "'deep'"]),
+    ("T9\tX 3 6\teep", AnnotationError, "not on word boundaries", ["T9", "'deep' [2, 6)"]),
+    ("T9\tX 16 24\ttext. It", AnnotationError, "crosses a sentence boundary", ["T9", "sentence 1", "segmenter"]),
 ]
 
 
-@pytest.mark.parametrize(("line", "error", "kind", "message"), ENTITY_FAULTS)
-def test_a_bad_entity_is_refused_or_skipped(folder, read, line, error, kind, message):
+@pytest.mark.parametrize(("line", "error", "kind", "data"), ENTITY_FAULTS)
+def test_a_bad_entity_is_refused_or_skipped(folder, read, line, error, kind, data):
     whole = list(read(folder()))
     path = folder(lines=[*ENTITIES, *RELATIONS, line])
-    with pytest.raises(error, match=r"d1.ann, line 7.*'d1'.*|d1.ann, line 7: T9: .*'d1'") as caught:
+    with pytest.raises(error) as caught:
         list(read(path))
-    assert caught.match(message)
+    assert_mentions(caught, "d1.ann, line 7", "'d1'", *data)
     stream = read(path, strict=False)
     assert list(stream) == whole
     assert stream.report.skipped == {f"entity: {kind}": 1}
 
 
 RELATION_FAULTS = [
-    ("R9\tX Arg1:T1 Arg2:T7", "missing entity", r"but no line of the file has the id T7"),
-    ("R9\tX Arg1:T1", "malformed line", r"but 'R1<tab>Label Arg1:T1 Arg2:T2' was expected"),
-    ("R9\tX T1 T2", "malformed line", r"but 'R1<tab>Label Arg1:T1 Arg2:T2' was expected"),
-    ("R9\tX Arg1:T1 Arg2:T4", "crosses a sentence boundary", r"and tail in sentence 1.* --segmenter of convert"),
+    ("R9\tX Arg1:T1 Arg2:T7", "missing entity", ["T7"]),
+    ("R9\tX Arg1:T1", "malformed line", ["R1<tab>Label Arg1:T1 Arg2:T2"]),
+    ("R9\tX T1 T2", "malformed line", ["R1<tab>Label Arg1:T1 Arg2:T2"]),
+    ("R9\tX Arg1:T1 Arg2:T4", "crosses a sentence boundary", ["sentence 0", "sentence 1", "segmenter"]),
 ]
 
 
-@pytest.mark.parametrize(("line", "kind", "message"), RELATION_FAULTS)
-def test_a_bad_relation_is_refused_or_skipped(folder, read, line, kind, message):
+@pytest.mark.parametrize(("line", "kind", "data"), RELATION_FAULTS)
+def test_a_bad_relation_is_refused_or_skipped(folder, read, line, kind, data):
     whole = list(read(folder()))
     path = folder(lines=[*ENTITIES, *RELATIONS, line])
-    with pytest.raises(DataError, match=r"d1.ann, line 7, document 'd1': R9 is .*" + message):
+    with pytest.raises(DataError) as caught:
         list(read(path))
+    assert_mentions(caught, "d1.ann, line 7, document 'd1'", "R9", *data)
     stream = read(path, strict=False)
     assert list(stream) == whole
     assert stream.report.skipped == {f"relation: {kind}": 1}
@@ -194,7 +191,7 @@ def test_a_skipped_entity_takes_its_relations_along(folder, read):
 
 def test_a_line_of_no_known_kind_is_refused_or_skipped(folder, read):
     path = folder(lines=["X1\tfoo"])
-    with pytest.raises(DataError, match=r"d1.ann, line 1, document 'd1': X1 is 'X1.tfoo', but a line that starts"):
+    with pytest.raises(DataError, match=r"d1.ann, line 1, document 'd1': X1 is 'X1.tfoo'"):
         list(read(path))
     stream = read(path, strict=False)
     assert [len(document.entities) for document in stream] == [0]
@@ -210,8 +207,8 @@ def test_expanding_is_counted_in_the_report(folder, read):
 @pytest.mark.parametrize(
     ("fault", "kind", "message"),
     [
-        ({"text": None}, "missing text file", r"there is an .ann file for 'bad' but no .*bad.txt"),
-        ({"text": b"\xff\xfe"}, "not UTF-8", r"bad.txt, document 'bad': the text is not UTF-8 \(byte 0xff at"),
+        ({"text": None}, "missing text file", r"bad.txt, document 'bad'"),
+        ({"text": b"\xff\xfe"}, "not UTF-8", r"bad.txt, document 'bad': .*0xff"),
     ],
 )
 def test_a_bad_pair_is_refused_or_skipped(folder, read, fault, kind, message):
@@ -225,12 +222,12 @@ def test_a_bad_pair_is_refused_or_skipped(folder, read, fault, kind, message):
 
 
 def test_a_folder_without_ann_files_is_refused(folder):
-    with pytest.raises(DataError, match=r"corpus holds no .ann file, but pairs of .txt and .ann"):
+    with pytest.raises(DataError, match=r"corpus .*\.ann"):
         list(read_documents(folder(lines=None), "brat"))
 
 
 def test_a_file_of_another_kind_is_refused(folder):
-    with pytest.raises(DataError, match=r"d1.txt is no .ann file, but one was expected, or a folder"):
+    with pytest.raises(DataError, match=r"d1\.txt .*\.ann"):
         list(read_documents(folder() / "d1.txt", "brat"))
 
 
@@ -257,27 +254,28 @@ def test_one_document_to_an_ann_file(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.y.ann", "x.y.txt"]
 
 
-@pytest.mark.parametrize(("count", "received"), [(0, "none"), (2, "several")])
-def test_an_ann_file_holds_one_document(tmp_path, count, received):
-    with pytest.raises(DataError, match=f"holds one document, but {received} were given"):
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_ann_file_holds_one_document(tmp_path, count):
+    with pytest.raises(DataError, match=r"x\.ann"):
         write_documents([make_document()] * count, tmp_path / "x.ann")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("id", ["", "../a", "/a", "a//b", ".a", "a/.b", "a\\b", "a\0b", "a/"])
 def test_an_id_that_names_no_file_is_refused(tmp_path, id):
-    with pytest.raises(DataError, match="is no name for a file"):
+    with pytest.raises(DataError) as caught:
         write_documents([make_document(id)], tmp_path / "out", "brat")
+    assert_mentions(caught, repr(id))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ([make_document(), make_document()], "the document id 'd' is given twice"),
-        ([make_document(label="two words")], "the label 'two words' in document 'd' has a space in it"),
-        ([make_document(text="\ufeff b\nc")], "starts with a byte-order mark"),
-        ([make_document("x" * 300)], r"cannot be written \(File name too long\)"),
+        ([make_document(), make_document()], "id 'd'"),
+        ([make_document(label="two words")], "label 'two words' in document 'd'"),
+        ([make_document(text="\ufeff b\nc")], "document 'd' .*byte-order mark"),
+        ([make_document("x" * 300)], r"File name too long"),
     ],
 )
 def test_what_brat_cannot_hold_is_refused_and_leaves_nothing(tmp_path, documents, message):
@@ -288,7 +286,7 @@ def test_what_brat_cannot_hold_is_refused_and_leaves_nothing(tmp_path, documents
 
 def test_a_folder_with_files_is_not_written_into(folder):
     path = folder()
-    with pytest.raises(DataError, match=r"corpus exists and is not an empty folder"):
+    with pytest.raises(DataError, match="corpus "):
         write_documents([make_document()], path)
     assert sorted(p.name for p in path.iterdir()) == ["d1.ann", "d1.txt"]
 
@@ -301,7 +299,7 @@ def test_an_empty_folder_is_filled(tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(DataError, match="check that its folder exists and is writable"):
+    with pytest.raises(DataError, match="out .*No such file"):
         write_documents([make_document()], tmp_path / "nowhere" / "out", "brat")
 
 
@@ -335,6 +333,6 @@ def test_the_working_folder_is_filled(tmp_path, monkeypatch):
 
 def test_a_pair_is_written_whole_or_not_at_all(tmp_path):
     (tmp_path / "a.ann").mkdir()
-    with pytest.raises(DataError, match="a.ann is a folder, but a file to write was expected"):
+    with pytest.raises(DataError, match="a.ann is a folder"):
         write_documents([Document("text", id="a")], tmp_path / "a.ann", "brat")
     assert [path.name for path in tmp_path.iterdir()] == ["a.ann"]

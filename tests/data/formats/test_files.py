@@ -23,43 +23,34 @@ def data(tmp_path):
 
 
 LINE_FAULTS = [
-    (b'{"id": "x", "text": "a', "not valid JSON", r"line 2: the text .* is not valid JSON \(it ends too early\)"),
-    (b'{"id": "x", "text": "a"', "not valid JSON", r"line 2: .* is not valid JSON \(it ends too early\)"),
-    (b"{'id': 1}", "not valid JSON", r"line 2: .* is not valid JSON \(Expecting property name"),
-    (b'{"text": "a", "score": NaN}', "not valid JSON", r"line 2: .* \(NaN is no JSON number\)"),
-    (b'{"text": ' + b"9" * 5000 + b"}", "not valid JSON", r"line 2: .* is not valid JSON \(Exceeds the limit"),
-    (b"[" * 100_000, "not valid JSON", r"line 2: .* is not valid JSON"),
-    (b'{"text": "caf\xe9"}', "not UTF-8", r"line 2: the text is not UTF-8 \(byte 0xe9 at position 13\)"),
-    (b'{"text": "a", "text": "b"}', "repeated key", r"line 2: the key 'text' stands more than once in one JSON object"),
-    (
-        b'{"text": "a", "entities": [{"start": 0, "end": 1, "label": "A", "label": "B"}]}',
-        "repeated key",
-        r"line 2: the key 'label' stands more than once .*, but each key was expected once; keep one of them",
-    ),
-    (b"[1]", "wrong type", r"line 2: the record is \[1\], but a JSON object was expected"),
-    (b'"text"', "wrong type", r"line 2: the record is 'text', but a JSON object was expected"),
+    (b'{"id": "x", "text": "a', "not valid JSON", r"\(it ends too early\)"),
+    (b'{"id": "x", "text": "a"', "not valid JSON", r"\(it ends too early\)"),
+    (b"{'id': 1}", "not valid JSON", r"\(Expecting property name"),
+    (b'{"text": "a", "score": NaN}', "not valid JSON", r"\(NaN "),
+    (b'{"text": ' + b"9" * 5000 + b"}", "not valid JSON", r"\(Exceeds the limit"),
+    (b"[" * 100_000, "not valid JSON", ""),
+    (b'{"text": "caf\xe9"}', "not UTF-8", r"0xe9 at position 13"),
+    (b'{"text": "a", "text": "b"}', "repeated key", "'text'"),
+    (b'{"text": "a", "entities": [{"start": 0, "label": "A", "label": "B"}]}', "repeated key", "'label'"),
+    (b"[1]", "wrong type", r"\[1\]"),
+    (b'"text"', "wrong type", "'text'"),
 ]
 
 
-@pytest.mark.parametrize(("line", "kind", "message"), LINE_FAULTS)
+@pytest.mark.parametrize(("line", "kind", "mentioned"), LINE_FAULTS)
 @pytest.mark.parametrize("format", ["jsonl", "dygie"])
-def test_a_bad_line_is_refused_or_skipped(data, lenient, line, kind, message, format):
+def test_a_bad_line_is_refused_or_skipped(data, lenient, line, kind, mentioned, format):
     good = GOOD if format == "jsonl" else b'{"doc_key": "g", "sentences": [["ab"]]}\n'
     path = data(good + line + b"\n" + good)
-    with pytest.raises(DataError, match=r"data.jsonl, " + message):
+    with pytest.raises(DataError, match=r"data.jsonl, line 2: .*" + mentioned):
         list(read_documents(path, format))
     documents, report = lenient(path, format)
     assert [document.id for document in documents] == ["g", "g"]
     assert report.skipped == {f"document: {kind}": 1}
 
 
-def test_a_file_cut_off_within_a_string_ends_too_early(data):
-    with pytest.raises(DataError, match=r"line 2: .* is not valid JSON \(it ends too early\)"):
-        list(read_documents(data(GOOD + GOOD[:11])))
-
-
 def test_line_numbers_count_blank_lines(data):
-    with pytest.raises(DataError, match="line 4: the text"):
+    with pytest.raises(DataError, match="line 4: "):
         list(read_documents(data(b"\n" + GOOD + b"  \r\n{"), "jsonl"))
 
 
@@ -83,23 +74,22 @@ def test_line_separators_within_a_text_do_not_end_a_line(data):
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \n\n"])
 @pytest.mark.parametrize("strict", [True, False])
 def test_an_empty_file_is_refused(data, format, content, strict):
-    with pytest.raises(DataError, match=r"data.jsonl is empty, but at least one document was expected"):
+    with pytest.raises(DataError, match=r"data.jsonl is empty"):
         list(read_documents(data(content), format, strict=strict))
 
 
 @pytest.mark.parametrize("content", [b'[{"tokens": ["a"', b'[{"tokens": ["\xff"]}]'])
 @pytest.mark.parametrize("strict", [True, False])
 def test_an_array_that_cannot_be_parsed_is_refused_whole(data, content, strict):
-    with pytest.raises(DataError, match=r"data.json: the text .*is not (valid JSON|UTF-8)"):
+    with pytest.raises(DataError, match=r"data.json: "):
         list(read_documents(data(content, "data.json"), strict=strict))
 
 
 def test_a_repeated_key_of_an_array_is_refused_with_its_line(data):
     path = data(b'[{"tokens": ["a"]},\n{"tokens": ["[", ","]},\n\n {"tokens": ["b"],\n "tokens": ["c"]}]')
-    message = r"data\.jsonl, line 4: the key 'tokens' stands more than once in one JSON object"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"data\.jsonl, line 4: .*'tokens'"):
         list(read_documents(path, "spert"))
-    with pytest.raises(DataError, match=r"types\.json: the key 'entities' stands more than once"):
+    with pytest.raises(DataError, match=r"types\.json: .*'entities'"):
         read_schema(data(b'{"entities": {}, "entities": {}}', "types.json"))
 
 
@@ -126,20 +116,20 @@ def test_the_ending_before_that_of_the_compression_tells_the_format(tmp_path):
     write_documents([Document.from_words([["a"]])], tmp_path / "out.jsonl.gz")
     assert gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).startswith(b'{"id"')
     for name in ("out.gz", "out.json.xz"):
-        with pytest.raises(DataError, match=r"the format to write .* cannot be told: its ending"):
+        with pytest.raises(DataError, match=name) as caught:
             write_documents([], tmp_path / name)
+        assert caught.value.option == "format"
 
 
 def test_brat_is_not_compressed(tmp_path):
-    message = r"out\.gz has the ending of a compressed file, but brat is a folder of plain files; give another name"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"out\.gz .*brat"):
         write_documents([Document.from_words([["a"]], id="a")], tmp_path / "out.gz", "brat")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_lines_of_a_compressed_file_have_their_numbers(data):
     path = data(gzip.compress(b"\xef\xbb\xbf" + GOOD + b"\n" + b"[1]\n"), "data.jsonl.gz")
-    with pytest.raises(DataError, match=r"data\.jsonl\.gz, line 3: the record is \[1\]"):
+    with pytest.raises(DataError, match=r"data\.jsonl\.gz, line 3: .*\[1\]"):
         list(read_documents(path))
 
 
@@ -154,8 +144,7 @@ def test_lines_of_a_compressed_file_have_their_numbers(data):
 )
 @pytest.mark.parametrize("format", [None, "jsonl", "spert"])
 def test_a_compressed_file_that_is_none_or_is_not_whole(data, content, reason, format):
-    message = rf"data\.jsonl\.gz: the file cannot be read.* \(.*{reason}.*; check that it is whole, and compressed as"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=rf"data\.jsonl\.gz: .*\(.*{reason}"):
         list(read_documents(data(content, "data.jsonl.gz"), format))
 
 
@@ -210,7 +199,7 @@ def test_permissions_follow_the_umask(tmp_path):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"out.jsonl cannot be written \(No such file or directory\); check that"):
+    with pytest.raises(DataError, match=r"out.jsonl .*\(No such file or directory\)"):
         write_documents([], tmp_path / "nowhere" / "out.jsonl")
 
 
@@ -239,7 +228,7 @@ def test_documents_go_down_an_open_pipe():
 
 
 def test_a_folder_is_not_replaced(tmp_path):
-    with pytest.raises(DataError, match="is a folder, but a file to write was expected"), replacing(tmp_path):
+    with pytest.raises(DataError, match="is a folder"), replacing(tmp_path):
         pytest.fail("nothing may be written")
 
 

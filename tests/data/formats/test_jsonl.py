@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.data.asserting import assert_mentions
 
 from cascade_srn.data import read_documents, write_documents
 from cascade_srn.errors import AnnotationError, DataError
@@ -46,7 +47,7 @@ def test_words_come_from_the_segmenter_where_they_are_absent(lines_file, segment
     assert stream.report.noted == {"words made by the segmenter": 1}
 
 
-def test_words_that_are_given_are_not_made_anew(lines_file):
+def test_given_words_are_not_segmented_again(lines_file):
     def segmenter(text):
         raise AssertionError(text)
 
@@ -55,53 +56,49 @@ def test_words_that_are_given_are_not_made_anew(lines_file):
 
 def test_a_segmenter_that_goes_wrong_is_named(lines_file, changed):
     path = lines_file(changed(RECORD, ("words",), ...))
-    with pytest.raises(
-        DataError, match=r"words made by the segmenter\[0\]\[1\] is \(2, 99\), but offsets from 0 to 27"
-    ):
+    with pytest.raises(DataError, match=r"segmenter\[0\]\[1\] is \(2, 99\).* 27 "):
         list(read_documents(path, segmenter=lambda text: [[(0, 2), (2, 99)]]))
 
 
 DOCUMENT_FAULTS = [
-    (("text",), ..., "missing field", r"without the field 'text'"),
-    (("text",), 3, "wrong type", r"text is 3, but a string was expected"),
-    (("text",), "\udc00", "lone surrogate", r"text is '.udc00', which holds half a surrogate pair"),
-    (("id",), True, "wrong type", r"id is True, but a string was expected"),
-    (("words",), "Früh", "wrong type", r"words is 'Früh', but a list was expected"),
-    (("entities",), {"start": 0}, "wrong type", r"entities is \{'start': 0\}, but a list was expected"),
-    (("relations",), "none", "wrong type", r"relations is 'none', but a list was expected"),
+    (("text",), ..., "missing field", ["'text'"]),
+    (("text",), 3, "wrong type", ["text", "3"]),
+    (("text",), "\udc00", "lone surrogate", ["text", r"'\udc00'"]),
+    (("id",), True, "wrong type", ["id", "True"]),
+    (("words",), "Früh", "wrong type", ["words", "'Früh'"]),
+    (("entities",), {"start": 0}, "wrong type", ["entities", "{'start': 0}"]),
+    (("relations",), "none", "wrong type", ["relations", "'none'"]),
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "kind", "message"), DOCUMENT_FAULTS)
-def test_a_bad_document_is_refused_or_skipped(lines_file, lenient, changed, path, value, kind, message):
+@pytest.mark.parametrize(("path", "value", "kind", "data"), DOCUMENT_FAULTS)
+def test_a_bad_document_is_refused_or_skipped(lines_file, lenient, changed, path, value, kind, data):
     file = lines_file(RECORD, changed(RECORD, path, value))
-    with pytest.raises(DataError, match=r"data.json, line 2.*: .*" + message):
+    with pytest.raises(DataError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, line 2", *data)
     documents, report = lenient(file)
     assert documents == list(read_documents(lines_file(RECORD)))
     assert report.skipped == {f"document: {kind}": 1}
 
 
 SENTENCE_FAULTS = [
-    ([18, 20], "wrong type", r"words\[1\]\[0\] is 18, but a list was expected"),
-    ([[18, 20, 21]], "wrong length", r"words\[1\]\[0\] is \[18, 20, 21\], a list of 3, but 2 items"),
-    ([[18, 20.0]], "wrong type", r"words\[1\]\[0\]\[1\] is 20.0, but an integer"),
-    ([[18, 18]], "end before start", r"words\[1\]\[0\] is \[18, 18\], which ends at 18, not after its start"),
-    ([[18, 28]], "index out of range", r"words\[1\]\[0\] is \[18, 28\], but offsets from 0 to 27 were expected"),
-    (
-        [[16, 17]],
-        "words out of order",
-        r"words\[1\]\[0\] is \[16, 17\], which starts before the previous word's end at 17",
-    ),
-    ([[18, 20], [19, 21]], "words out of order", r"words\[1\]\[1\] is \[19, 21\], which starts before .* end at 20"),
+    ([18, 20], "wrong type", ["words[1][0]", "18"]),
+    ([[18, 20, 21]], "wrong length", ["words[1][0]", "[18, 20, 21]"]),
+    ([[18, 20.0]], "wrong type", ["words[1][0][1]", "20.0"]),
+    ([[18, 18]], "end before start", ["words[1][0]", "[18, 18]"]),
+    ([[18, 28]], "index out of range", ["words[1][0]", "[18, 28]", "27 characters"]),
+    ([[16, 17]], "words out of order", ["words[1][0]", "[16, 17]"]),
+    ([[18, 20], [19, 21]], "words out of order", ["words[1][1]", "[19, 21]", "20"]),
 ]
 
 
-@pytest.mark.parametrize(("value", "kind", "message"), SENTENCE_FAULTS)
-def test_bad_words_are_refused_or_their_sentence_skipped(lines_file, lenient, changed, value, kind, message):
+@pytest.mark.parametrize(("value", "kind", "data"), SENTENCE_FAULTS)
+def test_bad_words_are_refused_or_their_sentence_skipped(lines_file, lenient, changed, value, kind, data):
     file = lines_file(changed(RECORD, ("words", 1), value))
-    with pytest.raises(DataError, match=r"data.json, line 1, document 'd1': " + message):
+    with pytest.raises(DataError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1, document 'd1'", *data)
     (document,), report = lenient(file)
     assert len(document.sentences) == 1
     assert [e.text for e in document.entities] == ["deep CRF", "CRF"]
@@ -109,50 +106,48 @@ def test_bad_words_are_refused_or_their_sentence_skipped(lines_file, lenient, ch
 
 
 ENTITY_FAULTS = [
-    ({"start": "0", "end": 4, "label": "X"}, "wrong type", r"entities\[3\].start is '0', but an integer"),
-    ({"start": 0, "end": 4.0, "label": "X"}, "wrong type", r"entities\[3\].end is 4.0, but an integer"),
-    ({"start": False, "end": 4, "label": "X"}, "wrong type", r"entities\[3\].start is False, but an integer"),
-    ({"start": 0, "end": 4}, "missing field", r"entities\[3\] is .*, without the field 'label'"),
-    ({"start": 0, "end": 4, "label": None}, "missing field", r"without the field 'label'"),
-    ({"start": 0, "end": 4, "label": "\t"}, "blank label", r"entities\[3\].label is '.t', but the name of a type"),
-    ({"start": 0, "end": 4, "label": "X", "score": "1"}, "wrong type", r"score is '1', but a finite number"),
-    ({"start": 0, "end": 4, "label": "X", "score": 7}, "score out of range", r"score is 7, but a score from 0 to 1"),
-    ({"start": 0, "end": 4, "label": "X", "score": -0.1}, "score out of range", r"score is -0.1, but a score from 0"),
-    (
-        {"start": 0, "end": 4, "label": "X", "score": 10**400},
-        "wrong type",
-        r"score is 10+\.\.\.0+, but a finite",
-    ),
-    ({"start": 0, "end": 4, "label": "X", "text": "Fruh"}, "text mismatch", r"'Fruh', but 'Früh' stands there"),
-    ({"start": 4, "end": 0, "label": "X"}, "end before start", r"ends at 0, not after its start 4"),
-    ({"start": 0, "end": 28, "label": "X"}, "index out of range", r"from 0 to 27 .* there being 27 characters"),
-    ({"start": 8, "end": 16, "label": "Method"}, "duplicate", r"'Method' at words \[3, 5\) of sentence 0 a second"),
+    ({"start": "0", "end": 4, "label": "X"}, "wrong type", ["entities[3].start", "'0'"]),
+    ({"start": 0, "end": 4.0, "label": "X"}, "wrong type", ["entities[3].end", "4.0"]),
+    ({"start": False, "end": 4, "label": "X"}, "wrong type", ["entities[3].start", "False"]),
+    ({"start": 0, "end": 4}, "missing field", ["entities[3]", "'label'"]),
+    ({"start": 0, "end": 4, "label": None}, "missing field", ["entities[3]", "'label'"]),
+    ({"start": 0, "end": 4, "label": "\t"}, "blank label", ["entities[3].label", r"'\t'"]),
+    ({"start": 0, "end": 4, "label": "X", "score": "1"}, "wrong type", ["entities[3].score", "'1'"]),
+    ({"start": 0, "end": 4, "label": "X", "score": 7}, "score out of range", ["entities[3].score", "7"]),
+    ({"start": 0, "end": 4, "label": "X", "score": -0.1}, "score out of range", ["entities[3].score", "-0.1"]),
+    ({"start": 0, "end": 4, "label": "X", "score": 10**400}, "wrong type", ["entities[3].score", "1000"]),
+    ({"start": 0, "end": 4, "label": "X", "text": "Fruh"}, "text mismatch", ["entities[3]", "'Fruh'", "'Früh'"]),
+    ({"start": 4, "end": 0, "label": "X"}, "end before start", ["entities[3]", "4", "0"]),
+    ({"start": 0, "end": 28, "label": "X"}, "index out of range", ["entities[3]", "27 characters"]),
+    ({"start": 8, "end": 16, "label": "Method"}, "duplicate", ["'Method'", "[3, 5)", "sentence 0"]),
 ]
 
 
-@pytest.mark.parametrize(("item", "kind", "message"), ENTITY_FAULTS)
-def test_a_bad_entity_is_refused_or_skipped(lines_file, lenient, changed, item, kind, message):
+@pytest.mark.parametrize(("item", "kind", "data"), ENTITY_FAULTS)
+def test_a_bad_entity_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
     file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
-    with pytest.raises(DataError, match=r"data.json, line 1, document 'd1': .*" + message):
+    with pytest.raises(DataError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1, document 'd1'", *data)
     documents, report = lenient(file)
     assert report.skipped == {f"entity: {kind}": 1}
     assert documents == list(read_documents(lines_file(RECORD)))
 
 
 ALIGNMENT_FAULTS = [
-    (9, 16, "not on word boundaries", r"\[9, 16\) 'eep CRF' .*; nearest words: 'deep' \[8, 12\) and 'CRF' \[13, 16\)"),
-    (5, 6, "touches no word", r"\[5, 6\) ' ' of document 'd1' touches no word; .* ':' \[4, 5\) and 'a' \[6, 7\)"),
-    (13, 20, "crosses a sentence boundary", r"\[13, 20\) 'CRF.\\nIt' .* reaches from sentence 0 .* into sentence 1"),
+    (9, 16, "not on word boundaries", ["[9, 16)", "'eep CRF'", "'deep' [8, 12)", "'CRF' [13, 16)"]),
+    (5, 6, "touches no word", ["[5, 6)", "' '", "':' [4, 5)", "'a' [6, 7)"]),
+    (13, 20, "crosses a sentence boundary", ["[13, 20)", r"'CRF.\nIt'", "sentence 0", "sentence 1"]),
 ]
 
 
-@pytest.mark.parametrize(("start", "end", "kind", "message"), ALIGNMENT_FAULTS)
-def test_an_entity_off_the_words_is_refused_or_skipped(lines_file, lenient, changed, start, end, kind, message):
+@pytest.mark.parametrize(("start", "end", "kind", "data"), ALIGNMENT_FAULTS)
+def test_an_entity_off_the_words_is_refused_or_skipped(lines_file, lenient, changed, start, end, kind, data):
     item = {"start": start, "end": end, "label": "X"}
     file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
-    with pytest.raises(AnnotationError, match=r"data.json, line 1: entities\[3\]: the span " + message):
+    with pytest.raises(AnnotationError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1", "entities[3]", "'d1'", *data)
     documents, report = lenient(file)
     assert report.skipped == {f"entity: {kind}": 1}
     assert documents == list(read_documents(lines_file(RECORD)))
@@ -168,30 +163,23 @@ def test_expanding_is_counted_in_the_report(lines_file, changed):
 
 
 RELATION_FAULTS = [
-    ({"head": 0, "label": "R", "tail": 3}, "missing entity", r"tail is 3, but an index of one of the 3 listed"),
-    ({"head": 0, "label": "R", "tail": 2.0}, "wrong type", r"tail is 2.0, but an integer"),
-    ({"head": 0, "tail": 2}, "missing field", r"without the field 'label'"),
-    ({"head": 0, "label": "R"}, "missing field", r"without the field 'tail'"),
-    ({"head": 0, "label": "R", "tail": 2, "score": True}, "wrong type", r"score is True, but a finite number"),
-    (
-        {"head": 0, "label": "R", "tail": 2, "score": 1.5},
-        "score out of range",
-        r"score is 1.5, but a score from 0 to 1",
-    ),
-    (
-        {"head": 0, "label": "R", "tail": 1},
-        "crosses a sentence boundary",
-        r"head is in sentence 0 and tail in sentence 1",
-    ),
-    ("0 R 1", "wrong type", r"but a JSON object was expected"),
+    ({"head": 0, "label": "R", "tail": 3}, "missing entity", [".tail", "3 items"]),
+    ({"head": 0, "label": "R", "tail": 2.0}, "wrong type", [".tail", "2.0"]),
+    ({"head": 0, "tail": 2}, "missing field", ["'label'"]),
+    ({"head": 0, "label": "R"}, "missing field", ["'tail'"]),
+    ({"head": 0, "label": "R", "tail": 2, "score": True}, "wrong type", [".score", "True"]),
+    ({"head": 0, "label": "R", "tail": 2, "score": 1.5}, "score out of range", [".score", "1.5"]),
+    ({"head": 0, "label": "R", "tail": 1}, "crosses a sentence boundary", ["sentence 0", "sentence 1"]),
+    ("0 R 1", "wrong type", ["'0 R 1'"]),
 ]
 
 
-@pytest.mark.parametrize(("item", "kind", "message"), RELATION_FAULTS)
-def test_a_bad_relation_is_refused_or_skipped(lines_file, lenient, changed, item, kind, message):
+@pytest.mark.parametrize(("item", "kind", "data"), RELATION_FAULTS)
+def test_a_bad_relation_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
     file = lines_file(changed(RECORD, ("relations",), [*RECORD["relations"], item]))
-    with pytest.raises(DataError, match=r"data.json, line 1, document 'd1': relations\[1\].*" + message):
+    with pytest.raises(DataError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1, document 'd1'", "relations[1]", *data)
     documents, report = lenient(file)
     assert report.skipped == {f"relation: {kind}": 1}
     assert documents == list(read_documents(lines_file(RECORD)))
@@ -199,7 +187,7 @@ def test_a_bad_relation_is_refused_or_skipped(lines_file, lenient, changed, item
 
 def test_a_relation_without_any_entities(lines_file):
     record = {"text": "a", "words": [[[0, 1]]], "relations": [{"head": 0, "label": "R", "tail": 0}]}
-    with pytest.raises(DataError, match=r"one of the 0 listed was expected \(none, there being none\)"):
+    with pytest.raises(DataError, match=r"relations\[0\]\.head is 0.* 0 items"):
         list(read_documents(lines_file(record)))
 
 
@@ -238,7 +226,7 @@ def test_a_score_that_would_not_be_read_back_is_not_written(tmp_path, score, of)
     entity = Span(0, 1, "X", score if of == "entity" else None)
     triples = [Triple(entity, "R", entity, score)] if of == "relation" else []
     document = Document.from_sentences([Sentence.from_words(["a"], [entity], triples)])
-    with pytest.raises(DataError, match=f"the score {score} is (no finite number|not from 0 to 1)"):
+    with pytest.raises(DataError, match=f" {score} "):
         write_documents([document], tmp_path / "out.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""Whatever a document holds, jsonl gives it back."""
+"""Any document can be written to jsonl and read back."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ def documents(draw):
 
 
 def everything(document):
-    """All that a document holds, with the scores, which equality leaves out."""
+    """Return the content of a document with the scores, which equality ignores."""
     spans = [[(e, e.score) for e in s.entities] for s in document.sentences]
     triples = [[(t, t.score, t.head.score, t.tail.score) for t in s.triples] for s in document.sentences]
     return document, spans, triples

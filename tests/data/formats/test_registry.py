@@ -33,25 +33,26 @@ def test_a_folder_and_an_ann_file_are_brat(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("content", "matches"),
     [
-        ('{"sentences": [["x"]], "text": "x"}', "its content fits dygie and jsonl"),
-        ("John lives in Rome.", "its content fits no known format"),
-        ('{"tokens": ["x"]}', "its content fits no known format"),
+        ('{"sentences": [["x"]], "text": "x"}', "dygie and jsonl"),
+        ("John lives in Rome.", ""),
+        ('{"tokens": ["x"]}', ""),
     ],
 )
-def test_what_cannot_be_guessed_lists_the_formats(tmp_path, content, reason):
+def test_what_cannot_be_guessed_lists_the_formats(tmp_path, content, matches):
     path = tmp_path / "data.json"
     path.write_text(content)
-    options = r"--from of convert, data\.format= of train or --format of other commands"
-    expected = rf"the format of .*data.json cannot be guessed: {reason}; name it by {options}, .*Formats: .*"
-    with pytest.raises(DataError, match=expected + r"dygie \(.*spert \(.*brat \(.*jsonl \("):
+    with pytest.raises(DataError, match=rf"data\.json .*{matches}") as caught:
         read_documents(path)
+    assert caught.value.option == "format"
+    assert all(name in caught.value.hint for name in FORMATS)
 
 
 def test_a_folder_without_documents_cannot_be_guessed(tmp_path):
-    with pytest.raises(DataError, match="cannot be guessed: its content fits no known format"):
+    with pytest.raises(DataError) as caught:
         read_documents(tmp_path)
+    assert caught.value.option == "format"
 
 
 @pytest.mark.parametrize(("name", "format"), [("o.jsonl", "jsonl"), ("o.ann", "brat"), ("folder", "brat")])
@@ -61,43 +62,44 @@ def test_the_format_to_write_is_guessed_from_the_path(tmp_path, name, format):
     assert read_documents(tmp_path / name, segmenter=lambda text: []).format == format
 
 
-@pytest.mark.parametrize(("name", "clue"), [("o.json", "its ending '.json'"), ("o", "a path without ending")])
-def test_a_path_that_does_not_tell_lists_the_formats(tmp_path, name, clue):
-    expected = rf"the format to write .*{name} in cannot be told: {clue} fits no known format; name it by --to on the "
-    with pytest.raises(DataError, match=expected + r"command line, or by format= in Python\. Formats: dygie \("):
+@pytest.mark.parametrize("name", ["o.json", "o"])
+def test_a_path_to_write_of_no_known_format_lists_the_formats(tmp_path, name):
+    with pytest.raises(DataError, match=name) as caught:
         write_documents([], tmp_path / name)
+    assert caught.value.option == "format"
+    assert all(format in caught.value.hint for format in FORMATS)
 
 
 @pytest.mark.parametrize("call", [read_documents, lambda path, format: write_documents([], path, format)])
 def test_an_unknown_format_is_refused(tmp_path, call):
     (tmp_path / "a").touch()
-    with pytest.raises(DataError, match=r"there is no format 'dygi'. Did you mean 'dygie'\? Formats: "):
+    with pytest.raises(DataError, match=r"'dygi'.*'dygie'"):
         call(tmp_path / "a", "dygi")
 
 
 @pytest.mark.parametrize("format", [None, *FORMATS])
 def test_a_missing_path_is_refused_at_once(tmp_path, format):
-    with pytest.raises(DataError, match=r"nowhere.json does not exist, but a file or folder was expected"):
+    with pytest.raises(DataError, match=r"nowhere\.json "):
         read_documents(tmp_path / "nowhere.json", format)
 
 
 @pytest.mark.parametrize("format", ["dygie", "spert", "jsonl"])
 def test_a_folder_is_no_file(tmp_path, format):
-    with pytest.raises(DataError, match=f"is a folder, but format '{format}' is a file; give the path of a file"):
+    with pytest.raises(DataError, match=f"is a folder.*'{format}'"):
         read_documents(tmp_path, format)
-    with pytest.raises(DataError, match=f"is a folder, but format '{format}' is a file; give the path of a file"):
+    with pytest.raises(DataError, match=f"is a folder.*'{format}'"):
         write_documents([], tmp_path, format)
 
 
 def test_an_unknown_way_of_aligning_is_refused_at_once(tmp_path):
-    with pytest.raises(ConfigError, match=r"align='exactly' is no way of aligning. Did you mean 'exact'"):
+    with pytest.raises(ConfigError, match=r"'exactly'.*'exact'"):
         read_documents(tmp_path, align="exactly")
 
 
 def test_a_text_in_place_of_a_path_is_refused(tmp_path):
-    with pytest.raises(DataError, match="does not exist, but a file or folder was expected"):
+    with pytest.raises(DataError, match="John lives in Rome"):
         read_documents("John lives in Rome. " * 300)
-    with pytest.raises(DataError, match=r"cannot be written \(File name too long\)"):
+    with pytest.raises(DataError, match="File name too long"):
         write_documents([], tmp_path / ("x" * 300 + ".jsonl"))
 
 
@@ -119,19 +121,19 @@ def test_a_stream_is_lazy(lines_file):
 
 def test_a_stream_says_what_it_is(lines_file):
     shown = repr(read_documents(lines_file(DYGIE), align="expand"))
-    assert "data.json', format='dygie', strict=True, align='expand'): iterate to read, then see .report" in shown
+    assert "data.json', format='dygie', strict=True, align='expand')" in shown
 
 
 def test_a_file_that_disappears_between_passes_is_named(lines_file):
     path = lines_file(DYGIE)
     stream = read_documents(path)
     path.unlink()
-    with pytest.raises(DataError, match=r"data.json does not exist, but a file was expected"):
+    with pytest.raises(DataError, match=r"data\.json "):
         list(stream)
 
 
 def test_a_single_document_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"pass \[document\]"):
+    with pytest.raises(DataError, match=r"\[document\]"):
         write_documents(Document("a"), tmp_path / "o.jsonl")
 
 
@@ -139,8 +141,8 @@ def test_a_single_document_is_refused(tmp_path):
     ("document", "message"),
     [
         (Document("a", (Sentence(("a", ""), ((0, 1), (1, 1))),), "d"), "document 'd' has an empty word"),
-        (Document("\ud800", (Sentence(("\ud800",), ((0, 1),)),), "d"), "document 'd' holds half a surrogate pair"),
-        (Document.from_sentences([Sentence.from_words(["a"], [Span(0, 1, " ")])], id="d"), "has a blank label"),
+        (Document("\ud800", (Sentence(("\ud800",), ((0, 1),)),), "d"), "document 'd' .*surrogate"),
+        (Document.from_sentences([Sentence.from_words(["a"], [Span(0, 1, " ")])], id="d"), "document 'd' .*label"),
     ],
 )
 @pytest.mark.parametrize("format", FORMATS)
@@ -151,7 +153,7 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, document, message,
 
 
 def corpus():
-    """Documents that every format can hold: of one sentence, words with single spaces between them."""
+    """Return documents that no format changes: one sentence, words joined by single spaces."""
     outer, inner, other = Span(0, 3, "Method"), Span(1, 2, "Task"), Span(3, 4, "Métrica")
     triples = [Triple(outer, "Used-for", other), Triple(inner, "Part-of", outer), Triple(inner, "Part-of", outer)]
     first = Sentence.from_words(["Ein", "tiefes", "Netz", "über", "alles"], [other, outer, inner], triples)
@@ -159,7 +161,7 @@ def corpus():
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(FORMATS, repeat=2)))
-def test_what_every_format_holds_survives_every_pair(tmp_path, segmenter, first, second):
+def test_such_documents_survive_every_pair_of_formats(tmp_path, segmenter, first, second):
     write_documents(corpus(), tmp_path / "1", first)
     write_documents(read_documents(tmp_path / "1", segmenter=segmenter), tmp_path / "2", second)
     stream = read_documents(tmp_path / "2", segmenter=segmenter)

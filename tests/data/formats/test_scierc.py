@@ -1,4 +1,4 @@
-"""SciERC, in both published forms, where it stands beside the checkout; it is not part of the project."""
+"""Both published forms of SciERC, which is not part of the project."""
 
 import json
 import os

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.data.asserting import assert_mentions
 
 from cascade_srn.data import read_documents, write_documents
 from cascade_srn.errors import DataError
@@ -48,21 +49,22 @@ def test_a_repeated_relation_is_kept_and_noted(array_file, changed):
 
 
 DOCUMENT_FAULTS = [
-    (("tokens",), ..., "missing field", r"the record is .*, without the field 'tokens'"),
-    (("tokens",), "A deep", "wrong type", r"tokens is 'A deep', but a list was expected"),
-    (("tokens", 1), 3, "wrong type", r"tokens\[1\] is 3, but a string was expected"),
-    (("tokens", 1), "", "empty word", r"tokens\[1\] is '', but a word"),
-    (("entities",), {}, "wrong type", r"entities is \{\}, but a list was expected"),
-    (("relations",), 0, "wrong type", r"relations is 0, but a list was expected"),
-    (("orig_id",), ["s1"], "wrong type", r"orig_id is \['s1'\], but a string was expected"),
+    (("tokens",), ..., "missing field", ["'tokens'"]),
+    (("tokens",), "A deep", "wrong type", ["tokens", "'A deep'"]),
+    (("tokens", 1), 3, "wrong type", ["tokens[1]", "3"]),
+    (("tokens", 1), "", "empty word", ["tokens[1]", "''"]),
+    (("entities",), {}, "wrong type", ["entities", "{}"]),
+    (("relations",), 0, "wrong type", ["relations", "0"]),
+    (("orig_id",), ["s1"], "wrong type", ["orig_id", "['s1']"]),
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "kind", "message"), DOCUMENT_FAULTS)
-def test_a_bad_record_is_refused_or_skipped(array_file, lenient, changed, path, value, kind, message):
+@pytest.mark.parametrize(("path", "value", "kind", "data"), DOCUMENT_FAULTS)
+def test_a_bad_record_is_refused_or_skipped(array_file, lenient, changed, path, value, kind, data):
     file = array_file(RECORD, changed(RECORD, path, value))
-    with pytest.raises(DataError, match=r"data.json, record 2.*: " + message):
+    with pytest.raises(DataError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, record 2", *data)
     documents, report = lenient(file)
     assert documents == list(read_documents(array_file(RECORD)))
     assert report.skipped == {f"document: {kind}": 1}
@@ -70,50 +72,52 @@ def test_a_bad_record_is_refused_or_skipped(array_file, lenient, changed, path, 
 
 def test_an_item_that_is_no_object_is_refused_or_skipped(array_file, lenient):
     file = array_file(RECORD, "text")
-    with pytest.raises(DataError, match=r"record 2: the record is 'text', but a JSON object was expected"):
+    with pytest.raises(DataError, match="record 2: .*'text'"):
         list(read_documents(file))
     documents, report = lenient(file)
     assert (len(documents), report.skipped) == (1, {"document: wrong type": 1})
 
 
 ENTITY_FAULTS = [
-    ({"type": "X", "start": "0", "end": 1}, "wrong type", r"entities\[3\].start is '0', but an integer"),
-    ({"type": "X", "start": 0.0, "end": 1}, "wrong type", r"entities\[3\].start is 0.0, but an integer"),
-    ({"type": "X", "start": 0, "end": True}, "wrong type", r"entities\[3\].end is True, but an integer"),
-    ({"type": 4, "start": 0, "end": 1}, "wrong type", r"entities\[3\].type is 4, but a string"),
-    ({"type": "X", "start": 0}, "missing field", r"entities\[3\] is .*, without the field 'end'"),
-    ([0, 1, "X"], "wrong type", r"entities\[3\] is \[0, 1, 'X'\], but a JSON object was expected"),
-    ({"type": "X", "start": 2, "end": 2}, "end before start", r"entities\[3\] .* ends at 2, not after its start 2"),
-    ({"type": "X", "start": 4, "end": 6}, "index out of range", r"offsets from 0 to 5 .* there being 5 tokens"),
-    ({"type": "X", "start": -1, "end": 1}, "index out of range", r"offsets from 0 to 5"),
-    ({"type": "Task", "start": 4, "end": 5}, "duplicate", r"the entity 'Task' at words \[4, 5\) .* a second time"),
+    ({"type": "X", "start": "0", "end": 1}, "wrong type", ["entities[3].start", "'0'"]),
+    ({"type": "X", "start": 0.0, "end": 1}, "wrong type", ["entities[3].start", "0.0"]),
+    ({"type": "X", "start": 0, "end": True}, "wrong type", ["entities[3].end", "True"]),
+    ({"type": 4, "start": 0, "end": 1}, "wrong type", ["entities[3].type", "4"]),
+    ({"type": "X", "start": 0}, "missing field", ["entities[3]", "'end'"]),
+    ([0, 1, "X"], "wrong type", ["entities[3]", "[0, 1, 'X']"]),
+    ({"type": "X", "start": 2, "end": 2}, "end before start", ["entities[3]", "2"]),
+    ({"type": "X", "start": 4, "end": 6}, "index out of range", ["entities[3]", "5 tokens"]),
+    ({"type": "X", "start": -1, "end": 1}, "index out of range", ["entities[3]", "5 tokens"]),
+    ({"type": "Task", "start": 4, "end": 5}, "duplicate", ["'Task'", "[4, 5)"]),
 ]
 
 
-@pytest.mark.parametrize(("item", "kind", "message"), ENTITY_FAULTS)
-def test_a_bad_entity_is_refused_or_skipped(array_file, lenient, changed, item, kind, message):
+@pytest.mark.parametrize(("item", "kind", "data"), ENTITY_FAULTS)
+def test_a_bad_entity_is_refused_or_skipped(array_file, lenient, changed, item, kind, data):
     file = array_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
-    with pytest.raises(DataError, match=r"data.json, record 1, document 's1': .*" + message):
+    with pytest.raises(DataError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, record 1, document 's1'", *data)
     documents, report = lenient(file)
     assert report.skipped == {f"entity: {kind}": 1}
     assert documents == list(read_documents(array_file(RECORD)))
 
 
 RELATION_FAULTS = [
-    ({"type": "R", "head": 0, "tail": 3}, "missing entity", r"tail is 3, but an index of one of the 3 listed"),
-    ({"type": "R", "head": -1, "tail": 0}, "missing entity", r"head is -1, but an index of one of the 3 listed"),
-    ({"type": "R", "head": 0.0, "tail": 1}, "wrong type", r"head is 0.0, but an integer"),
-    ({"type": "R", "head": False, "tail": 1}, "wrong type", r"head is False, but an integer"),
-    ({"head": 0, "tail": 1}, "missing field", r"without the field 'type'"),
+    ({"type": "R", "head": 0, "tail": 3}, "missing entity", [".tail", "3 items"]),
+    ({"type": "R", "head": -1, "tail": 0}, "missing entity", [".head", "-1", "3 items"]),
+    ({"type": "R", "head": 0.0, "tail": 1}, "wrong type", [".head", "0.0"]),
+    ({"type": "R", "head": False, "tail": 1}, "wrong type", [".head", "False"]),
+    ({"head": 0, "tail": 1}, "missing field", ["'type'"]),
 ]
 
 
-@pytest.mark.parametrize(("item", "kind", "message"), RELATION_FAULTS)
-def test_a_bad_relation_is_refused_or_skipped(array_file, lenient, changed, item, kind, message):
+@pytest.mark.parametrize(("item", "kind", "data"), RELATION_FAULTS)
+def test_a_bad_relation_is_refused_or_skipped(array_file, lenient, changed, item, kind, data):
     file = array_file(changed(RECORD, ("relations",), [*RECORD["relations"], item]))
-    with pytest.raises(DataError, match=r"data.json, record 1, document 's1': relations\[2\].*" + message):
+    with pytest.raises(DataError) as caught:
         list(read_documents(file))
+    assert_mentions(caught, "data.json, record 1, document 's1'", "relations[2]", *data)
     documents, report = lenient(file)
     assert report.skipped == {f"relation: {kind}": 1}
     assert documents == list(read_documents(array_file(RECORD)))
@@ -126,12 +130,13 @@ def test_a_skipped_entity_takes_its_relations_along_and_shifts_no_other(array_fi
 
 
 def test_a_file_that_is_no_array_is_refused_even_when_lenient(lines_file, lenient):
-    with pytest.raises(DataError, match=r"but a JSON array of sentences was expected; .*format=\"dygie\""):
+    with pytest.raises(DataError, match="data.json") as caught:
         lenient(lines_file(RECORD), "spert")
+    assert caught.value.option == "format"
 
 
 def test_json_lines_are_refused_even_when_lenient(lines_file, lenient):
-    with pytest.raises(DataError, match=r"data.json: the text .* is not valid JSON \(Extra data"):
+    with pytest.raises(DataError, match=r"data.json: .*\(Extra data"):
         lenient(lines_file(RECORD, RECORD), "spert")
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing annotated documents; one file for each format, the registry of them here."""
+"""Read and write annotated documents. Each format has its own module; this one has the registry."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cascade_srn.data.alignment import Align, check_align
 from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
 from cascade_srn.data.formats.brat import BRAT
 from cascade_srn.data.formats.dygie import DYGIE
-from cascade_srn.data.formats.files import DocumentStream, empty_file, head_text, is_stream
+from cascade_srn.data.formats.files import DocumentStream, empty_file, is_stream, read_head
 from cascade_srn.data.formats.jsonl import JSONL
-from cascade_srn.data.formats.records import encodable
+from cascade_srn.data.formats.records import is_encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
 from cascade_srn.data.formats.spert import SPERT
 from cascade_srn.errors import DataError, did_you_mean
@@ -42,111 +42,122 @@ def read_documents(
     align: Align = "exact",
     segmenter: Segmenter | None = None,
 ) -> DocumentStream:
-    """The documents of a file or folder, as a stream that can be iterated over any number of times.
+    """Read the documents of a file or folder.
 
     Args:
-        path: a file, which may be compressed (``.gz``, ``.xz``, ``.bz2``), or for brat a folder or an ``.ann`` file.
-        format: ``dygie``, ``spert``, ``brat`` or ``jsonl``; guessed from the content when left out.
-        strict: raise at the first thing that is wrong; with False, skip the smallest thing that is wrong and
-            count it in the stream's ``report``.
-        align: what to do with character offsets within a word: ``exact`` refuses them, ``expand`` takes the
-            whole word and counts it in the report.
-        segmenter: a text to its sentences, each the half-open character offsets of its words; used for brat,
-            and for jsonl without ``words``. The package's own when left out.
+        path: A file, which may be compressed (``.gz``, ``.xz``, ``.bz2``); for brat, a folder or an ``.ann`` file.
+        format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. By default, it is guessed from the content.
+        strict: Whether to raise an error at the first malformed part of the input. Otherwise the smallest malformed
+            part is skipped and counted in the stream's ``report``.
+        align: ``exact`` refuses entities that do not match word boundaries. ``expand`` takes whole words and counts
+            them in the report.
+        segmenter: Function from a text to its sentences, each the half-open character offsets of its words. It is used
+            for brat, and for jsonl without ``words``. By default, the package's own.
+
+    Returns:
+        A stream that can be iterated over any number of times.
+
+    Raises:
+        DataError: The path does not exist, or its format is unknown. Iteration raises errors in the content.
+
+    Example:
+        >>> documents = read_documents("train.json")
+        >>> for document in documents:
+        ...     print(document.id, len(document.entities))
+        d1 3
     """
     path = Path(path)
     check_align(align)
-    if not os.path.exists(path):  # unlike Path.exists, False for what cannot be a path
-        raise DataError(
-            f"{path} does not exist, but a file or folder was expected there; check the path and the working folder"
-        )
-    chosen = _guessed(path) if format is None else _named(format)
+    if not os.path.exists(path):  # unlike Path.exists, False for an invalid path
+        raise DataError(f"{path} does not exist", "Check the path and the working folder")
+    chosen = _guess_format(path) if format is None else _get_format(format)
     if path.is_dir() and chosen is not BRAT:
         raise DataError(
-            f"{path} is a folder, but format {chosen.name!r} is a file; give the path of a file in it, or "
-            'pass format="brat"'
+            f"{path} is a folder, but a document in the format {chosen.name!r} is a file",
+            "Pass the path of a file, or use the format 'brat'",
+            option="format",
         )
     return DocumentStream(path, chosen, strict=strict, align=align, segmenter=segmenter)
 
 
 def write_documents(documents: Iterable[Document], path: str | Path, format: str | None = None) -> None:
-    """Write documents to a file or folder, which appears, or is replaced, when all of them are written.
+    """Write documents to a file or folder, which appears when all of them are written.
 
-    ``format`` may be left out where the path tells it: ``.jsonl`` is jsonl, ``.ann`` and folders are brat. Files that
-    end in ``.gz``, ``.xz`` or ``.bz2`` are compressed.
-    What a format does not hold is listed in ``docs/formats.md``; jsonl holds everything.
+    Args:
+        documents: Documents to write. Formats other than jsonl lose some information; see the documentation.
+        path: A file, which is compressed if it ends in ``.gz``, ``.xz`` or ``.bz2``; for brat, a new or empty folder or
+            an ``.ann`` file.
+        format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. It may be left out for paths that end in ``.jsonl`` or
+            ``.ann``, and for existing folders, which are brat.
+
+    Raises:
+        DataError: The format is unknown or cannot represent a document, or the path cannot be written.
     """
     path = Path(path)
     if isinstance(documents, Document):
-        raise DataError("a single Document was given, but a list or stream was expected; pass [document]")
+        raise DataError("documents is a single Document, but a list was expected", "Pass [document]")
     if format is None:
-        matches = [format for format in FORMATS.values() if _told(path, format)]
-        clue = f"its ending {path.suffix!r}" if path.suffix else "a path without ending"
-        chosen = _only(matches, f"the format to write {path} in cannot be told", clue, "--to on the command line")
+        matches = [format for format in FORMATS.values() if _matches_path(path, format)]
+        clue = f"the suffix {path.suffix!r}" if path.suffix else "a path without a suffix"
+        chosen = _choose_only(matches, f"the format of {path} is not known", clue)
     else:
-        chosen = _named(format)
+        chosen = _get_format(format)
     if os.path.isdir(path) and chosen is not BRAT:
-        raise DataError(f"{path} is a folder, but format {chosen.name!r} is a file; give the path of a file")
+        raise DataError(f"{path} is a folder, but the format {chosen.name!r} is a file", "Pass the path of a file")
     if is_packed(path) and chosen is BRAT:
         raise DataError(
-            f"{path} has the ending of a compressed file, but brat is a folder of plain files; give another name, and "
-            "compress the folder afterwards"
+            f"{path} has the suffix of a compressed file, but brat is a folder of uncompressed files",
+            "Choose another name, and compress the folder afterwards",
         )
-    chosen.write(_writable(documents), path)
+    chosen.write(_check_documents(documents), path)
 
 
-def _told(path: Path, format: Format) -> bool:
-    """Whether a path to write says that it is of this format; a pair of brat files is not compressed."""
-    if format is BRAT:
+def _matches_path(path: Path, format: Format) -> bool:
+    if format is BRAT:  # never compressed
         return path.suffix in format.suffixes or os.path.isdir(path)
     return plain_name(path).suffix in format.suffixes
 
 
-def _named(name: str) -> Format:
+def _get_format(name: str) -> Format:
     if name not in FORMATS:
-        raise DataError(f"there is no format {name!r}. {did_you_mean(str(name), FORMATS)} {_choices()}")
+        raise DataError(f"the format {name!r} does not exist", did_you_mean(str(name), FORMATS), option="format")
     return FORMATS[name]
 
 
-def _guessed(path: Path) -> Format:
+def _guess_format(path: Path) -> Format:
     if is_stream(path):
         raise DataError(
-            f"the format of {path} cannot be guessed, since it is a pipe or a device, which can be read only once; "
-            "write its contents to a file, or name the format"
+            f"the format of {path} cannot be guessed, because a pipe or device can be read only once",
+            "Name the format, or write the content to a file",
+            option="format",
         )
-    head = "" if path.is_dir() else head_text(path)
+    head = "" if path.is_dir() else read_head(path)
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
-    options = "--from of convert, data.format= of train or --format of other commands"
-    return _only(matches, f"the format of {path} cannot be guessed", "its content", options)
+    return _choose_only(matches, f"the format of {path} cannot be guessed", "its content")
 
 
-def _only(matches: list[Format], problem: str, clue: str, options: str) -> Format:
+def _choose_only(matches: list[Format], problem: str, clue: str) -> Format:
     if len(matches) == 1:
         return matches[0]
-    fitting = " and ".join(format.name for format in matches)
-    reason = f"{clue} fits {fitting}" if matches else f"{clue} fits no known format"
-    raise DataError(f"{problem}: {reason}; name it by {options}, or by format= in Python. {_choices()}")
+    fitting = " and ".join(format.name for format in matches) or "no known format"
+    raise DataError(f"{problem}: {clue} matches {fitting}", f"Name it: {', '.join(FORMATS)}", option="format")
 
 
-def _choices() -> str:
-    return "Formats: " + "; ".join(f"{f.name} ({f.description})" for f in FORMATS.values())
-
-
-def _writable(documents: Iterable[Document]) -> Iterator[Document]:
-    """The documents, each refused if no reader would take it back."""
+def _check_documents(documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield documents that every reader accepts, and refuse others."""
     for document in documents:
         sentences = document.sentences
         labels = [entity.label for s in sentences for entity in s.entities]
         labels += [triple.label for s in sentences for triple in s.triples]
         if any(start == end for sentence in sentences for start, end in sentence.offsets):
-            raise DataError(f"document {document.id!r} has an empty word, which no format holds; remove it")
+            raise DataError(f"document {document.id!r} has an empty word", "Remove it")
         if not all(label.strip() for label in labels):
-            raise DataError(f"document {document.id!r} has a blank label, which no format holds; name the type")
-        if not all(encodable(text) for text in (document.id, document.text, *labels)):
+            raise DataError(f"document {document.id!r} has a blank label", "Name the type")
+        if not all(is_encodable(text) for text in (document.id, document.text, *labels)):
             raise DataError(
-                f"document {document.id!r} holds half a surrogate pair, which cannot be written as UTF-8; "
-                "write the whole character or leave it out"
+                f"document {document.id!r} contains half a surrogate pair, which UTF-8 cannot encode",
+                "Write the whole character",
             )
         yield document

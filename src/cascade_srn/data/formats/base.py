@@ -1,4 +1,4 @@
-"""What every format is made of, and the context its reader works in."""
+"""Interface of a format, and the context of its reader."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import ParamSpec, TypeVar
 
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.reports import Occurrence, ReadReport
-from cascade_srn.errors import CascadeError, DataError
+from cascade_srn.errors import CascadeError
 from cascade_srn.types import Document
 
 Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
-"""A text to its sentences, each the half-open character offsets of its words."""
+"""Function from a text to its sentences, each the half-open character offsets of its words."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Refused(Exception):
-    """Something that cannot be read; :meth:`ReadContext.attempt` turns it into an error or a count."""
+    """A part of the input is malformed. :meth:`ReadContext.attempt` raises ``error``, or counts ``example``."""
 
-    def __init__(self, kind: str, message: str, example: Occurrence, error: type[CascadeError] = DataError) -> None:
-        super().__init__(message)
+    def __init__(self, kind: str, error: CascadeError, example: Occurrence) -> None:
+        super().__init__(str(error))
         self.kind = kind
-        self.example = example
         self.error = error
+        self.example = example
 
 
-def strictly(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Read what cannot be skipped: what is bad about it is the caller's error."""
+def read_strictly(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a reader, and raise the error of malformed input."""
     try:
         return read(*args, **kwargs)
     except Refused as refused:
-        raise refused.error(str(refused)) from None
+        raise refused.error from None
 
 
 @dataclass(frozen=True)
 class ReadContext:
-    """How to read (see :func:`cascade_srn.data.read_documents`), and the report of this pass."""
+    """Options of :func:`cascade_srn.data.read_documents`, and the report of this pass."""
 
     strict: bool = True
     align: Align = "exact"
@@ -47,9 +47,9 @@ class ReadContext:
     report: ReadReport = field(default_factory=ReadReport)
 
     def attempt(self, what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Read one ``what`` ("entity", "sentence", ...): the result, or None where it is skipped."""
+        """Call a reader of one ``what`` ("entity", "sentence", ...); return None if malformed input is skipped."""
         if self.strict:
-            return strictly(read, *args, **kwargs)
+            return read_strictly(read, *args, **kwargs)
         try:
             return read(*args, **kwargs)
         except Refused as refused:
@@ -57,7 +57,7 @@ class ReadContext:
             return None
 
     def segment(self, text: str) -> Sequence[Sequence[tuple[int, int]]]:
-        """Sentences of word offsets, from the caller's segmenter or else the package's own."""
+        """Split a text into sentences of word offsets with the caller's segmenter or the default one."""
         if self.segmenter is not None:
             return self.segmenter(text)
         from cascade_srn.text.segment import segment
@@ -67,13 +67,18 @@ class ReadContext:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of annotated documents: how to recognise, read and write it."""
+    """Format of annotated documents: how to recognise, read and write it.
+
+    Attributes:
+        name: Name of the format in options.
+        suffixes: File name suffixes that are specific to this format.
+        sniff: Returns whether the beginning of a file's text (empty for a folder) and its path look like this format.
+        read: Yields the documents of a path.
+        write: Writes documents to a path.
+    """
 
     name: str
-    description: str
     suffixes: tuple[str, ...]
-    """File name endings that mean this format and no other."""
     sniff: Callable[[str, Path], bool]
-    """Whether a path, with the beginning of its text (empty for a folder), looks like this format."""
     read: Callable[[Path, ReadContext], Iterator[Document]]
     write: Callable[[Iterable[Document], Path], None]

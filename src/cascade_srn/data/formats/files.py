@@ -1,4 +1,4 @@
-"""Documents of a file as something to iterate over, any number of times."""
+"""Open, parse and write the files of formats, and iterate over their documents."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, NoReturn
 
 from cascade_srn.data.alignment import Align
-from cascade_srn.data.formats.base import Format, ReadContext, Refused, Segmenter, strictly
+from cascade_srn.data.formats.base import Format, ReadContext, Refused, Segmenter, read_strictly
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Occurrence, Place, ReadReport
 from cascade_srn.errors import DataError, shown
 from cascade_srn.storage.atomic import AtomicFile
 from cascade_srn.storage.files import (
     LINE_VARIABLE,
-    broken,
-    broken_errors,
+    compress,
+    damaged_file,
+    decompress,
     max_line_bytes,
-    packing,
+    read_errors,
     read_whole,
-    unpacked,
 )
 from cascade_srn.types import Document
 
@@ -36,28 +36,26 @@ _BETWEEN_ITEMS = re.compile(r"\s*[\[,]\s*")
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes.
 
     Raises:
-        DataError: the path is a folder, does not exist, or cannot be read.
+        DataError: The path is a folder, does not exist, or cannot be read.
     """
     if os.path.isdir(path):
-        raise DataError(f"{path} is a folder, but a file was expected; give the path of a file in it")
+        raise DataError(f"{path} is a folder", "Pass the path of a file")
     try:
         handle = path.open("rb")
     except FileNotFoundError:
-        raise DataError(
-            f"{path} does not exist, but a file was expected there; check the path and the working folder"
-        ) from None
+        raise DataError(f"{path} does not exist", "Check the path and the working folder") from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+        raise DataError(f"{path} cannot be read ({error.strerror})", "Check its permissions") from error
     with handle:
         yield handle
 
 
 def is_stream(path: Path) -> bool:
-    """Tell whether a path is a pipe, a socket or a device, which can be read once at most."""
+    """Return whether a path is a pipe, a socket or a device, which can be read only once."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -65,25 +63,23 @@ def is_stream(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def read_once(path: Path) -> DataError:
-    """Return the error for a pipe or device where the contents are needed more than once."""
-    return DataError(
-        f"{path} is a pipe or a device, which can be read only once; write its contents to a file, and give that"
-    )
+def stream_error(path: Path) -> DataError:
+    """Return the error for a pipe or device whose content is needed more than once."""
+    return DataError(f"{path} is a pipe or a device, which can be read only once", "Write its content to a file first")
 
 
 def decoded(data: bytes, place: Place) -> str:
-    """Bytes as UTF-8 text."""
+    """Decode UTF-8 text."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at position {error.start}"
-        message = f"{place}: the text is not UTF-8 ({found}), but UTF-8 was expected; save the file as UTF-8"
-        raise Refused("not UTF-8", message, Occurrence(place, "", found)) from None
+        failure = DataError(f"{place}: the text is not UTF-8 ({found})", "Save the file as UTF-8")
+        raise Refused("not UTF-8", failure, Occurrence(place, "", found)) from None
 
 
 class _RepeatedKey(Exception):
-    """A key that stands twice in one object, of which a plain parser keeps the last."""
+    """A key occurs twice in one object; the standard parser would keep the last value."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -98,38 +94,36 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-# Made once: making a decoder costs more than looking at the keys does.
+# Created once, because that takes longer than decoding a line.
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
 
 
-def parsed(text: str, place: Place) -> Value:
-    """Text as a JSON value, in no object of which a key is repeated."""
+def parse_json(text: str, place: Place) -> Value:
+    """Parse a JSON value, and refuse repeated keys."""
     try:
         return Value(_DECODER.decode(text), place)
     except _RepeatedKey as repeated:
-        place = place if place.where else replace(place, where=_item_with_repeat(text))
-        message = (
-            f"{place}: the key {shown(repeated.key)} stands more than once in one JSON object, but each key was "
-            "expected once; keep one of them, or give the others other names"
-        )
-        raise Refused("repeated key", message, Occurrence(place, "", shown(repeated.key))) from None
+        place = place if place.where else replace(place, where=_find_repeated_key(text))
+        key = shown(repeated.key)
+        failure = DataError(f"{place}: the key {key} occurs more than once in one JSON object", "Remove or rename it")
+        raise Refused("repeated key", failure, Occurrence(place, "", key)) from None
     except (ValueError, RecursionError) as error:
-        early = isinstance(error, json.JSONDecodeError) and (
+        truncated = isinstance(error, json.JSONDecodeError) and (
             error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         )
-        cause = "it ends too early" if early else str(error)
-        message = (
-            f"{place}: the text {shown(text)} is not valid JSON ({cause}), but a whole JSON value was "
-            "expected there; check that the file is complete, and that JSON lines have one record a line"
+        cause = "it ends too early" if truncated else str(error)
+        failure = DataError(
+            f"{place}: the text {shown(text)} is not valid JSON ({cause})",
+            "Check that the file is complete, and that JSON lines have one record per line",
         )
-        raise Refused("not valid JSON", message, Occurrence(place, "", shown(text))) from None
+        raise Refused("not valid JSON", failure, Occurrence(place, "", shown(text))) from None
 
 
-def _item_with_repeat(text: str) -> str:
-    """The line on which the item starts that has a repeated key, of a text that is one JSON array; else nothing."""
+def _find_repeated_key(text: str) -> str:
+    """Return the line of the array item with a repeated key, or an empty string if the text is not an array."""
     at = _BETWEEN_ITEMS.match(text)
     while at is not None and at.end() < len(text):
         try:
@@ -141,130 +135,127 @@ def _item_with_repeat(text: str) -> str:
     return ""
 
 
-def numbered(path: Path, handle: IO[bytes]) -> Iterator[tuple[bytes, Place]]:
+def number_lines(path: Path, handle: IO[bytes]) -> Iterator[tuple[bytes, Place]]:
     """Yield all lines of an open file with their places.
 
     Raises:
-        DataError: the file is damaged, or a line is longer than the limit; the message names the line.
+        DataError: The file is damaged, or a line exceeds the size limit.
     """
-    number, most = 0, max_line_bytes()
+    number, limit = 0, max_line_bytes()
     try:
-        while line := handle.readline(most + 1):
+        while line := handle.readline(limit + 1):
             number += 1
-            if len(line) > most:
+            if len(line) > limit:
                 raise DataError(
-                    f"{path}, line {number}: the line is longer than {most} bytes; check that the file has one record "
-                    f"a line, or raise {LINE_VARIABLE}"
+                    f"{path}, line {number}: the line is longer than {limit} bytes",
+                    f"Check that the file has one record per line, or raise {LINE_VARIABLE}",
                 )
             bare = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
             yield bare, Place(str(path), f"line {number}")
-    except broken_errors() as error:
-        raise broken(path, error, after=f"line {number}") from error
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[bytes, Place]]:
-    """The lines of a file that are not blank, as bytes, with their places; a file without any is refused."""
-    empty = True
-    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
-        for line, place in numbered(path, handle):
-            if line.strip():
-                empty = False
-                yield line, place
-    if empty:
-        raise empty_file(path)
+    except read_errors() as error:
+        raise damaged_file(path, error, after=f"line {number}") from error
 
 
 def empty_file(path: Path) -> DataError:
-    """The error for a file in which nothing stands."""
-    return DataError(f"{path} is empty, but at least one document was expected; check how it was made")
+    """Return the error for a file without content."""
+    return DataError(f"{path} is empty, but at least one document was expected", "Check how it was created")
 
 
-def json_lines(path: Path, context: ReadContext, read: Callable[[Value, ReadContext], Document]) -> Iterator[Document]:
-    """The documents of a file that has one a line, as ``read`` makes them of a line's JSON value."""
-    for line, place in numbered_lines(path):
-        record = context.attempt("document", json_record, line, place)
-        document = None if record is None else context.attempt("document", read, record, context)
-        if document is not None:
-            yield document
+def read_json_lines(
+    path: Path, context: ReadContext, read: Callable[[Value, ReadContext], Document]
+) -> Iterator[Document]:
+    """Read a file with one JSON document per line. Blank lines are ignored."""
+    is_empty = True
+    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
+        for line, place in number_lines(path, handle):
+            if not line.strip():
+                continue
+            is_empty = False
+            record = context.attempt("document", json_record, line, place)
+            document = None if record is None else context.attempt("document", read, record, context)
+            if document is not None:
+                yield document
+    if is_empty:
+        raise empty_file(path)
 
 
 def json_record(line: bytes, place: Place) -> Value:
-    """One line as a JSON value."""
-    return parsed(decoded(line, place), place)
+    """Parse one line as a JSON value."""
+    return parse_json(decoded(line, place), place)
 
 
-def whole_json(path: Path) -> Value:
-    """Return the JSON value that a file consists of; being one piece, it cannot be skipped in part."""
-    data = whole_bytes(path).removeprefix(BYTE_ORDER_MARK)
+def read_json(path: Path) -> Value:
+    """Read a file that is one JSON value."""
+    data = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     if not data.strip():
         raise empty_file(path)
-    return strictly(json_record, data, Place(str(path)))
+    return read_strictly(json_record, data, Place(str(path)))
 
 
-def head_text(path: Path, n_bytes: int = 1 << 20) -> str:
-    """Return the beginning of a file as text, for recognising its format; bytes that are not UTF-8 are replaced."""
-    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
+def read_head(path: Path, n_bytes: int = 1 << 20) -> str:
+    """Read the beginning of a file to recognise its format. Bytes that are not UTF-8 are replaced."""
+    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         try:
             head = handle.read(n_bytes)
-        except broken_errors() as error:
-            raise broken(path, error) from error
+        except read_errors() as error:
+            raise damaged_file(path, error) from error
     return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", errors="replace")
 
 
-def whole_bytes(path: Path) -> bytes:
-    """Return all bytes of a file, decompressed, within the limit for what is held in memory."""
-    with opened(path) as on_disk, unpacked(path, on_disk) as handle:
+def read_bytes(path: Path) -> bytes:
+    """Read and decompress a file, within the size limit."""
+    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         return read_whole(path, handle)
 
 
 def stored_json(path: Path, hint: str) -> Any:
-    """Return the JSON value of a small file that the package wrote itself; ``hint`` says what to do if it is damaged.
+    """Read a small JSON file that the package has written.
+
+    Args:
+        path: The file.
+        hint: What to do if it is damaged.
 
     Raises:
-        DataError: the file cannot be read, or is not valid JSON.
+        DataError: The file cannot be read, or is not valid JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); {hint}") from error
+        raise DataError(f"{path} cannot be read ({error.strerror})", hint) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is damaged ({error}); {hint}") from error
+        raise DataError(f"{path} is damaged ({error})", hint) from error
 
 
 def to_json(value: Any) -> str:
-    """JSON on one line, readable in any script."""
+    """Return a value as one line of JSON without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write to, which replaces ``path`` if the block ends without an error, and else is removed."""
+    """Yield a file to write to, which replaces ``path`` if the block succeeds, and is removed otherwise."""
     file = AtomicFile(path)
     try:
         yield file.handle
         file.commit()
-    except OSError as error:
+    except BaseException as error:
         file.discard()
-        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            error.filename = str(path)  # a full disk is reported without a path
-        raise
-    except BaseException:
-        file.discard()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            error.filename = error.filename or str(path)  # the system reports a full disk without a path
         raise
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """As :func:`replacing`, and what is written is compressed where the ending of ``path`` says so."""
-    with replacing(path) as on_disk, packing(path, on_disk) as handle:
+def open_for_writing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file as :func:`replacing` does, compressed if the suffix of ``path`` says so."""
+    with replacing(path) as on_disk, compress(path, on_disk) as handle:
         yield handle
 
 
 class DocumentStream:
-    """The documents of a path, read while they are iterated over.
+    """Documents of a path, which are read during iteration.
 
-    Each iteration opens the path anew and starts a fresh :attr:`report`,
-    which is complete when the iteration is.
+    Each iteration opens the path again and creates a new :attr:`report`, which is complete at the end of the iteration.
     """
 
     def __init__(self, path: Path, format: Format, *, strict: bool, align: Align, segmenter: Segmenter | None) -> None:
@@ -279,8 +270,8 @@ class DocumentStream:
 
     def __iter__(self) -> Iterator[Document]:
         if self._started and is_stream(self.path):
-            # A second pass over a pipe would wait forever, or find nothing.
-            raise read_once(self.path)
+            # A second pass over a pipe would block, or find nothing.
+            raise stream_error(self.path)
         self._started = True
         self.report = ReadReport()
         return self._documents(ReadContext(self._strict, self._align, self._segmenter, self.report))

@@ -1,4 +1,4 @@
-"""Labelled text in memory: a few arrays and a string for each sentence, whatever there is of it."""
+"""Labelled text in memory: a few arrays, and a string for each sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.data.examples import Example
-from cascade_srn.data.labelled.cache import RECORD, LabelFolder
+from cascade_srn.data.labelled.cache import RECORD, read_record
 from cascade_srn.data.labelled.shards import TABLES, Arrays, ShardFiles
 from cascade_srn.data.targets import SoftLabels, SoftTable
 from cascade_srn.errors import CascadeError, DataError
@@ -20,41 +20,45 @@ from cascade_srn.types import Sentence, Span, Triple
 
 
 class LabelledText:
-    """All labels of a folder, the labelled sentences numbered from 0 on.
+    """All labels of a folder. Labelled sentences are numbered from 0.
 
-    Shapes:
-        certainty: (n_labelled, 3), by turn: how far the decision that is closest to its threshold is from it
-        n_words: (n_labelled,)
+    Attributes:
+        certainty: Distance between threshold and the closest score, by turn. Shape: (n_labelled, 3).
+        n_words: Number of words of each labelled sentence. Shape: (n_labelled,).
+        tables: Probabilities of all sentences.
+
+    Raises:
+        DataError: The labels are missing, not finished, or damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)
-        self.record = LabelFolder(folder).record()
+        self.record = read_record(self.path)
         if not self.record.get("finished"):
-            raise DataError(f"the labels in {str(folder)!r} are not finished; go on with cascade-srn distil … --resume")
+            raise DataError(f"the labels in {str(folder)!r} are not finished", "Resume distil", option="resume")
         self.sha256 = checksum(self.path / RECORD)
         try:
             self.schema = Schema.from_dict(self.record["schema"])
             self.joint = bool(self.record["joint"])
-            arrays, self._texts = _read(self.path, self.record["shards"], self.schema)
+            arrays, self._texts = _read_shards(self.path, self.record["shards"], self.schema)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CascadeError):
                 raise
             raise DataError(
-                f"the labels in {str(folder)!r} are not complete ({type(error).__name__}: {error}); label the text "
-                "again"
+                f"the labels in {str(folder)!r} are not complete ({type(error).__name__}: {error})",
+                "Label the text again",
             ) from error
         self._at = np.flatnonzero(arrays["labelled"])
         self.n_words: NDArray[np.int32] = arrays["words"][self._at]
-        self._begin, self._end = _bounds(arrays["document"])
+        self._begin, self._end = _document_bounds(arrays["document"])
         self._entities, self._relations = arrays["entities"], arrays["relations"]
-        self._first_entity = _firsts(arrays["entity_counts"])
-        self._first_relation = _firsts(arrays["relation_counts"])
+        self._first_entity = _row_starts(arrays["entity_counts"])
+        self._first_relation = _row_starts(arrays["relation_counts"])
         self.certainty: NDArray[np.float16] = arrays["certainty"]
-        self._first_query = _firsts(arrays["queries"])
+        self._first_query = _row_starts(arrays["queries"])
         self.tables = {
             name: SoftTable(
-                arrays[f"{name}.position"], arrays[f"{name}.probability"], _firsts(arrays[f"{name}.counts"])
+                arrays[f"{name}.position"], arrays[f"{name}.probability"], _row_starts(arrays[f"{name}.counts"])
             )
             for name in TABLES
         }
@@ -63,11 +67,11 @@ class LabelledText:
         return len(self._at)
 
     def texts(self) -> Iterator[str]:
-        """The labelled sentences, words joined by spaces."""
+        """Yield the labelled sentences, words joined by spaces."""
         return (self._texts[at] for at in self._at)
 
     def sentence(self, number: int) -> Sentence:
-        """A labelled sentence with what the teachers decided on."""
+        """Return a labelled sentence with the decisions of the teachers."""
         types, names = self.schema.entity_types, self.schema.relation_types
         spans = self._entities[self._first_entity[number] : self._first_entity[number + 1]].tolist()
         entities = [Span(start, end, types[label]) for start, end, label in spans]
@@ -76,13 +80,13 @@ class LabelledText:
         return Sentence.from_words(self._texts[self._at[number]].split(" "), entities, triples)
 
     def example(self, number: int, *, context_words: int = 0, weight: float = 1.0, soft: bool = True) -> Example:
-        """A labelled sentence to learn from: by its probabilities, or as if what was decided on were gold."""
+        """Return a sentence to learn from, with its probabilities or (``soft=False``) its decisions as gold."""
         left, right = self._context(int(self._at[number]), context_words)
         labels = self.soft(number) if soft else None
         return Example(self.sentence(number), left, right, weight, labels)
 
     def _context(self, at: int, n_words: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Words of the same document before and after a sentence."""
+        """Return the words of the same document before and after a sentence."""
         if n_words == 0:
             return (), ()
         left: list[str] = []
@@ -98,12 +102,12 @@ class LabelledText:
         return tuple(left[max(0, len(left) - n_words) :]), tuple(right[:n_words])
 
     def soft(self, number: int) -> SoftLabels:
-        """The probabilities of a labelled sentence."""
+        """Return the probabilities of a labelled sentence."""
         first, end = self._first_query[number : number + 2].tolist()
         return SoftLabels(self.tables, number, first, end - first)
 
     def soften(self, temperature: float) -> None:
-        """Divide the logits of all probabilities by a temperature; what is at no position stays at zero."""
+        """Divide the logits of all probabilities by a temperature. Missing positions stay at zero."""
         if temperature == 1:
             return
         for name, table in self.tables.items():
@@ -112,24 +116,26 @@ class LabelledText:
             self.tables[name] = SoftTable(table.position, (odds / (1 + odds)).astype(np.float16), table.first)
 
 
-def _read(folder: Path, shards: Sequence[Mapping[str, str]], schema: Schema) -> tuple[Arrays, list[str]]:
-    """All shards as arrays, and the texts of their sentences; each file is checked to be what was written."""
+def _read_shards(folder: Path, shards: Sequence[Mapping[str, str]], schema: Schema) -> tuple[Arrays, list[str]]:
+    """Return all shards as arrays, and the texts of their sentences. The checksum of each file is verified."""
     texts: list[str] = []
     parts: list[Arrays] = []
     for number, expected in enumerate(shards):
         files = ShardFiles.of(folder, number)
         for path, known in ((files.sentences, expected["sentences"]), (files.arrays, expected["arrays"])):
             if not path.is_file() or checksum(path) != known:
-                state = "is not what was written" if path.is_file() else "is missing"
-                raise DataError(f"the file {str(path)!r} of the labels {state}; copy the folder again, or label again")
+                state = "was changed" if path.is_file() else "is missing"
+                raise DataError(
+                    f"the file {str(path)!r} of the labels {state}", "Copy the folder again, or label the text again"
+                )
         records, arrays = files.read()
         texts += [record["text"] for record in records]
-        parts.append({**arrays, **_annotations(records, schema)})
+        parts.append({**arrays, **_to_arrays(records, schema)})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, texts
 
 
-def _annotations(records: Sequence[Mapping[str, Any]], schema: Schema) -> Arrays:
-    """Sentences as arrays: a Python object for each number would take ten times the memory."""
+def _to_arrays(records: Sequence[Mapping[str, Any]], schema: Schema) -> Arrays:
+    """Return sentences as arrays, because Python objects would take ten times the memory."""
     types = {label: number for number, label in enumerate(schema.entity_types)}
     names = {label: number for number, label in enumerate(schema.relation_types)}
     labelled = [record for record in records if "entities" in record]
@@ -146,13 +152,13 @@ def _annotations(records: Sequence[Mapping[str, Any]], schema: Schema) -> Arrays
     }
 
 
-def _firsts(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each of some rows begins, and where the last one ends."""
+def _row_starts(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the offset of each row, and the end of the last one."""
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
-def _bounds(document: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first sentence of each sentence's document, and the first one after it."""
+def _document_bounds(document: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return, for each sentence, the first sentence of its document and the first one after the document."""
     begins = np.diff(document, prepend=-1) != 0
     starts = np.flatnonzero(begins)
     which = np.cumsum(begins) - 1

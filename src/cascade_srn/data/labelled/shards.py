@@ -1,4 +1,4 @@
-"""One file pair of labels: sentences as JSON lines, and their probabilities as flat arrays beside them."""
+"""Shards of labels: sentences as JSON lines, and their probabilities as flat arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from cascade_srn.data.examples import Example
+from cascade_srn.data.examples import Example, contexts
 from cascade_srn.data.formats.files import replacing, to_json
 from cascade_srn.data.targets import KINDS, TURNS
 from cascade_srn.errors import DataError
@@ -22,7 +22,7 @@ from cascade_srn.storage.files import checksum
 from cascade_srn.types import Sentence
 
 TABLES = tuple(f"{turn}.{kind}" for turn in TURNS for kind in KINDS)
-# What a table has: flat positions, their probabilities, and how many of them each row has.
+# Arrays of a table: flat positions, their probabilities, and the number of positions of each row.
 PARTS = {"position": np.int32, "probability": np.float16, "counts": np.int32}
 
 _NAME = re.compile(r"shard-\d{5,}\.(jsonl|safetensors|sha256)")
@@ -32,7 +32,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass
 class SelectedDocument:
-    """A document as its sentences, words joined by spaces, and which of them are to be labelled."""
+    """Document as sentences of words joined by spaces, and which sentences are to be labelled."""
 
     number: int
     sentences: list[str]
@@ -40,27 +40,22 @@ class SelectedDocument:
 
     @property
     def n_chosen(self) -> int:
-        """How many sentences are to be labelled."""
+        """Number of sentences to label."""
         return sum(self.chosen)
 
     def examples(self, context_words: int) -> Iterator[Example]:
-        """The sentences to be labelled, with up to so many words of the document on each side."""
+        """Yield the sentences to label with up to ``context_words`` words of the document on each side."""
         words = [sentence.split(" ") for sentence in self.sentences]
-        everything = [word for sentence in words for word in sentence]
-        at = 0
-        for own, chosen in zip(words, self.chosen, strict=True):
-            left = everything[max(0, at - context_words) : at] if chosen else ()
-            at += len(own)
+        for own, chosen, (left, right) in zip(words, self.chosen, contexts(words, context_words), strict=True):
             if chosen:
-                right = everything[at : at + context_words]
-                yield Example(Sentence.from_words(own), tuple(left), tuple(right))
+                yield Example(Sentence.from_words(own), left, right)
 
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The two files of a shard and, until the labels are finished, a file with their checksums, written last.
+    """The two files of a shard and, until all labels are finished, a file with their checksums.
 
-    The third file has the form of ``sha256sum``. When all shards are there, ``labels.json`` takes over its contents.
+    The third file has the format of ``sha256sum`` and is written last. ``labels.json`` has its content in the end.
     """
 
     sentences: Path
@@ -68,91 +63,98 @@ class ShardFiles:
 
     @property
     def sums(self) -> Path:
-        """The file with the checksums of the other two."""
+        """Path of the file with the checksums of the other two."""
         return self.sentences.with_suffix(".sha256")
 
     @classmethod
     def of(cls, folder: Path, number: int) -> ShardFiles:
-        """Those of a shard by its number."""
+        """Return the files of a shard by its number."""
         return cls(folder / f"shard-{number:05d}.jsonl", folder / f"shard-{number:05d}.safetensors")
 
     @staticmethod
-    def are_these(path: Path) -> bool:
-        """Whether a file, by its name, is one of a shard."""
+    def is_shard_file(path: Path) -> bool:
+        """Return whether a path has the name of a file of a shard."""
         return _NAME.fullmatch(path.name) is not None
 
     @property
     def is_there(self) -> bool:
-        """Whether both files are there."""
+        """Whether both files exist."""
         return self.sentences.is_file() and self.arrays.is_file()
 
     def is_whole(self) -> bool:
-        """Return whether the shard was written to its end and has not changed since; both files are read."""
+        """Return whether the shard is complete and unchanged. Both files are read."""
         if not self.is_there or not self.sums.is_file():
             return False
-        return self.sums.read_bytes() == self._sums()
+        return self.sums.read_bytes() == self._format_sums()
+
+    def compute_checksums(self) -> dict[str, str]:
+        """Return the checksums of the files."""
+        return {"sentences": checksum(self.sentences), "arrays": checksum(self.arrays)}
 
     def checksums(self) -> dict[str, str]:
-        """Return the checksums that were recorded when the shard was written, or else those that the files have."""
-        names = {self.sentences.name: "sentences", self.arrays.name: "arrays"}
+        """Return the checksums recorded when the shard was written, or else those of the files."""
         if not self.sums.is_file():
-            return {kind: checksum(self.sentences.with_name(name)) for name, kind in names.items()}
+            return self.compute_checksums()
+        names = {self.sentences.name: "sentences", self.arrays.name: "arrays"}
         lines = (line.split(maxsplit=1) for line in self.sums.read_text(encoding="utf-8").splitlines())
         return {names[name]: known for known, name in lines}
 
-    def _sums(self) -> bytes:
+    def _format_sums(self) -> bytes:
         return "".join(f"{checksum(path)}  {path.name}\n" for path in (self.sentences, self.arrays)).encode()
 
     def write(self, documents: Sequence[SelectedDocument], sentences: Sequence[Sentence], arrays: Arrays) -> None:
-        """Write a shard; ``sentences`` are the labelled ones of the documents, in order.
+        """Write a shard. The file with the checksums is written last; without it the shard is labelled again.
 
-        The file with the checksums is written last. Without it the shard is labelled again.
+        Args:
+            documents: Documents of the shard.
+            sentences: Their labelled sentences, in order.
+            arrays: Probabilities.
         """
         self.sums.unlink(missing_ok=True)
         with replacing(self.arrays) as handle:
             handle.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
         with replacing(self.sentences) as handle:
-            for record in records(documents, sentences):
+            for record in _make_records(documents, sentences):
                 handle.write(to_json(record).encode() + b"\n")
         with replacing(self.sums) as handle:
-            handle.write(self._sums())
+            handle.write(self._format_sums())
 
     def read(self) -> tuple[list[dict[str, Any]], Arrays]:
-        """What was written; what cannot be read is refused."""
+        """Return the records of the sentences, and the arrays."""
         try:
             lines = self.sentences.read_text(encoding="utf-8").rstrip("\n")
-            # As one list: several times faster than line by line.
+            # Parsed as one list, which is several times faster than line by line.
             return json.loads(f"[{lines.replace(chr(10), ',')}]"), load_file(self.arrays)
         except (OSError, ValueError, SafetensorError, RecursionError) as error:
             raise DataError(
-                f"the labels in {str(self.sentences)!r} and {self.arrays.name!r} cannot be read ({error}); label the "
-                "text again"
+                f"the labels in {str(self.sentences)!r} and {self.arrays.name!r} cannot be read ({error})",
+                "Label the text again",
             ) from error
 
 
-def records(documents: Iterable[SelectedDocument], sentences: Iterable[Sentence]) -> Iterable[dict[str, Any]]:
-    """A JSON value for each sentence of the documents; those without labels have no entities."""
+def _make_records(documents: Iterable[SelectedDocument], sentences: Iterable[Sentence]) -> Iterator[dict[str, Any]]:
+    """Yield a JSON object for each sentence; sentences without labels have no field ``entities``."""
     labelled = iter(sentences)
     for document in documents:
         for text, chosen in zip(document.sentences, document.chosen, strict=True):
             record: dict[str, Any] = {"document": document.number, "text": text}
-            yield record | _annotations(next(labelled)) if chosen else record
+            yield record | _to_annotations(next(labelled)) if chosen else record
 
 
-def _annotations(sentence: Sentence) -> dict[str, Any]:
+def _to_annotations(sentence: Sentence) -> dict[str, Any]:
     at = {span: number for number, span in enumerate(sentence.entities)}
     return {
-        "entities": [[e.start, e.end, e.label, _rounded(e.score)] for e in sentence.entities],
-        "relations": [[at[t.head], t.label, at[t.tail], _rounded(t.score)] for t in sentence.triples],
+        "entities": [[e.start, e.end, e.label, _round(e.score)] for e in sentence.entities],
+        "relations": [[at[t.head], t.label, at[t.tail], _round(t.score)] for t in sentence.triples],
     }
 
 
-def _rounded(score: float | None) -> float | None:
+def _round(score: float | None) -> float | None:
     return None if score is None else round(score, 4)
 
 
 class ShardArrays:
-    """Puts the arrays of batches, whose sentences were taken in another order, into the order of a shard."""
+    """Collect the arrays of batches, and put them into the order of the sentences of a shard."""
 
     def __init__(self, n_sentences: int) -> None:
         self.n_queries = np.zeros(n_sentences, dtype=np.int32)
@@ -166,10 +168,17 @@ class ShardArrays:
         certainty: NDArray[np.float16],
         tables: Mapping[str, Any],
     ) -> None:
-        """A batch: which sentences of the shard it was, and what was found (:class:`~…turns.Labelled`)."""
+        """Add a batch.
+
+        Args:
+            members: Sentences of the shard that are in the batch.
+            n_queries: Number of queries of each. Shape: (n_members,).
+            certainty: Certainty of each by turn. Shape: (n_members, 3).
+            tables: Entries of each table, with the attributes ``row``, ``position`` and ``probability``.
+        """
         sentences = np.asarray(members, dtype=np.int64)
         self.n_queries[sentences], self.certainty[sentences] = n_queries, certainty
-        # Rows of turn 3 are queries: for now the number of the sentence, and of the query within it.
+        # Rows of turn 3 are queries, identified by the sentence and the number of the query in it.
         first = np.cumsum(n_queries) - n_queries
         of_query = np.repeat(np.arange(len(members)), n_queries)
         within = np.arange(len(of_query)) - first[of_query]
@@ -178,7 +187,7 @@ class ShardArrays:
             self._parts[name].append((rows[name.startswith("object")][:, entries.row], entries))
 
     def arrays(self) -> Arrays:
-        """All of it, by the names that stand in the file."""
+        """Return all arrays by their names in the file."""
         found: Arrays = {"queries": self.n_queries, "certainty": self.certainty}
         first_query = np.cumsum(self.n_queries) - self.n_queries
         for name, parts in self._parts.items():

