@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, and memory: what to do when it runs out or fragments."""
+"""Batches of sentences of similar length, and what to do when memory runs out."""
 
 from __future__ import annotations
 
@@ -51,10 +51,9 @@ def _c_function(name: str) -> Callable[..., int] | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that the memory of a GPU or of the host ran out."""
+    """Return whether an error says that GPU or CPU memory ran out. The CPU allocator raises a plain RuntimeError."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    # The allocator of torch for CPUs raises a plain RuntimeError.
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 

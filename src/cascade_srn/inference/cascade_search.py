@@ -347,8 +347,8 @@ class Predictor:
             if not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"the device ran out of memory on a batch of {n_words} words. Continuing with smaller batches. Set "
-                    "batch_words to choose their size",
+                    f"the device ran out of memory on a batch of {n_words} words. Continuing with smaller batches. "
+                    "Set batch_words to choose their size",
                     stacklevel=6,
                 )
             return True
