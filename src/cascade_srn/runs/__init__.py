@@ -1,0 +1,1 @@
+"""Processes, devices and environment of a run; shared by training, adaptation and distillation."""
