@@ -44,7 +44,6 @@ FLAGS = {
     "n_tasks": "--tasks",
     "request_seconds": "--timeout",
     "shutdown_seconds": "--shutdown-timeout",
-    "strict": "--skip-malformed",
     "thresholds": "--threshold",
 }
 # The system reports these without a file name.
