@@ -16,7 +16,8 @@ from cascade_srn import Document, Entity, Extractor
 from cascade_srn.config import ModelSettings, Thresholds
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, ModelError, SchemaError
-from cascade_srn.model.model import Model, bundled
+from cascade_srn.model.model import Model
+from cascade_srn.storage import bundled
 from cascade_srn.text.presplit import given_sentences, segment_spaces
 from cascade_srn.types import Sentence
 

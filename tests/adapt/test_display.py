@@ -4,7 +4,8 @@ import io
 
 from rich.console import Console
 
-from cascade_srn.adapt.display import AdaptProgress, display, line
+from cascade_srn.adapt.display import display, line
+from cascade_srn.adapt.settings import AdaptProgress
 
 FIRST = AdaptProgress(0, 20, 1, perplexity=1234.5, seconds=1.0)
 ON_THE_WAY = AdaptProgress(5, 20, 1, loss=2.5, pieces_per_second=1234.0, seconds=10.0)

@@ -25,7 +25,7 @@ def _free_port():
 
 def _with_two_processes(arguments):
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port", _free_port()]
-    command = [sys.executable, *launcher, "-m", "cascade_srn.cli", "adapt", *arguments]
+    command = [sys.executable, *launcher, "-m", "cascade_srn", "adapt", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, check=False)
 

@@ -17,7 +17,7 @@ from tests.training.runs import write_recipe
 from cascade_srn.cli import main
 from cascade_srn.cli.failures import ErrorReportingGroup
 
-COMMAND = (sys.executable, "-m", "cascade_srn.cli")
+COMMAND = (sys.executable, "-m", "cascade_srn")
 
 _RUN_AND_LIST_MODULES = """
 import json, sys

@@ -27,7 +27,7 @@ from cascade_srn.encoder.pretrained import (
 )
 from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
-from cascade_srn.model.model import bundled
+from cascade_srn.storage import bundled
 
 SENTENCES = (
     ["We", "train", "a", "tagger", "for", "named", "entity", "recognition", ",", "with", "words", "and", "spans", "."],

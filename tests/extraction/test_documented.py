@@ -11,7 +11,8 @@ from typer.main import get_command
 
 from cascade_srn import Document, Schema
 from cascade_srn.cli.extract import extract
-from cascade_srn.model.model import Model, bundled
+from cascade_srn.model.model import Model
+from cascade_srn.storage import bundled
 from cascade_srn.types import Sentence, Span
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extract.md").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from cascade_srn.runs.device import find_device
 from cascade_srn.errors import ConfigError
+from cascade_srn.runs.device import find_device
 
 
 def with_gpus(monkeypatch, n):

@@ -26,7 +26,7 @@ def _free_port():
 
 def _trained(recipe, output, n_processes):
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", n_processes, "--master-port", _free_port()]
-    command = [*(launcher if n_processes > 1 else []), "-m", "cascade_srn.cli", "train", recipe, f"output={output}"]
+    command = [*(launcher if n_processes > 1 else []), "-m", "cascade_srn", "train", recipe, f"output={output}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(
         [sys.executable, *map(str, command)], env=environment, capture_output=True, text=True, check=False

@@ -55,7 +55,7 @@ def from_readme(command: str) -> list[str]:
 def in_shell(arguments: list[str], folder: Path) -> Outcome:
     """Run a command in a process of its own, on one thread, so that it does not wait for a second core."""
     done = subprocess.run(
-        [sys.executable, "-m", "cascade_srn.cli", *arguments],
+        [sys.executable, "-m", "cascade_srn", *arguments],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,

@@ -3,7 +3,6 @@
 What needs torch is imported from its own module: :class:`~cascade_srn.adapt.run.Adaptation` is the whole of it.
 """
 
-from cascade_srn.adapt.display import AdaptProgress
-from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.adapt.settings import AdaptProgress, AdaptSettings
 
 __all__ = ["AdaptProgress", "AdaptSettings"]

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cascade_srn.adapt.display import AdaptProgress
 from cascade_srn.adapt.network import MaskedBatch, MaskedNetwork, Masking
 from cascade_srn.adapt.packing import Packed, Sequences
-from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.errors import CascadeError
 from cascade_srn.inference.batching import is_out_of_memory
 from cascade_srn.runs.process import make_accelerator, seed_everything

@@ -7,12 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.adapt.display import AdaptProgress
 from cascade_srn.adapt.folder import AdaptFolder, load_state, save_state
 from cascade_srn.adapt.loop import AdaptLoop
 from cascade_srn.adapt.network import Masking, load_network
 from cascade_srn.adapt.packing import HeldOutSentences, Packed, pack
-from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.encoder.pieces import piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer

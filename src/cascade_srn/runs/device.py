@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from cascade_srn.errors import ConfigError
 
 # What the package runs on: anything else that torch knows a name for would fail somewhere in the middle.

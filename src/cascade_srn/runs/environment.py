@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
 import torch
+
 from cascade_srn.version import __version__
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy", "triton")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+
 from cascade_srn.runs.process import sigterm_as_exit
 
 # How long a process may take to end when it is asked to, in seconds, and how often one looks.

@@ -6,13 +6,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 import os
 import random
-import numpy as np
-import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedDataParallelKwargs
+
 
 class Termination:
     """Turns SIGTERM into an exception, which can be postponed for a moment."""
@@ -60,6 +60,10 @@ def make_accelerator(device: str = "auto", **options: Any) -> Accelerator:
     Precision is the loop's own affair, and a batch without relations leaves the weights of turn 3 without
     gradients.
     """
+    import torch
+    from accelerate import Accelerator
+    from accelerate.utils import DistributedDataParallelKwargs
+
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
     # Without a GPU accelerate has to be told, or each of several processes takes itself to be alone.
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
@@ -69,12 +73,17 @@ def make_accelerator(device: str = "auto", **options: Any) -> Accelerator:
 
 def end_processes() -> None:
     """Part from the other processes, where there are any, when all is done."""
+    import torch
+
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 def seed_everything(seed: int) -> None:
     """Seed the random numbers of Python, numpy and torch on all devices."""
+    import numpy as np
+    import torch
+
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from cascade_srn.encoder import srn_kernels as srn_backends
 from cascade_srn.encoder.srn import SelectionRecurrentCell, SelectionRecurrentNetwork
-from cascade_srn.encoder.srn_kernels.triton_srn import backends as srn_backends
 from cascade_srn.errors import ConfigError
 
 LENGTHS = torch.tensor([4, 6, 1])
