@@ -104,10 +104,15 @@ def test_the_http_reference_is_complete():
     assert "### ExtractRequest" in text
 
 
-@pytest.mark.parametrize("name", ["index.md", "quickstart.md"])
-def test_extraction_prints_what_is_pasted(name):
-    printed = _printed("\n".join(_blocks(name, "python")))
-    pasted = _blocks(name, "text")[-1]
+def test_the_first_example_is_that_of_the_readme():
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    lines = [line for language in ("python", "text") for line in _blocks("index.md", language)[0].splitlines()]
+    assert all(line in readme for line in lines)
+
+
+def test_extraction_prints_what_is_pasted():
+    printed = _printed("\n".join(_blocks("quickstart.md", "python")))
+    pasted = _blocks("quickstart.md", "text")[-1]
     assert re.sub(r"\d\.\d\d", "", printed) == re.sub(r"\d\.\d\d", "", pasted)
     scores = [float(score) for score in re.findall(r"\d\.\d\d", printed)]
     assert scores == pytest.approx([float(score) for score in re.findall(r"\d\.\d\d", pasted)], abs=0.02)
@@ -150,7 +155,8 @@ class TestTutorial:
         return capsys.readouterr().err
 
     def test_annotation_and_conversion(self, workplace, capsys):
-        assert self._annotate_and_convert(workplace, capsys) == OUTPUT[2]
+        printed = self._annotate_and_convert(workplace, capsys)
+        assert re.findall(r"\d+", printed) == re.findall(r"\d+", OUTPUT[2])
         assert _printed(PYTHON[0]) == OUTPUT[3]
 
     @pytest.mark.slow
