@@ -25,6 +25,7 @@ EXTRAS = {
     "jinja2": "report",
     "fastapi": "serve",
     "httptools": "serve",
+    "prometheus_client": "serve",
     "uvicorn": "serve",
     "tensorboard": "train",
 }
