@@ -15,6 +15,7 @@ def run(*arguments):
     return run_command("calibrate", *arguments, "--device", "cpu")
 
 
+@pytest.mark.slow
 def test_before_and_after(tmp_path, capsys):
     model = spread_probabilities(small_model("swift"))
     model.save(tmp_path / "model")

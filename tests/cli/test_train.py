@@ -27,6 +27,7 @@ def test_from_a_recipe_to_a_model(recipe, tmp_path, capsys):
     assert f"{100 * summary['dev']['ner']['micro']['f1']:.1f}" in shown
 
 
+@pytest.mark.slow
 def test_a_model_without_correct_predictions_is_reported(recipe, tmp_path, capsys):
     still = "training.learning_rate=0", "training.encoder_learning_rate=0", "model.thresholds.entity=0.9"
     assert run("train", recipe, "training.epochs=1", *still, "--device", "cpu") == 0
@@ -38,6 +39,7 @@ def test_a_model_without_correct_predictions_is_reported(recipe, tmp_path, capsy
     assert sentence not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_without_dev_and_test_there_is_no_table(recipe, tmp_path, capsys):
     given = "train", recipe, "data.dev=null", "training.evaluate_steps=null", "training.epochs=1", "--device", "cpu"
     for options in ([], ["--seeds", 2, f"output={tmp_path / 'seeds'}"]):
@@ -45,6 +47,7 @@ def test_without_dev_and_test_there_is_no_table(recipe, tmp_path, capsys):
         assert "protocol" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_finished_run(recipe, capsys):
     run("train", recipe, "--device", "cpu")
     printed = capsys.readouterr().out
@@ -220,6 +223,7 @@ def test_an_interrupt_before_the_first_step(recipe, tmp_path, monkeypatch, capsy
     assert f"{tmp_path}/run" in printed
 
 
+@pytest.mark.slow
 def test_an_interrupt_among_several_seeds(recipe, tmp_path, monkeypatch, capsys):
     printed = _interrupt(monkeypatch, capsys, 9 + 6, recipe, "--seeds", 2)
     assert printed.startswith("Stopped at step 6 of 9")

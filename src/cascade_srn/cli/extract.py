@@ -74,8 +74,6 @@ def extract(
     """
     from cascade_srn.extraction.sources import Sources
     from cascade_srn.extraction.writers import check_output, chosen_format
-    from cascade_srn.extractor import Extractor
-    from cascade_srn.runs.device import find_device
     from cascade_srn.runs.process import sigterm_as_exit
 
     if output is None and was_closed("stdout"):
@@ -86,6 +84,10 @@ def extract(
     )
     check_output(output_format, output)
     split = find_segmenter(segmenter)
+    # After the checks, since these imports take seconds.
+    from cascade_srn.extractor import Extractor
+    from cascade_srn.runs.device import find_device
+
     extractor = Extractor.from_pretrained(model, device=find_device(device), precision=precision, segmenter=split)
     try:
         # Documents that are finished before SIGTERM are kept, as after Ctrl-C.
