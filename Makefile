@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Two files of tests at a time.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint format types clean
+.PHONY: demo test test-all docs lint format types clean
 
 # Extract from three abstracts with the model that ships with the package: a table here, a picture in demo.html.
 demo: $(READY)
@@ -21,6 +21,10 @@ test: lint types
 # All of `make test`, then the slow tests, and those for a browser and a GPU where the machine has them.
 test-all: test
 	$(PYTEST) -m "slow or browser or gpu"
+
+# The documentation site, in build/docs. Warnings are errors.
+docs: $(READY)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 
 lint: $(READY)
 	$(BIN)/ruff check .

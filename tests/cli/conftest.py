@@ -1,4 +1,4 @@
-"""Helpers that the tests of the commands share. Test modules import them by name."""
+"""Helpers and fixtures that the tests of the commands share. Test modules import the helpers by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import typer
+from tests.small_models import small_model
+from tests.training.runs import write_recipe
 
 from cascade_srn.cli import main
+from cascade_srn.cli.failures import ErrorReportingGroup
 
 COMMAND = (sys.executable, "-m", "cascade_srn")
 
@@ -24,6 +28,20 @@ except SystemExit as stopped:
     assert not stopped.code, stopped.code
 print("\\n" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """A recipe of three epochs over twelve sentences, with its output in ``tmp_path / "run"``."""
+    return write_recipe(tmp_path, training={"epochs": 3})
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(tmp_path_factory):
+    """A saved model with random weights."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    small_model().save(folder)
+    return folder
 
 
 def run(*arguments: object, command: Callable[[list[str]], object] = main) -> int:
@@ -55,6 +73,21 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return printed.err
 
 
+def raising(error: BaseException) -> Callable[[list[str]], object]:
+    """Return a command line with the command ``fail``, which raises an error."""
+    app = typer.Typer(cls=ErrorReportingGroup, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def _group() -> None:
+        pass
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    return lambda arguments: app(args=arguments)
+
+
 def start(*arguments: object, **options: Any) -> subprocess.Popen[Any]:
     """Start a command in a new process.
 
@@ -65,10 +98,10 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[Any]:
     return subprocess.Popen([*COMMAND, *map(str, arguments)], **options)
 
 
-def heed_interrupts() -> None:
+def restore_sigint() -> None:
     """Restore the default handler of SIGINT in a child process, as ``preexec_fn``.
 
-    Where the tests run in the background SIGINT is ignored, and children inherit that.
+    SIGINT is ignored if the tests run in the background, and child processes inherit that.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -77,7 +110,7 @@ def output_and_modules(*arguments: str) -> tuple[str, set[str]]:
     """Run a command that succeeds in a new process.
 
     Returns:
-        What the command prints, and the names of the top-level modules that are loaded when it ends.
+        The output of the command, and the names of the top-level modules that are loaded when it ends.
     """
     command = [sys.executable, "-c", _RUN_AND_LIST_MODULES, *arguments]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.adapt.fields import documents, write_text
-from tests.cli.conftest import run
+from tests.cli.conftest import failure, run
 from tests.tiny_encoders import tiny_encoder
 from tests.training.runs import write_recipe
 
@@ -35,23 +35,19 @@ def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
     assert run(*arguments, "--output", out, "--holdout", tmp_path / "test.jsonl") == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("119 documents, ")
-    assert shown[1] == f"3 sentences removed that are among the 3 of {tmp_path / 'test.jsonl'}."
-    new_head = "The encoder comes without a head for hidden words; a new one learns alone for 2 steps, then along."
-    assert shown[2] == new_head
+    assert shown[1].startswith("3 sentences removed")
+    assert str(tmp_path / "test.jsonl") in shown[1]
+    assert "2 steps" in shown[2]  # of the new head alone
     assert [line.split()[1] for line in shown[3:-1]] == ["0/4", "2/4", "4/4"]
-    assert shown[-1] == f"The encoder is in {out}: use it by model.encoder.name={out}"
+    assert shown[-1].startswith(f"The encoder is in {out}")
+    assert f"model.encoder.name={out}" in shown[-1]
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["steps"] == 4
 
     assert run(*arguments, "--output", out, "--holdout", tmp_path / "test.jsonl", "--resume") == 0
-    assert "is finished; there is nothing to resume." in capsys.readouterr().out
-    # Without those sentences removed it would be another text.
-    assert run(*arguments, "--output", out, "--resume") == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert str(out) in told.err
-    assert "--overwrite" in told.err
-    assert run(*arguments, "--output", out) == 2
-    assert "--resume" in capsys.readouterr().err
+    assert "nothing to resume" in capsys.readouterr().out
+    # Without --holdout the text is another one.
+    assert str(out) in failure(capsys, *arguments, "--output", out, "--resume")
+    assert str(out) in failure(capsys, *arguments, "--output", out)
 
 
 @pytest.mark.slow
@@ -73,15 +69,11 @@ def test_several_files_and_folders(arguments, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("140 documents, ")
 
 
-def test_what_is_wrong_is_one_sentence(arguments, tmp_path, capsys):
+def test_errors_are_one_line(arguments, tmp_path, capsys):
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"text": "x"}\n{"tex', encoding="utf-8")
-    assert run(*arguments, broken, "--output", tmp_path / "out") == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"Error: {broken}, line 2: the text")
-    assert told.count("\n") == 1
-    assert run(*arguments, "--output", tmp_path / "out", "--masked", "2") == 2
-    assert capsys.readouterr().err == "Error: masked is 2.0; give a number from 0.01 to 0.9\n"
+    assert str(broken) in failure(capsys, *arguments, broken, "--output", tmp_path / "out")
+    assert "masked is 2.0" in failure(capsys, *arguments, "--output", tmp_path / "out", "--masked", "2")
 
 
 def test_every_setting_is_an_option_with_its_default():

@@ -1,30 +1,29 @@
-"""The command line as a whole: versions, failures, and nothing imported in vain."""
+"""The command line as a whole: version, help and imports."""
 
+import subprocess
+import sys
 from importlib.metadata import entry_points
 
 import pytest
-import typer
 from tests.cli.conftest import output_and_modules, run
+from typer.main import get_command
 
 import cascade_srn
 from cascade_srn.cli import app, main
-from cascade_srn.cli.failures import OneSentence
-from cascade_srn.errors import ModelError
+from cascade_srn.cli.failures import FLAGS
+
+HEAVY = {"torch", "transformers", "numpy", "accelerate", "matplotlib", "jinja2", "fastapi", "starlette", "uvicorn"}
 
 
-def _raising(error):
-    """A command line with one command, which raises."""
-    broken = typer.Typer(cls=OneSentence, pretty_exceptions_enable=False)
+def _commands(group=None, prefix=()):
+    for name, command in (group or get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*prefix, name))
+        else:
+            yield (*prefix, name), command
 
-    @broken.callback()
-    def _group():
-        pass
 
-    @broken.command()
-    def fail():
-        raise error
-
-    return lambda arguments: broken(args=arguments)
+COMMANDS = dict(_commands())
 
 
 def test_version(capsys):
@@ -32,11 +31,17 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"cascade-srn {cascade_srn.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["benchmark", "--help"], ["benchmark", "extract", "--help"]])
-def test_help_imports_no_torch(arguments):
-    text, modules = output_and_modules(*arguments)
-    assert "Usage" in text
-    assert not modules & {"torch", "transformers", "numpy", "matplotlib"}
+@pytest.mark.parametrize("module", ["cascade_srn", "cascade_srn.cli"])
+def test_as_a_module(module):
+    shown = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("cascade-srn ")
+
+
+def test_help_imports_nothing_heavy():
+    """One command is enough, since each of them imports all modules of :mod:`cascade_srn.cli`."""
+    text, modules = output_and_modules("benchmark", "extract", "--help")
+    assert text
+    assert not modules & HEAVY
 
 
 def test_the_command_is_installed():
@@ -44,40 +49,13 @@ def test_the_command_is_installed():
     assert script.load() is main
 
 
-def test_errors_of_the_package_are_one_sentence(capsys):
-    assert run("fail", command=_raising(ModelError("there is no model\nin 'x'; give a folder"))) == 2
-    assert capsys.readouterr().err == "Error: there is no model in 'x'; give a folder\n"
-
-
-def test_files_that_cannot_be_written(capsys):
-    assert run("fail", command=_raising(PermissionError(13, "Permission denied", "out.json"))) == 2
-    assert capsys.readouterr().err == "Error: out.json: Permission denied\n"
-
-
-def test_a_missing_optional_dependency_names_the_extra(capsys):
-    assert run("fail", command=_raising(ModuleNotFoundError("No module", name="matplotlib.figure"))) == 2
-    told = "Error: matplotlib.figure is not installed; install it by pip install 'cascade-srn[report]'\n"
-    assert capsys.readouterr().err == told
-
-
-def test_an_interrupt_exits_as_shells_expect(capsys):
-    assert run("fail", command=_raising(KeyboardInterrupt())) == 130
-    assert "Traceback" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError("ours"), ModuleNotFoundError("x", name="x"), OSError("no file")])
-def test_our_own_defects_keep_their_traceback(error):
-    with pytest.raises(type(error)):
-        _raising(error)(["fail"])
-
-
-def test_an_unknown_option_is_refused(capsys):
+def test_an_unknown_option_is_rejected(capsys):
     assert run("convert", "a", "b", "--form", "x") == 2
-    assert "No such option" in capsys.readouterr().err
+    assert "--form" in capsys.readouterr().err
 
 
-def test_every_command_has_a_sentence_of_help():
-    assert {command.callback.__name__ for command in app.registered_commands} == {
+def test_all_commands_are_there():
+    names = {
         "adapt",
         "calibrate",
         "convert",
@@ -89,5 +67,26 @@ def test_every_command_has_a_sentence_of_help():
         "serve",
         "train",
     }
-    for group in [app, *(added.typer_instance for added in app.registered_groups)]:
-        assert all(command.callback.__doc__ for command in group.registered_commands)
+    benchmarks = {"srn", "extract", "train", "growth", "serve", "worst-text"}
+    assert set(COMMANDS) == {(name,) for name in names} | {("benchmark", name) for name in benchmarks}
+
+
+@pytest.mark.parametrize("name", COMMANDS, ids=" ".join)
+def test_help_is_complete_and_refers_to_no_file_outside_the_wheel(name):
+    command = COMMANDS[name]
+    texts = [command.help, *(parameter.help for parameter in command.params)]
+    assert all(texts)
+    assert not [text for text in texts if any(part in text for part in ("docs/", "recipes/", ".md"))]
+
+
+def test_every_flag_in_messages_is_an_option():
+    known = {option for command in COMMANDS.values() for parameter in command.params for option in parameter.opts}
+    assert set(FLAGS.values()) <= known
+
+
+def test_options_of_the_same_name_are_described_alike():
+    convert, extract = (
+        {parameter.name: parameter for parameter in COMMANDS[name,].params}["segmenter"]
+        for name in ("convert", "extract")
+    )
+    assert (convert.opts, convert.metavar, convert.help) == (extract.opts, extract.metavar, extract.help)

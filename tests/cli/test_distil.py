@@ -33,19 +33,19 @@ def test_from_teachers_and_text_to_a_student(lessons, tmp_path, capsys):
     out = tmp_path / "student"
     given = ["distil", other, *lessons, "--output", out]
     assert run(*given, "--set", "distillation.teacher_share=0.75", "--set", "training.evaluate_steps=2") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "9 documents, 25 sentences: 24 to label (1 held out), by 2 teachers."
-    assert told[1].startswith("labelled 24/24 sentences")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("9 documents, 25 sentences: 24 to label (1 held out")
+    assert printed[1].startswith("labelled 24/24 sentences")
     # 24 labelled sentences, six a batch.
-    assert [line.split("  ")[1] for line in told if line.startswith("epoch")] == ["step 2/4", "step 4/4"]
-    assert f"The model is in {out}/best" in told
-    assert "F1 of teacher and student" in told
+    assert [line.split("  ")[1] for line in printed if line.startswith("epoch")] == ["step 2/4", "step 4/4"]
+    assert f"The model is in {out}/best" in printed
+    assert "F1 of teacher and student" in printed
     data = json.loads((out / "data.json").read_text(encoding="utf-8"))
     assert data["labels"]["sentences"] == data["labels"]["learned"] == 24
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert summary["recipe"]["distillation"]["teacher_share"] == 0.75
     teacher = json.loads((out / "teacher.json").read_text(encoding="utf-8"))
-    shown = [line for line in told if "NER, micro" in line][-1]
+    shown = [line for line in printed if "NER, micro" in line][-1]
     figures = [100 * found["dev"]["ner"]["micro"]["f1"] for found in (teacher, summary)]
     assert [cell.strip() for cell in shown.split("│")[3:5]] == [f"{figure:.1f}" for figure in figures]
     assert teacher["teachers"] == ["…/other", "…/teacher"]
@@ -55,9 +55,9 @@ def test_from_teachers_and_text_to_a_student(lessons, tmp_path, capsys):
         run(*given, "--set", "distillation.teacher_share=0.75", "--set", "training.evaluate_steps=2", "--resume") == 0
     )
     again = capsys.readouterr().out
-    assert "Using the labels in" in again
-    assert "is finished; there is nothing to resume." in again
-    assert "there is a run in" in failure(capsys, *given)
+    assert "labelled" not in again
+    assert "nothing to resume" in again
+    assert str(out) in failure(capsys, *given)
     # Another run on the same labels.
     labels = {path.name: path.stat().st_mtime_ns for path in (out / "labels").iterdir()}
     assert run(*given, "--overwrite", "--set", "distillation.hard=true") == 0
@@ -69,10 +69,10 @@ def test_from_teachers_and_text_to_a_student(lessons, tmp_path, capsys):
 def test_labels_alone_and_a_recipe_that_names_them(lessons, tmp_path, capsys):
     out = tmp_path / "out"
     assert run("distil", *lessons, "--output", out, "--labels-only", "--max-sentences", 10) == 0
-    told = capsys.readouterr().out
-    assert "24 sentences: 10 to label (1 held out, 14 not sampled)" in told.replace("25 sentences", "24 sentences")
-    assert "NER, micro" in told
-    assert told.splitlines()[-1] == f"The labels are in {out}/labels: use them by data.labels={out}/labels"
+    printed = capsys.readouterr().out
+    assert "25 sentences: 10 to label (1 held out, 14 not sampled" in printed
+    assert "NER, micro" in printed
+    assert f"data.labels={out}/labels" in printed.splitlines()[-1]
     assert [path.name for path in out.iterdir()] == ["labels"]
     assert len(LabelledText(out / "labels")) == 10
     recipe, encoder = lessons[lessons.index("--recipe") + 1], lessons[lessons.index("--student-encoder") + 1]
@@ -86,11 +86,10 @@ def test_labels_alone_and_a_recipe_that_names_them(lessons, tmp_path, capsys):
 def test_without_dev_and_test_there_is_no_table(lessons, tmp_path, capsys):
     given = ["distil", *lessons, "--output", tmp_path / "out", "--set", "data.dev=null"]
     assert run(*given, "--labels-only") == 0
-    told = capsys.readouterr().out
-    assert "data.dev" in told
+    printed = capsys.readouterr().out
     assert run(*given, "--set", "training.evaluate_steps=null") == 0
-    told += capsys.readouterr().out
-    assert "protocol" not in told
+    printed += capsys.readouterr().out
+    assert "protocol" not in printed
     assert not (tmp_path / "out" / ".cascade-srn.lock").exists()
 
 
@@ -99,25 +98,25 @@ def test_several_seeds_side_by_side(lessons, tmp_path, capsys):
     out = tmp_path / "out"
     given = ["distil", *lessons, "--output", out, "--seeds", 2, "--set", "training.evaluate_steps=null"]
     assert run(*given, "--jobs", 2) == 0
-    told = capsys.readouterr().out
-    assert "2 runs, 2 at a time" in told
-    assert "mean ± standard deviation over 2 seeds" in told
+    printed = capsys.readouterr().out
+    assert "2 runs, 2 at a time" in printed
+    assert "mean ± standard deviation over 2 seeds" in printed
     assert {path.name for path in out.iterdir()} >= {"labels", "seed-0", "seed-1", "seeds.json", "teacher.json"}
-    assert "±" in [line for line in told.splitlines() if "NER, micro" in line][-1]
+    assert "±" in [line for line in printed.splitlines() if "NER, micro" in line][-1]
     assert run(*given, "--resume") == 0
 
 
-def test_what_is_wrong_is_said_before_anything_is_labelled(lessons, tmp_path, capsys):
+def test_errors_are_found_before_anything_is_labelled(lessons, tmp_path, capsys):
     out = tmp_path / "out"
     given = ["distil", *lessons, "--output", out]
-    assert "--jobs 2 was given without --seeds" in failure(capsys, *given, "--jobs", 2)
+    assert "--seeds" in failure(capsys, *given, "--jobs", 2)
     assert "floor is 2.0" in failure(capsys, *given, "--floor", 2)
-    assert "'training.epochs'" in failure(capsys, *given, "--set", "training.epoch=2")
-    assert "there is no tokenizer in" in failure(capsys, *given, "--student-encoder", tmp_path)
-    assert "holdout.jsonl does not exist" in failure(capsys, *given, "--holdout", tmp_path / "holdout.jsonl")
+    assert "training.epoch" in failure(capsys, *given, "--set", "training.epoch=2")
+    assert str(tmp_path) in failure(capsys, *given, "--student-encoder", tmp_path)
+    assert "holdout.jsonl" in failure(capsys, *given, "--holdout", tmp_path / "holdout.jsonl")
     saved_teacher(tmp_path / "other", schema=Schema(("Person", "Place"), ("leads",)))
-    told = failure(capsys, "distil", tmp_path / "other", *lessons[1:], "--output", out)
-    assert "entity types ['Organization'] are missing" in told
+    printed = failure(capsys, "distil", tmp_path / "other", *lessons[1:], "--output", out)
+    assert "Organization" in printed
     assert not (out / "labels").exists()
 
 

@@ -19,21 +19,18 @@ def test_into_the_folder_that_recipes_read(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with serving(Site({"/a.tar.gz": _archive(GOOD)})) as site:
         assert run("download", "toy", "--url", f"{site.url}/a.tar.gz") == 0
-        told = capsys.readouterr()
-        assert told.out == "The files of toy are in data/toy: train.json, test.json\n"
-        assert "100 % of" in told.err
+        printed = capsys.readouterr()
+        assert printed.out == "The files of toy are in data/toy: train.json, test.json\n"
+        assert "100 % of" in printed.err
         assert (tmp_path / "data" / "toy" / "train.json").read_bytes() == TRAIN
         assert run("download", "toy", "--url", f"{site.url}/a.tar.gz") == 0
-    told = capsys.readouterr()
-    assert told.out == "The files of toy were there already, in data/toy: train.json, test.json\n"
-    assert told.err == ""
+    assert capsys.readouterr() == ("The files of toy were already in data/toy: train.json, test.json\n", "")
 
 
 def test_the_checksum_of_the_archive(tmp_path, capsys):
     (tmp_path / "a.tar.gz").write_bytes(content := _archive(GOOD))
     arguments = ("download", "toy", "--archive", tmp_path / "a.tar.gz", "--output", tmp_path / "x", "--sha256")
-    assert run(*arguments, "1" * 64) == 2
-    assert "was expected; it is damaged or another archive" in capsys.readouterr().err
+    assert "1" * 64 in failure(capsys, *arguments, "1" * 64)
     assert not (tmp_path / "x").exists()
     assert run(*arguments, hashlib.sha256(content).hexdigest()) == 0
 
@@ -45,22 +42,15 @@ def test_from_a_file_into_another_folder(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "data"),
     [
-        (["ace05"], "there is no corpus 'ace05' to download. Known: toy."),
-        (["toy", "--url", "http://a/b", "--archive", "c"], "--url and --archive were both given; give the address"),
-        (
-            ["toy", "--archive", "nowhere.tar.gz"],
-            "there is no archive 'nowhere.tar.gz'; give the file that was downloaded",
-        ),
-        (["toy", "--url", "http://127.0.0.1:9/a.tar.gz"], "http://127.0.0.1:9/a.tar.gz could not be reached ("),
-        (
-            ["toy", "--url", "http://127.0.0.1:9/a.tar.gz"],
-            "); check the network, or give the file, downloaded on another machine if need be, by --archive\n",
-        ),
+        (["ace05"], "'ace05'"),
+        (["toy", "--url", "http://a/b", "--archive", "c"], "--archive"),
+        (["toy", "--archive", "nowhere.tar.gz"], "'nowhere.tar.gz'"),
+        (["toy", "--url", "http://127.0.0.1:9/a.tar.gz"], "http://127.0.0.1:9/a.tar.gz"),
     ],
 )
-def test_refusals(arguments, message, tmp_path, monkeypatch, capsys):
+def test_errors(arguments, data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert message in failure(capsys, "download", *arguments)
+    assert data in failure(capsys, "download", *arguments)
     assert not list(tmp_path.glob("*/*"))

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import failure, output_and_modules, run
+from tests.cli.conftest import failure, run
 
 from cascade_srn.reproduction.options import VARIANTS
 from cascade_srn.reproduction.tables import TABLES
@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """All tables by one epoch of one seed of each variant: the folder, and the arguments that made it."""
+    """The folder with all tables from one epoch and one seed of each variant, and the arguments that made it."""
     folder = tmp_path_factory.mktemp("quick")
-    # Little is learned in one epoch: with low thresholds there is something to measure all the same.
+    # One epoch teaches little. Low thresholds make sure that there is something to measure.
     low = {"entity": 0.12, "subject": 0.1, "object": 0.05}
     changes = ["training.epochs=1", "training.calibrate=false", *(f"model.thresholds.{t}={low[t]}" for t in low)]
     shorter = [part for change in changes for part in ("--set", change)]
@@ -92,9 +92,9 @@ def test_again_is_only_reading(quick, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     before = {name: _record(folder, name) for name in (*TABLES, "speed")}
     assert run("reproduce", *arguments, "--output", folder) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("13 runs predicted and counted\n\n## Main results\n")
-    assert "## Relation errors by kind" in told
+    printed = capsys.readouterr().out
+    assert printed.startswith("13 runs ")
+    assert "## Relation errors by kind" in printed
     for name, record in before.items():
         again = _record(folder, name)
         assert again == record, name
@@ -107,7 +107,7 @@ def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkey
     taken, predict = [], Loaded.predict
     monkeypatch.setattr(Loaded, "predict", lambda loaded: taken.append(loaded) or predict(loaded))
     assert run("reproduce", "fusion", *arguments[1:], "--batch-words", 64, "--output", folder) == 0
-    assert "measuring the speed of early, late, swift, hybrid, pfn, pipeline" in capsys.readouterr().out
+    assert "early, late, swift, hybrid, pfn, pipeline" in capsys.readouterr().out
     record = _record(folder, "speed")
     assert record["settings"]["batch_words"] == 64
     # In turns: one that warms up, those that count, and what was found.
@@ -128,11 +128,10 @@ def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, 
     speed["settings"]["device"] = "cuda"
     (copied / "speed.json").write_text(json.dumps(speed), encoding="utf-8")
     assert run("reproduce", "fusion", *arguments[1:], "--batch-words", batch_words, "--output", copied) == 0
-    assert "measuring the speed" not in capsys.readouterr().out
+    assert "early, late, swift" not in capsys.readouterr().out
     assert _record(copied, "speed") == speed
-    # Other settings are another matter.
+    # With other settings the models are needed.
     assert run("reproduce", "fusion", *arguments[1:], "--repeats", 7, "--output", copied) == 2
-    assert "its model is not in it any more" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -140,41 +139,34 @@ def test_dry_run(quick, tmp_path, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
     assert run("reproduce", *arguments, "--seeds", 2, "--output", folder, "--dry-run") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[-1] == "13 of 26 runs are to be trained, 1 at a time"
-    assert next(line for line in told if line.startswith("bilstm")).split()[:4] == ["bilstm", "0", "–", "1"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("13 of 26 runs")
+    assert next(line for line in lines if line.startswith("bilstm")).split()[:4] == ["bilstm", "0", "–", "1"]
     assert run("reproduce", "main", "--quick", "--output", tmp_path / "x", "--dry-run") == 0
     assert not (tmp_path / "x").exists()
 
 
 def test_list(capsys):
     assert run("reproduce", "list") == 0
-    told = capsys.readouterr().out
-    assert told.startswith("main: Main results (tab:main_result in the paper)\n  trains: pipeline, pfn, late, early")
-    assert "all: all of them, 13 variants" in told
+    printed = capsys.readouterr().out
+    assert all(f"{name}: " in printed for name in (*TABLES, "all"))
+    assert "pipeline, pfn, late, early" in printed
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "data"),
     [
-        (["mains"], "there is no table 'mains'. Did you mean 'main'?"),
-        (["list", "main"], "'list' was given with 'main'; give one of the two"),
-        (["main", "--quick", "--data", "x"], "--quick and --data were both given"),
-        (["main", "--recipe", "nowhere.yaml"], "there is no recipe 'nowhere.yaml'"),
-        (["main", "--data", "nowhere"], "--data is 'nowhere', which is no folder"),
-        (["main", "--quick", "--set", "training.epoch=1"], "Did you mean 'training.epochs'?"),
-        (["main", "--quick", "--set", "model.fusion=late"], "would change what tells the models of the tables apart"),
-        (["main", "--quick", "--seeds", "0"], "--seeds is 0; give a number at least 1"),
-        (["main", "--quick", "--device", "tpu9", "--output", "/nonexistent/x"], "there is no device 'tpu9'"),
+        (["mains"], "'main'"),
+        (["list", "main"], "'list'"),
+        (["main", "--quick", "--data", "x"], "data"),
+        (["main", "--recipe", "nowhere.yaml"], "'nowhere.yaml'"),
+        (["main", "--data", "nowhere"], "'nowhere'"),
+        (["main", "--quick", "--set", "training.epoch=1"], "training.epochs"),
+        (["main", "--quick", "--set", "model.fusion=late"], "model.fusion=late"),
+        (["main", "--quick", "--seeds", "0"], "seeds is 0"),
+        (["main", "--quick", "--device", "tpu9", "--output", "/nonexistent/x"], "'tpu9'"),
     ],
 )
-def test_failures_are_one_sentence(capsys, monkeypatch, arguments, message):
+def test_errors_are_one_line(capsys, monkeypatch, arguments, data):
     monkeypatch.chdir(ROOT)
-    assert message in failure(capsys, "reproduce", *arguments)
-
-
-@pytest.mark.parametrize("arguments", [["reproduce", "--help"], ["reproduce", "list"]])
-def test_help_and_list_import_no_torch(arguments):
-    text, modules = output_and_modules(*arguments)
-    assert "ablation" in text
-    assert not modules & {"torch", "transformers", "numpy", "accelerate", "matplotlib"}
+    assert data in failure(capsys, "reproduce", *arguments)

@@ -1,6 +1,6 @@
-"""The command line: one file for each command, each a thin skin over a function that can be called.
+"""Command line: one module per command, each a thin layer over a library function.
 
-Nothing heavy is imported before a command that needs it runs, so that ``--help`` answers at once.
+Heavy imports happen inside the commands, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.extract import extract
-from cascade_srn.cli.failures import OneSentence, one_line, prepare_streams
+from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
@@ -28,7 +28,7 @@ from cascade_srn.version import __version__
 
 app = typer.Typer(
     name="cascade-srn",
-    cls=OneSentence,
+    cls=ErrorReportingGroup,
     help="Joint entity and relation extraction.",
     no_args_is_help=True,
     add_completion=False,
@@ -36,8 +36,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"cascade-srn {__version__}")
         raise typer.Exit
 
@@ -45,35 +45,30 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
-app.command()(adapt)
-app.command()(calibrate)
-app.command()(convert)
-app.command()(distil)
-app.command()(download)
-app.command()(evaluate)
-app.command()(extract)
-app.command()(reproduce)
-app.command()(serve)
-app.command()(train)
+for command in (adapt, calibrate, convert, distil, download, evaluate, extract, reproduce, serve, train):
+    app.command()(command)
 app.add_typer(benchmark, name="benchmark")
 
 
-def _plain_warning(message: Warning | str, *_: object, **__: object) -> str:
-    """Format a warning for users of the command line: its sentence, without the place in our source."""
-    return f"Note: {one_line(str(message))}\n"
+def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
+    """Format a warning without the line of source code it comes from."""
+    return f"Note: {join_lines(str(message))}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command with these arguments (default: those of the process), and exit with its code."""
+    """Run a command and exit with its code.
+
+    Args:
+        arguments: Arguments of ``cascade-srn``; by default those of the process.
+    """
     prepare_streams()
-    # Threads of torch that wait for each other spin unless they are told not to, and where something else wants the
-    # cores, everything takes many times as long. It is read when torch is imported, which no command has done yet.
+    # Idle OpenMP threads spin by default, which slows everything down on shared cores. torch reads this on import.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    warnings.formatwarning = _plain_warning
+    warnings.formatwarning = _format_warning
     app(args=None if arguments is None else list(arguments), prog_name="cascade-srn")

@@ -1,4 +1,4 @@
-"""``cascade-srn benchmark``: the front door to :mod:`cascade_srn.benchmarks`."""
+"""``cascade-srn benchmark``: measure speed, memory and correctness under load."""
 
 from __future__ import annotations
 
@@ -16,59 +16,52 @@ from cascade_srn.benchmarks.options import (
     WorstTextOptions,
 )
 from cascade_srn.cli.failures import INTERRUPTED
+from cascade_srn.cli.options import BatchWords, Device, Encoder, Precision, SavedModel, make_settings
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
     from cascade_srn.benchmarks.measuring import Result
 
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")]
-Repeats = Annotated[int, typer.Option(help="Runs that count; the median is reported.")]
-Warmup = Annotated[int, typer.Option(help="Runs before them that do not count.")]
-Encoder = Annotated[
-    str | None, typer.Option(help="A pretrained encoder, by folder or hub id; a fresh small one when left out.")
-]
-SavedModel = Annotated[str | None, typer.Option(help="A saved model, by folder or hub id.")]
-Data = Annotated[str | None, typer.Option(help="Annotated sentences; the example corpus when left out.")]
-Sentences = Annotated[int, typer.Option(help="Sentences of the data to use, from its beginning.")]
-BatchWords = Annotated[int, typer.Option(help="Words of a batch at most, padding included.")]
+Repeats = Annotated[int, typer.Option(help="Measured runs; the median is reported.")]
+Warmup = Annotated[int, typer.Option(help="Runs before them that are not measured.")]
+Data = Annotated[str | None, typer.Option(help="Annotated sentences. Default: the example corpus.")]
+Sentences = Annotated[int, typer.Option(help="Number of sentences to use, from the beginning of the data.")]
 Presets = Annotated[str, typer.Option(metavar="A,B,…", help="Fusion presets.")]
-Precision = Annotated[str, typer.Option(help="Of the pretrained encoder: auto (bf16 on a GPU), float32 or bf16.")]
-Output = Annotated[Path | None, typer.Option(help="The JSON file; benchmarks/results/NAME-DEVICE.json when left out.")]
+Output = Annotated[Path | None, typer.Option(help="JSON file. Default: benchmarks/results/NAME-DEVICE.json.")]
 
-
-# Columns of a table that goes to a file, where nobody can widen a window.
+# Width of a table that is not printed on a terminal.
 FILE_WIDTH = 160
 
 
-def names(value: str, *, separator: str = ",") -> tuple[str, ...]:
-    """Return ``a,b`` as names."""
+def parse_names(value: str, *, separator: str = ",") -> tuple[str, ...]:
+    """Parse ``a,b``."""
     return tuple(part.strip() for part in value.split(separator) if part.strip())
 
 
-def numbers(option: str, value: str) -> tuple[int, ...]:
-    """``1,2`` as numbers; empty for none."""
+def parse_numbers(option: str, value: str) -> tuple[int, ...]:
+    """Parse ``8,16``."""
     try:
-        return tuple(int(part) for part in names(value))
+        return tuple(int(part) for part in parse_names(value))
     except ValueError as error:
-        raise ConfigError(f"{option} is {value!r}; give whole numbers with commas between them, as in 8,16") from error
+        raise ConfigError(f"{option} is {value!r}", "Give integers such as 8,16", option=option) from error
 
 
 def parse_shapes(option: str, value: str) -> tuple[tuple[int, int], ...]:
-    """``8x40,32x40`` as pairs."""
+    """Parse ``8x40,32x40``."""
     try:
-        pairs = [part.split("x") for part in names(value)]
+        pairs = [part.split("x") for part in parse_names(value)]
         return tuple((int(batch), int(length)) for batch, length in pairs)
     except ValueError as error:
-        raise ConfigError(f"{option} is {value!r}; give sentences x words, as in 8x40,32x40") from error
+        hint = "Give sentences x words, such as 8x40,32x40"
+        raise ConfigError(f"{option} is {value!r}", hint, option=option) from error
 
 
-def listed(values: tuple[object, ...]) -> str:
-    """The inverse of :func:`names` and :func:`numbers`, for showing defaults."""
+def _join(values: tuple[object, ...]) -> str:
     return ",".join(str(value) for value in values)
 
 
 def publish(result: Result, output: Path | None) -> None:
-    """Write the JSON file and show the table."""
+    """Write the JSON file and print the table."""
     from rich.console import Console
 
     path = result.save(output)
@@ -79,7 +72,11 @@ def publish(result: Result, output: Path | None) -> None:
     console.print(f"written to {path}", soft_wrap=True)
 
 
-EXTRACT_PRESETS = listed(ExtractOptions.presets)
+EXTRACT_PRESETS, TRAIN_PRESETS = _join(ExtractOptions.presets), _join(TrainOptions.presets)
+BATCH_SIZES = _join(TrainOptions.batch_sizes)
+LENGTHS, SUBJECTS = _join(GrowthOptions.lengths), _join(GrowthOptions.subjects)
+FACTORS = _join(GrowthOptions.factors)
+SHAPES = _join(tuple(f"{batch}x{length}" for batch, length in SrnOptions.shapes))
 
 
 def extract(
@@ -89,17 +86,17 @@ def extract(
     presets: Presets = EXTRACT_PRESETS,
     sentences: Sentences = ExtractOptions.sentences,
     train_steps: Annotated[
-        int, typer.Option(help="Train each model for about so many steps first, so that it finds things itself.")
+        int, typer.Option(help="Train each model for about this many steps first, so that it finds entities.")
     ] = ExtractOptions.train_steps,
     given_entities: Annotated[
-        bool, typer.Option("--given-entities", help="Run turns 2 and 3 on gold entities, all taken as subjects.")
+        bool, typer.Option("--given-entities", help="Run turns 2 and 3 on gold entities, all of them as subjects.")
     ] = ExtractOptions.given_entities,
     batch_words: BatchWords = ExtractOptions.batch_words,
     batch_sentences: Annotated[
-        int, typer.Option(help="Sentences of a batch, instead of --batch-words; 0 is off.")
+        int, typer.Option(help="Sentences per batch, instead of --batch-words. 0: off.")
     ] = ExtractOptions.batch_sentences,
     latency_sentences: Annotated[
-        int, typer.Option(help="Sentences to take one at a time for the latency.")
+        int, typer.Option(help="Sentences to process one at a time for the latency.")
     ] = ExtractOptions.latency_sentences,
     precision: Precision = ExtractOptions.precision,
     repeats: Repeats = ExtractOptions.repeats,
@@ -107,52 +104,29 @@ def extract(
     device: Device = ExtractOptions.device,
     output: Output = None,
 ) -> None:
-    """From words to triples: throughput, latency and memory, beside the bare encoder and a BiLSTM.
+    """Measure throughput, latency and memory of extraction, compared with the bare encoder and a BiLSTM.
 
-    Measures a saved --model, or models of --presets over --encoder: trained briefly with --train-steps, else with
-    random heads on gold entities.
+    Measures --model, or models of --presets over --encoder. The latter have random heads and use gold entities, unless
+    --train-steps trains them first.
     """
-    options = ExtractOptions(
-        model=model,
-        encoder=encoder,
-        data=data,
-        presets=names(presets),
-        sentences=sentences,
-        train_steps=train_steps,
-        given_entities=given_entities,
-        batch_words=batch_words,
-        batch_sentences=batch_sentences,
-        latency_sentences=latency_sentences,
-        precision=precision,
-        repeats=repeats,
-        warmup=warmup,
-        device=device,
-    )
+    options = make_settings(ExtractOptions, locals(), presets=parse_names(presets))
     from cascade_srn.benchmarks.extract import measure
 
     publish(measure(options), output)
-
-
-LENGTHS, SUBJECTS, FACTORS = (
-    listed(sizes) for sizes in (GrowthOptions.lengths, GrowthOptions.subjects, GrowthOptions.factors)
-)
-Sizes = Annotated[str, typer.Option(metavar="N,…")]
 
 
 def growth(
     model: SavedModel = None,
     encoder: Encoder = None,
     data: Data = None,
-    preset: Annotated[str, typer.Option(help="A fusion preset.")] = GrowthOptions.preset,
-    lengths: Sizes = LENGTHS,
-    subjects: Sizes = SUBJECTS,
-    factors: Annotated[str, typer.Option(metavar="N,…", help="How many times over the data is streamed.")] = FACTORS,
+    preset: Annotated[str, typer.Option(help="Fusion preset.")] = GrowthOptions.preset,
+    lengths: Annotated[str, typer.Option(metavar="N,…", help="Words per sentence.")] = LENGTHS,
+    subjects: Annotated[str, typer.Option(metavar="N,…", help="Subjects per sentence.")] = SUBJECTS,
+    factors: Annotated[str, typer.Option(metavar="N,…", help="How many times the data is repeated.")] = FACTORS,
     batch_sentences: Annotated[
-        int, typer.Option(help="Sentences measured together for lengths and subjects.")
+        int, typer.Option(help="Sentences per batch for lengths and subjects.")
     ] = GrowthOptions.batch_sentences,
-    subject_words: Annotated[
-        int, typer.Option(help="Words of the sentences in which subjects grow.")
-    ] = GrowthOptions.subject_words,
+    subject_words: Annotated[int, typer.Option(help="Words per sentence for subjects.")] = GrowthOptions.subject_words,
     sentences: Sentences = GrowthOptions.sentences,
     batch_words: BatchWords = GrowthOptions.batch_words,
     precision: Precision = GrowthOptions.precision,
@@ -164,30 +138,18 @@ def growth(
         bool, typer.Option("--plot/--no-plot", help="Draw a PNG beside the JSON file (extra: report).")
     ] = True,
 ) -> None:
-    """How extraction's cost grows with sentence length, subjects in a sentence, and corpus size."""
-    options = GrowthOptions(
-        model=model,
-        encoder=encoder,
-        data=data,
-        preset=preset,
-        lengths=numbers("--lengths", lengths),
-        subjects=numbers("--subjects", subjects),
-        factors=numbers("--factors", factors),
-        batch_sentences=batch_sentences,
-        subject_words=subject_words,
-        sentences=sentences,
-        batch_words=batch_words,
-        precision=precision,
-        repeats=repeats,
-        warmup=warmup,
-        device=device,
+    """Measure how the cost of extraction grows with sentence length, number of subjects and corpus size."""
+    options = make_settings(
+        GrowthOptions,
+        locals(),
+        lengths=parse_numbers("lengths", lengths),
+        subjects=parse_numbers("subjects", subjects),
+        factors=parse_numbers("factors", factors),
     )
-    from cascade_srn.benchmarks.growth import plot_growth, require_matplotlib
+    from cascade_srn.benchmarks.growth import measure, plot_growth, require_matplotlib
 
     if plot:
         require_matplotlib()
-    from cascade_srn.benchmarks.growth import measure
-
     result = measure(options)
     publish(result, output)
     if plot:
@@ -199,29 +161,19 @@ def serve(
     model: SavedModel = None,
     data: Data = None,
     sentences: Sentences = ServeOptions.sentences,
-    clients: Annotated[int, typer.Option(help="Clients that ask at once.")] = ServeOptions.clients,
-    seconds: Annotated[float, typer.Option(help="How long they ask.")] = ServeOptions.seconds,
-    single: Annotated[int, typer.Option(help="Requests of one client alone.")] = ServeOptions.single,
+    clients: Annotated[int, typer.Option(help="Number of parallel clients.")] = ServeOptions.clients,
+    seconds: Annotated[float, typer.Option(help="How long the parallel clients send requests.")] = ServeOptions.seconds,
+    single: Annotated[int, typer.Option(help="Requests of a single client, sent first.")] = ServeOptions.single,
     batch_words: BatchWords = ServeOptions.batch_words,
     precision: Precision = ServeOptions.precision,
     device: Device = ServeOptions.device,
     output: Output = None,
 ) -> None:
-    """The service under load, every answer checked: one client alone, then many at once.
+    """Measure the service under load and check every answer: one client first, then many in parallel.
 
-    Exits with 1 where an answer was lost, mixed up, wrong or refused.
+    The exit code is 1 if an answer is missing, swapped, wrong or refused.
     """
-    options = ServeOptions(
-        model=model,
-        data=data,
-        sentences=sentences,
-        clients=clients,
-        seconds=seconds,
-        single=single,
-        batch_words=batch_words,
-        precision=precision,
-        device=device,
-    )
+    options = make_settings(ServeOptions, locals())
     from cascade_srn.benchmarks.serve import is_faultless, measure
 
     result = measure(options)
@@ -230,58 +182,40 @@ def serve(
         raise typer.Exit(1)
 
 
-DEFAULT_SHAPES = ",".join(f"{batch}x{length}" for batch, length in SrnOptions.shapes)
-
-
 def srn(
-    shapes: Annotated[str, typer.Option(metavar="BxL,…", help="Sentences x words of a batch.")] = DEFAULT_SHAPES,
-    input_width: Annotated[int, typer.Option(help="Width of a word's vector.")] = SrnOptions.input_width,
+    shapes: Annotated[str, typer.Option(metavar="BxL,…", help="Batches: sentences x words.")] = SHAPES,
+    input_width: Annotated[int, typer.Option(help="Width of a word vector.")] = SrnOptions.input_width,
     hidden_width: Annotated[int, typer.Option(help="Width of a hidden state.")] = SrnOptions.hidden_width,
-    n_tasks: Annotated[int, typer.Option("--tasks", help="Tasks of the SRN.")] = SrnOptions.n_tasks,
+    n_tasks: Annotated[int, typer.Option("--tasks", help="Number of tasks of the SRN.")] = SrnOptions.n_tasks,
     repeats: Repeats = SrnOptions.repeats,
     warmup: Warmup = SrnOptions.warmup,
     device: Device = SrnOptions.device,
     output: Output = None,
 ) -> None:
-    """The SRN, in every implementation that runs here, against an LSTM of the same widths."""
-    options = SrnOptions(
-        shapes=parse_shapes("--shapes", shapes),
-        input_width=input_width,
-        hidden_width=hidden_width,
-        n_tasks=n_tasks,
-        repeats=repeats,
-        warmup=warmup,
-        device=device,
-    )
+    """Measure each available implementation of the SRN, compared with an LSTM of the same widths."""
+    options = make_settings(SrnOptions, locals(), shapes=parse_shapes("shapes", shapes))
     from cascade_srn.benchmarks.srn import measure
 
     publish(measure(options), output)
-
-
-TRAIN_PRESETS, BATCH_SIZES = listed(TrainOptions.presets), listed(TrainOptions.batch_sizes)
 
 
 def train(
     encoder: Encoder = None,
     data: Data = None,
     presets: Presets = TRAIN_PRESETS,
-    batch_sizes: Annotated[str, typer.Option(metavar="N,…", help="Sentences of a batch.")] = BATCH_SIZES,
+    batch_sizes: Annotated[str, typer.Option(metavar="N,…", help="Sentences per batch.")] = BATCH_SIZES,
     sentences: Sentences = TrainOptions.sentences,
-    epochs: Annotated[int, typer.Option(help="Epochs that count; one more warms up.")] = TrainOptions.epochs,
+    epochs: Annotated[int, typer.Option(help="Measured epochs, after one warm-up epoch.")] = TrainOptions.epochs,
     precision: Annotated[str, typer.Option(help="float32, tf32 or bf16.")] = TrainOptions.precision,
     device: Device = TrainOptions.device,
     output: Output = None,
 ) -> None:
-    """The training loop: seconds per epoch, and where a step's time goes."""
-    options = TrainOptions(
-        encoder=encoder,
-        data=data,
-        presets=names(presets),
-        batch_sizes=numbers("--batch-sizes", batch_sizes),
-        sentences=sentences,
-        epochs=epochs,
-        precision=precision,
-        device=device,
+    """Measure the training loop: seconds per epoch, and the share of each part of a step."""
+    options = make_settings(
+        TrainOptions,
+        locals(),
+        presets=parse_names(presets),
+        batch_sizes=parse_numbers("batch_sizes", batch_sizes),
     )
     from cascade_srn.benchmarks.train import measure
 
@@ -291,11 +225,9 @@ def train(
 def worst_text(
     model: SavedModel = None,
     characters: Annotated[
-        int, typer.Option(help="Length of the longest texts; 500, 2,000 and 10,000 are measured as well.")
+        int, typer.Option(help="Length of the longest texts. 500, 2,000 and 10,000 are measured as well.")
     ] = WorstTextOptions.characters,
-    patterns: Annotated[
-        str, typer.Option(metavar="A;B;…", help="Built-in patterns to start from; all when left out.")
-    ] = "",
+    patterns: Annotated[str, typer.Option(metavar="A;B;…", help="Built-in patterns to start from. Default: all.")] = "",
     seconds: Annotated[float, typer.Option(help="Time budget of the whole search.")] = WorstTextOptions.seconds,
     limit_seconds: Annotated[
         float, typer.Option(help="CPU seconds after which a text is given up.")
@@ -303,7 +235,7 @@ def worst_text(
     limit_megabytes: Annotated[
         int, typer.Option(help="Memory of the measured process, in MiB, at which a text is given up.")
     ] = WorstTextOptions.limit_megabytes,
-    threads: Annotated[int, typer.Option(help="Threads of torch.")] = WorstTextOptions.threads,
+    threads: Annotated[int, typer.Option(help="Number of torch threads.")] = WorstTextOptions.threads,
     seed: Annotated[int, typer.Option(help="Seed of the random changes.")] = WorstTextOptions.seed,
     max_ratio: Annotated[
         float | None, typer.Option(help="Exit with 1 if a text costs more than this many times ordinary text.")
@@ -312,19 +244,9 @@ def worst_text(
 ) -> None:
     """Search for the text that costs the most CPU time or memory, compared with ordinary text.
 
-    Each text is measured in a separate process with a time and a memory limit. Ctrl-C keeps what was measured.
+    Each text is measured in a separate process with a time and a memory limit. Ctrl-C keeps the measurements so far.
     """
-    options = WorstTextOptions(
-        model=model,
-        characters=characters,
-        patterns=names(patterns, separator=";"),
-        seconds=seconds,
-        limit_seconds=limit_seconds,
-        limit_megabytes=limit_megabytes,
-        threads=threads,
-        seed=seed,
-        max_ratio=max_ratio,
-    )
+    options = make_settings(WorstTextOptions, locals(), patterns=parse_names(patterns, separator=";"))
     from cascade_srn.benchmarks.worst_text import is_acceptable, measure
 
     result = measure(options, lambda line: typer.echo(line, err=True))
@@ -335,6 +257,6 @@ def worst_text(
         raise typer.Exit(1)
 
 
-app = typer.Typer(help="Measure what things cost, side by side.", no_args_is_help=True)
+app = typer.Typer(help="Measure speed, memory and correctness under load.", no_args_is_help=True)
 for command in (srn, extract, train, growth, serve, worst_text):
     app.command()(command)

@@ -1,4 +1,4 @@
-"""``cascade-srn calibrate``."""
+"""``cascade-srn calibrate``: choose thresholds and temperatures of a trained model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from cascade_srn.cli.failures import tell_unread
+from cascade_srn.cli.failures import print_read_notes
+from cascade_srn.cli.options import Alignment, DataFormat, Device
 from cascade_srn.data.alignment import Align
 
 if TYPE_CHECKING:
@@ -16,34 +17,27 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, by folder, name or hub id.")],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Annotated documents that the model was not trained on.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, name or hub id.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Annotated documents that were not used for training.")],
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where the model goes; its own folder to change it there.")
+        Path, typer.Option("--output", metavar="DIR", help="Folder for the calibrated model. May be that of MODEL.")
     ],
     by_label: Annotated[
-        bool, typer.Option("--by-label", help="Give each label a threshold of its own, where there is enough of it.")
+        bool, typer.Option("--by-label", help="Choose a threshold for each label with enough examples.")
     ] = False,
-    format: Annotated[
-        str | None,
-        typer.Option("--format", help="Of the data: dygie, spert, brat or jsonl; guessed when left out."),
-    ] = None,
-    align: Annotated[
-        str, typer.Option("--align", metavar="exact|expand", help="Refuse offsets within a word, or take all of it.")
-    ] = "exact",
-    device: Annotated[
-        str, typer.Option("--device", help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
-    ] = "auto",
+    format: DataFormat = None,
+    align: Alignment = "exact",
+    device: Device = "auto",
 ) -> None:
-    """Choose a model's thresholds and temperatures anew, on documents that it was not trained on.
+    """Choose the thresholds and temperatures of a model on annotated documents.
 
-    Training does this on the development documents; here others take their place, such as a few annotated ones of
-    another field. The weights stay as they are.
+    Training does this on the development documents. Use this command for documents of another field. The weights
+    do not change.
     """
     from cascade_srn.calibration.model_folder import recalibrate
     from cascade_srn.runs.device import find_device
 
-    found = recalibrate(
+    result = recalibrate(
         model,
         data,
         output,
@@ -51,38 +45,36 @@ def calibrate(
         align=cast(Align, align),
         by_label=by_label,
         device=find_device(device),
-        on_read=tell_unread,
+        on_read=print_read_notes,
     )
-    typer.echo(_told(found))
+    typer.echo(_summary(result))
     typer.echo(f"The model is in {output}", err=True)
 
 
-def _told(found: Recalibrated) -> str:
+def _summary(result: Recalibrated) -> str:
+    before, after = result.before, result.after
     rows = [
-        ("NER", found.before.ner, found.after.ner),
-        ("RE boundaries", found.before.re_boundaries, found.after.re_boundaries),
-        ("RE strict", found.before.re_strict, found.after.re_strict),
+        ("NER", before.ner, after.ner),
+        ("RE boundaries", before.re_boundaries, after.re_boundaries),
+        ("RE strict", before.re_strict, after.re_strict),
     ]
-    if found.changed:
+    if result.changed:
         lines = ["micro F1 on these documents, before and after:"]
-        lines += [f"  {name:<15}{_figure(before):>6}{_figure(after):>7}" for name, before, after in rows]
+        lines += [f"  {name:<15}{_f1(old):>6}{_f1(new):>7}" for name, old, new in rows]
     else:
         lines = [
-            "Nothing was changed: there is too little to choose by, or the model does no better with other thresholds.",
-            "micro F1 on these documents, as before:",
-            *(f"  {name:<15}{_figure(before):>6}" for name, before, _ in rows),
+            "Nothing was changed: there are too few annotations, or other thresholds are no better.",
+            "micro F1 on these documents:",
+            *(f"  {name:<15}{_f1(old):>6}" for name, old, _ in rows),
         ]
-    for name, values in (("thresholds", found.thresholds), ("temperatures", found.temperatures)):
-        shown = [f"{key} {value:g}" for key, value in values.to_dict().items() if isinstance(value, float)]
-        shown += [
-            f"{label} {value:g}"
-            for group in values.to_dict().values()
-            if isinstance(group, dict)
-            for label, value in group.items()
-        ]
-        lines.append(f"{name}: {', '.join(shown)}")
+    for name, settings in (("thresholds", result.thresholds), ("temperatures", result.temperatures)):
+        values = settings.to_dict()
+        numbers = {key: value for key, value in values.items() if isinstance(value, float)}
+        for group in values.values():
+            numbers |= group if isinstance(group, dict) else {}
+        lines.append(f"{name}: {', '.join(f'{key} {value:g}' for key, value in numbers.items())}")
     return "\n".join(lines)
 
 
-def _figure(scores: TaskScores) -> str:
+def _f1(scores: TaskScores) -> str:
     return f"{100 * scores.counts.f1:.1f}"

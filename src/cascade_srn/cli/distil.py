@@ -1,4 +1,4 @@
-"""``cascade-srn distil``: a model taught by others on raw text."""
+"""``cascade-srn distil``: train a student on raw text that teachers labelled."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.cli.train import train
+from cascade_srn.cli.options import BatchWords, Device, Jobs, Overrides, Precision, Seeds, TextField, make_settings
+from cascade_srn.cli.train import check_jobs, train
 from cascade_srn.distil.settings import LabelSettings
-from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,67 +19,53 @@ if TYPE_CHECKING:
 
 def distil(
     teachers: Annotated[
-        list[str], typer.Argument(metavar="TEACHER…", help="Folders of models: one, or several that are averaged.")
+        list[str], typer.Argument(metavar="TEACHER…", help="Model folders. Predictions of several are averaged.")
     ],
     text: Annotated[
         list[str],
         typer.Option(
             "--text",
             metavar="TEXT",
-            help="A file (.txt, .jsonl, also .gz, .xz, .bz2) or folder of raw text; again for more.",
+            help="File (.txt, .jsonl, also .gz, .xz, .bz2) or folder of raw text. Repeatable.",
         ),
     ],
-    recipe: Annotated[
-        Path, typer.Option("--recipe", metavar="RECIPE", help="How the student is trained: a YAML file.")
-    ],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the student, with the labels in it.")],
+    recipe: Annotated[Path, typer.Option("--recipe", metavar="RECIPE", help="Recipe of the student: a YAML file.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the student and the labels.")],
     student_encoder: Annotated[
-        str | None, typer.Option(metavar="E", help="The student's encoder, by hub id or folder; else the recipe's.")
+        str | None, typer.Option(metavar="E", help="Encoder of the student: hub id or folder. Default: the recipe's.")
     ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the recipe to change; again for more."),
-    ] = None,
+    changes: Overrides = None,
     holdout: Annotated[
         list[str] | None,
         typer.Option(
             metavar="DATA",
-            help="Annotated data whose sentences are not learned from, beside the recipe's dev and test.",
+            help="Annotated data whose sentences are not labelled, besides the recipe's dev and test. Repeatable.",
         ),
     ] = None,
-    labels_only: Annotated[bool, typer.Option("--labels-only", help="Write the labels, and train nothing.")] = False,
-    field: Annotated[str, typer.Option(help="The field of JSON records that holds the text.")] = LabelSettings.field,
-    min_words: Annotated[int, typer.Option(help="Words of the shortest sentence to label.")] = LabelSettings.min_words,
-    max_words: Annotated[int, typer.Option(help="Words of the longest sentence to label.")] = LabelSettings.max_words,
+    labels_only: Annotated[bool, typer.Option("--labels-only", help="Write the labels without training.")] = False,
+    field: TextField = LabelSettings.field,
+    min_words: Annotated[int, typer.Option(help="Minimum words of a sentence to label.")] = LabelSettings.min_words,
+    max_words: Annotated[int, typer.Option(help="Maximum words of a sentence to label.")] = LabelSettings.max_words,
     max_sentences: Annotated[
-        int | None, typer.Option(help="Sentences to label, evenly over the text; all if left out.")
+        int | None, typer.Option(help="Sentences to label, sampled evenly from the text. Default: all.")
     ] = LabelSettings.max_sentences,
-    floor: Annotated[float, typer.Option(help="Probabilities below are not kept.")] = LabelSettings.floor,
-    shard_sentences: Annotated[int, typer.Option(help="Labelled sentences of a file.")] = LabelSettings.shard_sentences,
-    batch_words: Annotated[
-        int, typer.Option(help="Words that the teachers read at once, padding included.")
-    ] = LabelSettings.batch_words,
-    precision: Annotated[
-        str, typer.Option(help="Of the teachers' encoders: float32, bf16, or auto for bf16 on a GPU.")
-    ] = LabelSettings.precision,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was begun in the output folder.")] = False,
+    floor: Annotated[float, typer.Option(help="Probabilities below this value are dropped.")] = LabelSettings.floor,
+    shard_sentences: Annotated[int, typer.Option(help="Sentences per file of labels.")] = LabelSettings.shard_sentences,
+    batch_words: BatchWords = LabelSettings.batch_words,
+    precision: Precision = LabelSettings.precision,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run, and labels that were made with other things.")
+        bool, typer.Option("--overwrite", help="Replace the run, and labels made with other settings.")
     ] = False,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Train with the seeds 0 to N-1, and end with mean and deviation.")
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(metavar="N", help="With --seeds: so many at once, each in a process of its own.", min=1)
-    ] = 1,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
-    ] = "auto",
+    seeds: Seeds = None,
+    jobs: Jobs = 1,
+    device: Device = "auto",
 ) -> None:
-    """Teach a student: label raw text by one model or several, and train on the labels and on gold data.
+    """Label raw text with one or more models, and train a student on the labels and on gold data.
 
-    The labels go to DIR/labels, the student's run to DIR as that of train. docs/distil.md explains what helps.
+    The labels are written to DIR/labels. The run of the student is in DIR, like a run of the train command.
     """
+    settings = make_settings(LabelSettings, locals())
     from cascade_srn.distil.display import comparison
     from cascade_srn.distil.run import Distillation, student_overrides
     from cascade_srn.runs.display import console_for
@@ -88,26 +74,14 @@ def distil(
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
 
-    if jobs > 1 and seeds is None:
-        raise ConfigError(f"--jobs {jobs} was given without --seeds; there is one run only: give --seeds as well")
-    settings = LabelSettings(
-        field=field,
-        min_words=min_words,
-        max_words=max_words,
-        max_sentences=max_sentences,
-        floor=floor,
-        shard_sentences=shard_sentences,
-        batch_words=batch_words,
-        precision=precision,
-    )
+    check_jobs(jobs, seeds)
     overrides = student_overrides(output, student_encoder, changes or [])
-    chosen = load_recipe(recipe, overrides)
     is_main = make_accelerator(device).is_main_process
     console = console_for(is_main=is_main)
     distillation = Distillation(
         teachers,
         text,
-        chosen,
+        load_recipe(recipe, overrides),
         settings,
         holdout=holdout or [],
         n_seeds=seeds,
@@ -119,10 +93,9 @@ def distil(
     scores = distillation.teacher_scores() if is_main else {}
     distillation.labelling.free()
     if labels_only:
+        labels = f"{output}/{LABELS}"
         console.print(shown_scores([scores]), highlight=False)
-        console.print(
-            f"The labels are in {output}/{LABELS}: use them by data.labels={output}/{LABELS}", highlight=False
-        )
+        console.print(f"The labels are in {labels}. Use them with data.labels={labels}", highlight=False)
         distillation.close()
         end_processes()
         return
@@ -136,7 +109,6 @@ def distil(
 
 
 def _label(distillation: Distillation, console: Console) -> None:
-    """Label, and show it."""
     from cascade_srn.distil.display import display, opening
 
     console.print(opening(distillation.labelling), highlight=False, markup=False)

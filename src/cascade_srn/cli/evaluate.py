@@ -1,4 +1,4 @@
-"""``cascade-srn evaluate``."""
+"""``cascade-srn evaluate``: score models on annotated data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.cli.failures import tell_unread
+from cascade_srn.cli.failures import print_read_notes
+from cascade_srn.cli.options import Alignment, BatchWords, DataFormat, Device, Precision, ResampledUnit, make_settings
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
 
@@ -15,70 +16,49 @@ from cascade_srn.evaluation.options import EvaluateOptions
 def evaluate(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL… DATA", help="One or more models, by folder or hub id, and last the data."),
+        typer.Argument(metavar="MODEL… DATA", help="One or more models (folders or hub ids), then the data."),
     ],
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="MODEL", help="A model to compare with; again for more. Two models compare by themselves."
-        ),
+        typer.Option(metavar="MODEL", help="Model to compare with. Repeatable. Two models are always compared."),
     ] = None,
     symmetric: Annotated[
-        str, typer.Option(metavar="directed|canonical|doubled|all", help="How symmetric relations are counted.")
+        str, typer.Option(metavar="directed|canonical|doubled|all", help="How to count symmetric relations.")
     ] = EvaluateOptions.symmetric,
     gold_entities: Annotated[
-        bool, typer.Option("--gold-entities", help="Relations between gold entities, which the model is given.")
+        bool, typer.Option("--gold-entities", help="Give the gold entities to the model and score the relations.")
     ] = EvaluateOptions.gold_entities,
     train: Annotated[
-        str | None, typer.Option(metavar="DATA", help="The training data: entity texts seen there or not.")
+        str | None, typer.Option(metavar="DATA", help="Training data, to score seen and unseen entities separately.")
     ] = None,
-    per_label: Annotated[bool, typer.Option("--per-label", help="Show each label's figures too.")] = False,
+    per_label: Annotated[bool, typer.Option("--per-label", help="Print the scores of each label.")] = False,
     report: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the HTML report, analysis.json and scores.json there.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the HTML report, analysis.json and scores.json.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="PATH", help="Write all scores to a JSON file.")] = None,
-    format: Annotated[
-        str | None, typer.Option(help="Of the data: dygie, spert, brat or jsonl; guessed when left out.")
-    ] = None,
-    align: Annotated[
-        str, typer.Option(metavar="exact|expand", help="Refuse offsets within a word, or take the whole word.")
-    ] = EvaluateOptions.align,
-    resample: Annotated[
-        str, typer.Option(metavar="documents|sentences", help="What the bootstrap draws.")
-    ] = EvaluateOptions.resample,
-    resamples: Annotated[int, typer.Option(help="How many times the bootstrap draws.")] = EvaluateOptions.n_resamples,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = EvaluateOptions.seed,
-    batch_words: Annotated[
-        int, typer.Option(help="Words of a batch at most, padding included.")
-    ] = EvaluateOptions.batch_words,
-    precision: Annotated[
-        str, typer.Option(help="Of the pretrained encoder: auto (bf16 on a GPU), float32 or bf16.")
-    ] = EvaluateOptions.precision,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
-    ] = "auto",
+    json: Annotated[Path | None, typer.Option(metavar="PATH", help="JSON file for all scores.")] = None,
+    format: DataFormat = None,
+    align: Alignment = EvaluateOptions.align,
+    resample: ResampledUnit = EvaluateOptions.resample,
+    resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,
+    batch_words: BatchWords = EvaluateOptions.batch_words,
+    precision: Precision = EvaluateOptions.precision,
+    device: Device = "auto",
 ) -> None:
-    """Score models on annotated data: NER, RE boundaries and RE strict, each under the name of its protocol.
+    """Score models on annotated data: NER, RE boundaries and RE strict.
 
-    Several models (the seeds of a recipe, say) give mean ± standard deviation; two of them, or --against, the
-    difference with a bootstrap interval. docs/evaluation.md explains each figure.
+    Several models, such as the seeds of a recipe, give mean ± standard deviation. Two models, or --against, give the
+    difference with a bootstrap interval.
     """
     if len(paths) < 2:
-        raise ConfigError(f"only {paths[0]!r} was given; give MODEL DATA: one or more models, and last the data")
-    options = EvaluateOptions(
+        raise ConfigError(f"only {paths[0]!r} was given", "Pass one or more models, then the data: MODEL… DATA")
+    options = make_settings(
+        EvaluateOptions,
+        locals(),
         models=tuple(paths[:-1]),
         data=paths[-1],
         against=tuple(against or ()),
-        format=format,
-        align=align,
-        symmetric=symmetric,
-        gold_entities=gold_entities,
-        train=train,
-        batch_words=batch_words,
-        precision=precision,
-        resample=resample,
         n_resamples=resamples,
-        seed=seed,
     )
     from cascade_srn.benchmarks.measuring import environment
     from cascade_srn.evaluation.evaluate import evaluate as evaluate_models
@@ -86,13 +66,15 @@ def evaluate(
     from cascade_srn.evaluation.text import evaluation_text
     from cascade_srn.runs.device import find_device
 
-    where = find_device(device)
+    found_device = find_device(device)
     require_writable(report, json)
-    used = ("bf16" if where.type == "cuda" else "float32") if precision == "auto" else precision
-    found = evaluate_models(options, device=where, environment=environment(where, used), on_read=tell_unread)
-    typer.echo(evaluation_text(found, per_label=per_label))
+    used = ("bf16" if found_device.type == "cuda" else "float32") if precision == "auto" else precision
+    result = evaluate_models(
+        options, device=found_device, environment=environment(found_device, used), on_read=print_read_notes
+    )
+    typer.echo(evaluation_text(result, per_label=per_label))
     if json is not None:
-        write_json(found.to_dict(), json)
+        write_json(result.to_dict(), json)
     if report is not None:
-        for folder in write_reports(found, report):
+        for folder in write_reports(result, report):
             typer.echo(f"report in {folder}", err=True)

@@ -1,4 +1,4 @@
-"""``cascade-srn extract``: entities and relations of raw text."""
+"""``cascade-srn extract``: extract entities and relations from raw text."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.cli.failures import CLOSED_PIPE, give_up_stdout, one_line, was_closed
+from cascade_srn.cli.failures import CLOSED_PIPE, discard_stdout, print_note, was_closed
+from cascade_srn.cli.options import BatchWords, Device, Precision, SegmenterName, TextField, find_segmenter
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.process import sigterm_as_exit
 
 if TYPE_CHECKING:
     from cascade_srn.extraction.sources import Sources
     from cascade_srn.extractor import Extractor
 
-SOME_BAD = 1
+SOME_SKIPPED = 1
 
 
 def extract(
@@ -25,123 +25,99 @@ def extract(
         list[str] | None,
         typer.Argument(
             metavar="[FILE|FOLDER|PATTERN|-]…",
-            help="Raw text: .txt and .jsonl files (also .gz, .xz, .bz2), folders of them, patterns in quotes; "
-            "- is standard input.",
+            help="Raw text: .txt and .jsonl files (also .gz, .xz, .bz2), folders, quoted patterns, or - for standard "
+            "input.",
         ),
     ] = None,
-    text: Annotated[list[str] | None, typer.Option(metavar="T", help="A text itself; again for more.")] = None,
+    text: Annotated[list[str] | None, typer.Option(metavar="T", help="A text to extract from. Repeatable.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="M", help="By folder, name or hub id; the one that ships with the package if left out."),
+        typer.Option(metavar="M", help="Model folder, name or hub id. Default: the bundled model."),
     ] = None,
     format: Annotated[
         str | None,
         typer.Option(
             metavar="table|jsonl|brat|html",
-            help="Told by the ending of --output if left out; else table on a terminal, jsonl in a pipe.",
+            help="Output format. Default: from the file ending of --output; else table on a terminal, jsonl in a pipe.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="P", help="A file, or a folder for brat; standard output if left out."),
+        typer.Option("--output", "-o", metavar="P", help="Output file; a folder for brat. Default: standard output."),
     ] = None,
     per: Annotated[
         str,
         typer.Option(
             metavar="auto|file|line|record",
-            help="What a document is; auto is a record in .jsonl and a file in .txt.",
+            help="Unit that is one document. auto: a record of .jsonl, a whole .txt file.",
         ),
     ] = "auto",
-    field: Annotated[str, typer.Option(help="The field of JSON records that holds the text.")] = "text",
-    id_field: Annotated[str, typer.Option(help="The field of JSON records that holds a document's name.")] = "id",
-    segmenter: Annotated[
-        str,
-        typer.Option(
-            metavar="rules|lines|spaces",
-            help="How text is split; lines: a sentence a line; spaces: that, and words between spaces.",
-        ),
-    ] = "rules",
+    field: TextField = "text",
+    id_field: Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")] = "id",
+    segmenter: SegmenterName = "rules",
     threshold: Annotated[
         list[str] | None,
         typer.Option(
             metavar="X|TURN=X|LABEL=X",
-            help="What scores must reach, 0 to 1: in all turns, in one (entity, subject, object), for a label, "
-            "for entities with a relation (related), or for relations as a whole (relation).",
+            help="Minimum score, 0 to 1: for all turns, one turn (entity, subject, object), one label, entities with a "
+            "relation (related) or whole relations (relation). Repeatable.",
         ),
     ] = None,
-    batch_words: Annotated[int, typer.Option(help="Words of a batch at most, padding included.")] = 4096,
-    precision: Annotated[
-        str, typer.Option(help="Of the pretrained encoder: auto (bf16 on a GPU), float32 or bf16.")
-    ] = "auto",
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
-    ] = "auto",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first text that cannot be used, instead of going on.")
-    ] = False,
+    batch_words: BatchWords = 4096,
+    precision: Precision = "auto",
+    device: Device = "auto",
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first unreadable text.")] = False,
 ) -> None:
     """Extract entities and relations from raw text.
 
-    What cannot be read is told on stderr and left out; the exit code is then 1. It is 2 where nothing was done.
-    docs/extract.md tells the rest.
+    Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was extracted.
     """
     from cascade_srn.extraction.sources import Sources
     from cascade_srn.extraction.writers import check_output, chosen_format
+    from cascade_srn.runs.process import sigterm_as_exit
 
     if output is None and was_closed("stdout"):
-        raise ConfigError("standard output is closed; name a file for the results by --output")
-    chosen = chosen_format(format, output, terminal=sys.stdout.isatty())
+        raise ConfigError("standard output is closed", "Pass a file for the results", option="output")
+    output_format = chosen_format(format, output, terminal=sys.stdout.isatty())
     sources = Sources(
-        _arguments(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=_note
+        _find_inputs(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=print_note
     )
-    check_output(chosen, output)
-    extractor = _extractor(model, segmenter=segmenter, device=device, precision=precision)
+    check_output(output_format, output)
+    split = find_segmenter(segmenter)
+    # After the checks, since these imports take seconds.
+    from cascade_srn.extractor import Extractor
+    from cascade_srn.runs.device import find_device
+
+    extractor = Extractor.from_pretrained(model, device=find_device(device), precision=precision, segmenter=split)
     try:
-        # What was extracted until then is kept, as it is after Ctrl-C.
+        # Documents that are finished before SIGTERM are kept, as after Ctrl-C.
         with sigterm_as_exit():
-            n_bad = _run(
+            n_skipped = _run(
                 extractor,
                 sources,
-                format=chosen,
+                format=output_format,
                 output=output,
                 threshold=threshold or [],
                 batch_words=batch_words,
                 strict=strict,
             )
     except BrokenPipeError:
-        # The reader has what it wants.
-        give_up_stdout()
+        # The reader has closed the pipe deliberately, as head does.
+        discard_stdout()
         raise typer.Exit(CLOSED_PIPE) from None
-    if n_bad:
-        raise typer.Exit(SOME_BAD)
+    if n_skipped:
+        raise typer.Exit(SOME_SKIPPED)
 
 
-def _note(sentence: str) -> None:
-    typer.echo(f"Note: {one_line(sentence)}", err=True)
-
-
-def _arguments(inputs: list[str] | None, text: list[str] | None) -> list[str]:
-    """Return what to read: what was named, or else standard input."""
+def _find_inputs(inputs: list[str] | None, text: list[str] | None) -> list[str]:
+    """Return the inputs, or standard input if there are none."""
     if was_closed("stdin") and "-" in (inputs or []):
-        raise ConfigError("standard input is closed, but - was given; pipe a text in, or name a file")
+        raise ConfigError("standard input is closed, but - was given", "Pipe a text in, or pass a file")
     if inputs or text:
         return inputs or []
     if was_closed("stdin") or sys.stdin.isatty():
-        raise ConfigError("there is nothing to extract from; give files, folders, - for standard input, or --text")
+        raise ConfigError("no input was given", "Pass files, folders, - for standard input, or --text")
     return ["-"]
-
-
-def _extractor(model: str | None, *, segmenter: str, device: str, precision: str) -> Extractor:
-    from cascade_srn.config import require_choice
-    from cascade_srn.text.presplit import SEGMENTERS
-
-    require_choice("--segmenter", segmenter, tuple(SEGMENTERS))
-    from cascade_srn.extractor import Extractor
-    from cascade_srn.runs.device import find_device
-
-    return Extractor.from_pretrained(
-        model, device=find_device(device), precision=precision, segmenter=SEGMENTERS[segmenter]
-    )
 
 
 def _run(
@@ -154,7 +130,7 @@ def _run(
     batch_words: int,
     strict: bool,
 ) -> int:
-    """Extract, show it, and say what was done; how many texts could not be used."""
+    """Extract, write the results, and return the number of skipped texts."""
     from cascade_srn.extraction.run import display, extract_all, told
     from cascade_srn.extraction.writers import make_writer
     from cascade_srn.inference.thresholds import parse_thresholds
@@ -163,7 +139,7 @@ def _run(
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal and output is None else 0
     writer = make_writer(format, output, schema=extractor.schema, terminal=terminal, width=width)
-    # Results that go to the terminal show themselves how far they are.
+    # Results on the terminal show the progress themselves.
     shown = sys.stderr.isatty() and (output is not None or not terminal)
     with display(sources.n_bytes, shown=shown) as progress:
         counts = extract_all(
@@ -173,7 +149,7 @@ def _run(
             batch_words=batch_words,
             thresholds=thresholds,
             strict=strict,
-            tell=_note,
+            tell=print_note,
             progress=progress,
         )
     if output is not None or counts.bad:

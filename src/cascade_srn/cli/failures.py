@@ -1,4 +1,4 @@
-"""Report failures of a command as one sentence instead of a traceback."""
+"""Report errors of a command as one line and an exit code instead of a traceback."""
 
 from __future__ import annotations
 
@@ -16,18 +16,10 @@ from typer.core import TyperGroup
 from cascade_srn.data.reports import OUTWARD, ReadReport, may_be_missed
 from cascade_srn.errors import CascadeError
 
-
-def tell_unread(report: ReadReport) -> None:
-    """Say what there is in the data that its format does not read, a misspelt field for one, or reads otherwise."""
-    for kind, count in report.noted.items():
-        if may_be_missed(kind) or kind == OUTWARD:
-            typer.echo(f"Note: {count} x {kind} (first: {report.examples[kind][0]})", err=True)
-
-
 USAGE, INTERRUPTED = 2, 130
 CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
 
-# Which extra brings an optional dependency.
+# Optional dependencies and the extra that installs each.
 EXTRAS = {
     "matplotlib": "report",
     "jinja2": "report",
@@ -37,41 +29,58 @@ EXTRAS = {
     "uvicorn": "serve",
     "tensorboard": "train",
 }
-# Errors of a place that cannot take more data, which the system reports without a file name.
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# Parameters whose option has another name.
+FLAGS = {
+    "allowed_hosts": "--allowed-host",
+    "changes": "--set",
+    "cors_origins": "--cors-origin",
+    "head_seconds": "--head-timeout",
+    "keep_alive_seconds": "--keep-alive",
+    "limits.body_bytes": "--max-bytes",
+    "limits.characters": "--max-characters",
+    "limits.texts": "--max-texts",
+    "limits.threshold": "--min-threshold",
+    "n_resamples": "--resamples",
+    "n_seeds": "--seeds",
+    "n_tasks": "--tasks",
+    "request_seconds": "--timeout",
+    "shutdown_seconds": "--shutdown-timeout",
+    "thresholds": "--threshold",
+}
+# The system reports these without a file name.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 _REPORTED = "reported"
 _closed: set[str] = set()
 
 
-class OneSentence(TyperGroup):
-    """A group of commands that reports failures as one sentence on stderr and an exit code.
+class ErrorReportingGroup(TyperGroup):
+    """A group of commands that prints one line on standard error for each expected failure.
 
-    Errors of the package, files that cannot be read or written, a full disk, exhausted memory, input that is nested
-    too deeply and missing optional dependencies exit with 2, Ctrl-C with 130, a closed pipe with 141. Anything else is
-    a defect of ours and keeps its traceback.
+    Exit codes: 2 for errors of the package, unreadable or unwritable files, a full disk, exhausted memory, input that
+    is nested too deeply and missing extras; 130 for Ctrl-C; 141 for a closed pipe. Other exceptions are bugs and keep
+    their traceback.
     """
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
-        """Parse the arguments, which can already print something: the help, or the version."""
-        with _reported():
+        """Parse the arguments. This prints the help and the version."""
+        with _errors_as_exit():
             return super().make_context(*arguments, **named)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        with _reported():
-            found = super().invoke(ctx)
-            # What is still in the buffer would otherwise fail when the interpreter ends, where nothing reports it.
+        """Run the command."""
+        with _errors_as_exit():
+            result = super().invoke(ctx)
+            # An error in the flush at interpreter exit could not be reported.
             if sys.stdout is not None and not sys.stdout.closed:
                 sys.stdout.flush()
-            return found
+            return result
 
 
 def prepare_streams() -> None:
-    """Open standard streams that were closed, and let names that are not UTF-8 be printed.
+    """Open closed standard streams on the null device, and escape characters that standard output cannot encode.
 
-    A closed stream is None in Python, and its number would go to the next file or socket that is opened, into which
-    messages would then be written.
+    The descriptor of a closed stream would be reused by the next file or socket, and messages would be written there.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:
@@ -88,44 +97,61 @@ def prepare_streams() -> None:
 
 
 def was_closed(name: str) -> bool:
-    """Tell whether a standard stream (``stdin``, ``stdout``, ``stderr``) was closed when the command started."""
+    """Return whether ``stdin``, ``stdout`` or ``stderr`` was closed when the command started."""
     return getattr(sys, name) is None or name in _closed
 
 
-def give_up_stdout() -> None:
-    """Send what is left for standard output nowhere, lest it fail a second time when the interpreter ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def discard_stdout() -> None:
+    """Redirect standard output to the null device, so that the flush at interpreter exit does not fail."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)
 
 
 def mark_reported(error: BaseException) -> None:
-    """Mark an interruption that a command has reported in its own words, so that it is not reported again."""
+    """Mark an interruption that the command has already reported."""
     error.add_note(_REPORTED)
 
 
+def print_note(message: str) -> None:
+    """Print a line that starts with ``Note:`` on standard error."""
+    typer.echo(f"Note: {join_lines(message)}", err=True)
+
+
+def print_read_notes(report: ReadReport) -> None:
+    """Print notes on fields of the data that are not read, such as misspelled ones, and on expanded offsets."""
+    for kind, count in report.noted.items():
+        if may_be_missed(kind) or kind == OUTWARD:
+            print_note(f"{count} x {kind} (first: {report.examples[kind][0]})")
+
+
+def join_lines(message: str) -> str:
+    """Join the lines of a message. Other spaces are kept, since they may be part of a name."""
+    return " ".join(stripped for line in message.splitlines() if (stripped := line.strip()))
+
+
 @contextmanager
-def _reported() -> Iterator[None]:
-    """Turn an exception into a sentence and an exit code."""
+def _errors_as_exit() -> Iterator[None]:
+    """Print an expected exception as one line and raise ``typer.Exit``."""
     try:
         yield
     except CascadeError as error:
-        raise _failed(error.message(_flag(error.option))) from error
+        raise _fail(error.message(_flag(error.option))) from error
     except BrokenPipeError as error:
-        # The reader has what it wants, as head has, so there is nothing to report.
-        _stdout_fails()
+        # The reader has closed the pipe deliberately, as head does.
+        _discard_failing_stdout()
         raise typer.Exit(CLOSED_PIPE) from error
     except OSError as error:
-        raise _of_system(error) from error
+        raise _system_failure(error) from error
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        raise _failed(f"{error.name} is not installed; install it by pip install 'cascade-srn[{extra}]'") from error
+        raise _fail(f"{error.name} is not installed. Run pip install 'cascade-srn[{extra}]'.") from error
     except MemoryError as error:
-        raise _failed("there is not enough memory; give less input at once, or smaller batches") from error
+        raise _fail("Not enough memory. Use less input or smaller batches.") from error
     except RecursionError as error:
-        raise _failed(f"the input is nested too deeply ({error}); check the files that were given") from error
+        raise _fail(f"The input is nested too deeply ({error}). Check the input files.") from error
     except KeyboardInterrupt as error:
         if _REPORTED not in getattr(error, "__notes__", ()):
             typer.echo("Stopped by Ctrl-C.", err=True)
@@ -133,43 +159,37 @@ def _reported() -> Iterator[None]:
 
 
 def _flag(option: str) -> str:
-    """Return an option as it is given on the command line; settings of a recipe, such as ``training.epochs``, as is."""
-    return option if not option or "." in option else f"--{option.replace('_', '-')}"
+    """Return the command-line form of a parameter. Recipe settings such as ``training.epochs`` stay unchanged."""
+    if not option or option in FLAGS:
+        return FLAGS.get(option, "")
+    return option if "." in option else f"--{option.replace('_', '-')}"
 
 
-def _of_system(error: OSError) -> BaseException:
-    """Return what to raise for an error of the operating system: itself where it is a defect of ours."""
-    where = error.filename
-    if _stdout_fails() and where is None:
-        where = "standard output"
-    if where is None and error.errno not in _FULL:
+def _system_failure(error: OSError) -> BaseException:
+    """Return the exception to raise for an error of the operating system; the error itself if it is a bug."""
+    path = error.filename
+    if _discard_failing_stdout() and path is None:
+        path = "standard output"
+    if path is None and error.errno not in _DISK_ERRORS:
         return error
-    advice = "; make room, or write elsewhere" if error.errno in _FULL else ""
-    return _failed(f"{_shown(where) or 'standard output or a file'}: {error.strerror}{advice}")
+    hint = ". Free some space, or write elsewhere." if error.errno in _DISK_ERRORS else ""
+    name = "standard output or a file" if path is None else os.fsdecode(path) if isinstance(path, bytes) else str(path)
+    return _fail(f"{name}: {error.strerror}{hint}")
 
 
-def _shown(name: Any) -> str:
-    return "" if name is None else os.fsdecode(name) if isinstance(name, str | bytes) else str(name)
-
-
-def _stdout_fails() -> bool:
-    """Tell whether standard output holds data that it cannot write; if so, give that up."""
+def _discard_failing_stdout() -> bool:
+    """Discard standard output if it cannot be flushed, and return whether that was the case."""
     if sys.stdout is None or sys.stdout.closed:
         return False
     try:
         sys.stdout.flush()
     except OSError:
-        give_up_stdout()
+        discard_stdout()
         return True
     return False
 
 
-def one_line(sentence: str) -> str:
-    """Return a message without its line breaks; other spaces may be part of a name."""
-    return " ".join(stripped for line in sentence.splitlines() if (stripped := line.strip()))
-
-
-def _failed(sentence: str) -> typer.Exit:
-    with suppress(OSError):  # a full standard error leaves nowhere to report to but the exit code
-        typer.echo(f"Error: {one_line(sentence)}", err=True)
+def _fail(message: str) -> typer.Exit:
+    with suppress(OSError):  # standard error may be full or closed
+        typer.echo(f"Error: {join_lines(message)}", err=True)
     return typer.Exit(USAGE)

@@ -1,12 +1,12 @@
-"""``cascade-srn reproduce``: the paper's tables again, beside the paper's figures."""
+"""``cascade-srn reproduce``: reproduce the tables of the paper."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cascade_srn.cli.options import BatchWords, Device, Overrides, Precision, ResampledUnit
 from cascade_srn.errors import ConfigError
 from cascade_srn.reproduction.options import DEFAULTS, QUICK, ReproduceOptions
 
@@ -18,90 +18,67 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="TABLE…",
-            help="main, ablation, entities, fusion, encoder, errors, or all; list tells what each needs.",
+            help="main, ablation, entities, fusion, encoder, errors, or all. list describes them.",
         ),
     ],
     encoder: Annotated[
         str | None,
-        typer.Option(
-            "--encoder",
-            metavar="E",
-            help="The encoder of all variants, by hub id or folder.",
-            show_default="the recipe's",
-        ),
+        typer.Option(metavar="E", help="Encoder of all variants: hub id or folder.", show_default="the recipe's"),
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="A folder with train, dev and test.", show_default="the recipe's"),
+        str | None,
+        typer.Option(metavar="DIR", help="Folder with train, dev and test.", show_default="the recipe's"),
     ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
-            "--seeds", metavar="N", help="Seeds of each variant: 0 to N-1.", show_default=str(DEFAULTS["n_seeds"])
+            metavar="N", help="Train each variant with seeds 0 to N-1.", show_default=str(DEFAULTS["n_seeds"])
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", metavar="DIR", help="Where runs and tables go.", show_default=str(DEFAULTS["output"])),
+        str | None,
+        typer.Option(metavar="DIR", help="Folder for runs and tables.", show_default=str(DEFAULTS["output"])),
     ] = None,
     recipe: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--recipe",
-            metavar="RECIPE",
-            help="What all variants share: a YAML file.",
-            show_default=str(DEFAULTS["recipe"]),
+            metavar="RECIPE", help="Recipe of all variants: a YAML file.", show_default=str(DEFAULTS["recipe"])
         ),
     ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the recipe to change; again for more."),
-    ] = None,
+    changes: Overrides = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", help="So many trainings at once, each in a process of its own.", min=1)
+        int, typer.Option(metavar="N", help="Number of runs in parallel, one process each.", min=1)
     ] = ReproduceOptions.jobs,
-    device: Annotated[
-        str, typer.Option("--device", help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
-    ] = ReproduceOptions.device,
+    device: Device = ReproduceOptions.device,
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help=f"The example corpus, a tiny encoder, {QUICK['n_seeds']} seeds: minutes on a CPU."
+            "--quick",
+            help=f"Use the example corpus, a tiny encoder and {QUICK['n_seeds']} seeds. Takes minutes on a CPU.",
         ),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be trained and what is there, and do nothing.")
-    ] = False,
-    batch_words: Annotated[
-        int, typer.Option("--batch-words", help="Words of a batch at most, of predictions and of speed.")
-    ] = ReproduceOptions.batch_words,
-    precision: Annotated[
-        str,
-        typer.Option(
-            "--precision", help="Of the encoder in predictions and speed: auto (bf16 on a GPU), float32 or bf16."
-        ),
-    ] = ReproduceOptions.precision,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print which runs are missing, and do nothing.")] = False,
+    batch_words: BatchWords = ReproduceOptions.batch_words,
+    precision: Precision = ReproduceOptions.precision,
     repeats: Annotated[
         int | None,
         typer.Option(
-            "--repeats", metavar="N", help="Runs that a speed is the median of.", show_default=str(DEFAULTS["repeats"])
+            metavar="N", help="Runs per speed measurement; the median counts.", show_default=str(DEFAULTS["repeats"])
         ),
     ] = None,
-    resample: Annotated[
-        str, typer.Option("--resample", metavar="documents|sentences", help="What the bootstrap draws.")
-    ] = ReproduceOptions.resample,
+    resample: ResampledUnit = ReproduceOptions.resample,
     resamples: Annotated[
         int | None,
-        typer.Option("--resamples", metavar="N", help="How often.", show_default=str(DEFAULTS["n_resamples"])),
+        typer.Option(metavar="N", help="Number of bootstrap resamples.", show_default=str(DEFAULTS["n_resamples"])),
     ] = None,
 ) -> None:
-    """Fill tables of the paper: train what is missing, measure, and set our figures beside the paper's.
+    """Reproduce tables of the paper: train missing models, measure, and compare with the paper.
 
-    The same command again goes on where it stopped: what is finished is not done again. docs/reproduce.md explains.
+    Run the same command again to continue. Finished runs are not repeated.
     """
     if LIST in tables:
         if len(tables) > 1:
-            raise ConfigError(f"{LIST!r} was given with {tables[0 if tables[0] != LIST else 1]!r}; give one of the two")
+            raise ConfigError(f"{LIST!r} was given with other tables", f"Pass {LIST} alone")
         from cascade_srn.reproduction.markdown import tables_text
 
         typer.echo(tables_text())
@@ -110,10 +87,10 @@ def reproduce(
         quick=quick,
         tables=tuple(tables),
         encoder=encoder,
-        data=None if data is None else str(data),
+        data=data,
         n_seeds=seeds,
-        output=None if output is None else str(output),
-        recipe=None if recipe is None else str(recipe),
+        output=output,
+        recipe=recipe,
         changes=tuple(changes or ()),
         jobs=jobs,
         device=device,
@@ -130,10 +107,9 @@ def reproduce(
         typer.echo(plan.text())
         return
     from cascade_srn.reproduction.markdown import table_markdown
-    from cascade_srn.reproduction.run import reproduce as fill
+    from cascade_srn.reproduction.run import reproduce as fill_tables
     from cascade_srn.runs.display import console_for
 
-    console = console_for(is_main=True)
-    for result in fill(plan, console=console):
+    for result in fill_tables(plan, console=console_for(is_main=True)):
         typer.echo(f"\n{table_markdown(result)}", nl=False)
-    typer.echo(f"\nThe tables are in {options.output}/results.md, and each in files of its own beside it", err=True)
+    typer.echo(f"\nThe tables are in {options.output}/results.md, with one set of files per table beside it", err=True)

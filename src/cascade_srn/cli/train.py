@@ -1,4 +1,4 @@
-"""``cascade-srn train``: from a recipe to a model."""
+"""``cascade-srn train``: train a model from a recipe."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cascade_srn.cli.failures import mark_reported
+from cascade_srn.cli.options import Device, Jobs, Seeds
 from cascade_srn.errors import ConfigError, TrainingError
-from cascade_srn.runs.process import sigterm_as_exit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,73 +22,76 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML file, such as recipes/scierc.yaml.")],
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="YAML file with data, model and training settings.")],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as training.epochs=5.", show_default=False),
+        typer.Argument(
+            metavar="KEY=VALUE", help="Settings to override, such as training.epochs=5.", show_default=False
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the output folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the output folder.")] = False,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Train with the seeds 0 to N-1, and end with mean and deviation.")
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(metavar="N", help="With --seeds: so many at once, each in a process of its own.", min=1)
-    ] = 1,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is the GPU where there is one.")
-    ] = "auto",
+    seeds: Seeds = None,
+    jobs: Jobs = 1,
+    device: Device = "auto",
 ) -> None:
-    """Train a model by a recipe, and score it.
+    """Train a model from a recipe and score it on dev and test.
 
-    Everything goes to the recipe's output folder: the model in best/, the scores in summary.json, the log, the
-    curves, and the state that --resume goes on from. docs/training.md explains recipes.
+    The output folder of the recipe holds the model (best/), the scores (summary.json), the log, the curves and the
+    checkpoint for --resume.
     """
     from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
     from cascade_srn.training.display import shown_failure, shown_scores
     from cascade_srn.training.recipe import load_recipe
 
-    if jobs > 1 and seeds is None:
-        raise ConfigError(f"--jobs {jobs} was given without --seeds; there is one run only: give --seeds as well")
-    chosen = load_recipe(recipe, overrides or [])
-    processes = make_accelerator(device)
-    console = console_for(is_main=processes.is_main_process)
+    check_jobs(jobs, seeds)
+    loaded = load_recipe(recipe, overrides or [])
+    console = console_for(is_main=make_accelerator(device).is_main_process)
     if seeds is None:
-        summaries: Sequence[Summary] = [_run(chosen, console, resume=resume, overwrite=overwrite, device=device)]
-        where = f"{chosen.output}/best"
+        summaries: Sequence[Summary] = [_run(loaded, console, resume=resume, overwrite=overwrite, device=device)]
     elif jobs > 1:
-        given = ["train", str(recipe), *(overrides or [])]
-        given += ["--device", device, *["--resume"] * resume, *["--overwrite"] * overwrite]
-        summaries = _run_parallel(chosen, seeds, jobs, given, console, resume=resume, overwrite=overwrite)
-        where = f"{chosen.output}/seed-N/best"
+        command = ["train", str(recipe), *(overrides or [])]
+        command += ["--device", device, *["--resume"] * resume, *["--overwrite"] * overwrite]
+        summaries = _run_parallel(loaded, seeds, jobs, command, console, resume=resume, overwrite=overwrite)
     else:
-        summaries = _run_seeds(chosen, seeds, console, resume=resume, overwrite=overwrite, device=device)
-        where = f"{chosen.output}/seed-N/best"
+        summaries = _run_seeds(loaded, seeds, console, resume=resume, overwrite=overwrite, device=device)
     console.print(shown_scores(summaries), highlight=False)
     if failure := shown_failure(summaries):
         console.print(failure, highlight=False)
-    console.print(f"The model is in {where}", highlight=False)
+    folder = loaded.output if seeds is None else f"{loaded.output}/seed-N"
+    console.print(f"The model is in {folder}/best", highlight=False)
     end_processes()
 
 
+def check_jobs(jobs: int, seeds: int | None) -> None:
+    """Reject ``--jobs`` without ``--seeds``."""
+    if jobs > 1 and seeds is None:
+        raise ConfigError(f"--jobs {jobs} was given without --seeds, so there is one run only", "Pass --seeds as well")
+
+
 def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, device: str) -> Summary:
-    """One run, shown; its summary. Stopped on the way, it says where, and how to go on."""
-    from cascade_srn.runs.process import make_accelerator
+    """Train one model. If it is interrupted, print how to continue."""
+    from cascade_srn.runs.process import make_accelerator, sigterm_as_exit
 
-    begun: list[Run] = []
+    started: list[Run] = []
     processes = make_accelerator(device)
-    # Of several processes one may wait for the others where no exception reaches it; they end as they always do.
-    ending = sigterm_as_exit() if processes.num_processes == 1 else nullcontext()
-    go_on = _go_on(overwrite=overwrite)
-    with ending, _telling(lambda: _stopped(begun, recipe.output, go_on), is_main=processes.is_main_process):
-        return _run_to_its_end(recipe, console, begun, resume=resume, overwrite=overwrite, device=device)
+    # With several processes, one may wait for the others where no exception reaches it. Keep the default handler then.
+    sigterm = sigterm_as_exit() if processes.num_processes == 1 else nullcontext()
+    command = _resume_command(overwrite=overwrite)
+    with (
+        sigterm,
+        _report_interrupt(
+            lambda: _interrupt_message(started, recipe.output, command), is_main=processes.is_main_process
+        ),
+    ):
+        return _run_to_end(recipe, console, started, resume=resume, overwrite=overwrite, device=device)
 
 
-def _run_to_its_end(
-    recipe: Recipe, console: Console, begun: list[Run], *, resume: bool, overwrite: bool, device: str
+def _run_to_end(
+    recipe: Recipe, console: Console, started: list[Run], *, resume: bool, overwrite: bool, device: str
 ) -> Summary:
-    """The run goes to ``begun`` when it is ready to take steps."""
+    """Train one model. The run is appended to ``started`` before its first step."""
     from cascade_srn.training.corpus import known_checksums
     from cascade_srn.training.display import display
     from cascade_srn.training.run import Run
@@ -101,7 +104,7 @@ def _run_to_its_end(
         console.print(f"The run in {recipe.output} is finished; there is nothing to resume.", highlight=False)
         return folder.read_summary()
     run = Run(recipe, resume=resume, overwrite=overwrite, device=device)
-    begun.append(run)
+    started.append(run)
     if run.resumed_at is None:
         console.print(str(run.preflight), highlight=False, markup=False)
     else:
@@ -114,72 +117,72 @@ def _run_to_its_end(
 
 
 @contextmanager
-def _telling(sentence: Callable[[], str], *, is_main: bool = True) -> Iterator[None]:
-    """Print a sentence on stderr if the block is stopped by Ctrl-C or SIGTERM; in the main process only."""
+def _report_interrupt(message: Callable[[], str], *, is_main: bool = True) -> Iterator[None]:
+    """Print a message on standard error if the block is stopped by Ctrl-C or SIGTERM; in the main process only."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as error:
         if is_main:
-            typer.echo(sentence(), err=True)
+            typer.echo(message(), err=True)
         mark_reported(error)
         raise
 
 
-def _go_on(*, overwrite: bool) -> str:
-    """How to resume what this command began."""
-    return f"the same command and --resume{' in the place of --overwrite' * overwrite}"
+def _resume_command(*, overwrite: bool) -> str:
+    return f"the same command with --resume{' instead of --overwrite' * overwrite}"
 
 
-def _stopped(begun: Sequence[Run], output: str, go_on: str) -> str:
-    """Where a run was stopped, what there is of it, and how to go on."""
+def _interrupt_message(started: Sequence[Run], output: str, command: str) -> str:
+    """Describe where a run was stopped, what is saved, and how to continue."""
     from cascade_srn.training.checkpoint import STATE_FILE
 
-    if not begun:
-        return f"Stopped before the first step; there is nothing new in {output}"
-    folder, loop = begun[0].folder, begun[0].loop
-    there = folder.best.is_dir()
-    model = f"the best model so far is in {folder.best}" if there else f"there is no model in {output} yet"
+    if not started:
+        return f"Stopped before the first step. Nothing was written to {output}."
+    folder, loop = started[0].folder, started[0].loop
+    model = f"The best model so far is in {folder.best}" if folder.best.is_dir() else f"{output} has no model yet"
     if (folder.last / STATE_FILE).is_file():
-        further = f"go on with {go_on}"
+        further = f"Continue with {command}."
     else:
-        further = f"no state to go on from was saved yet (training.save_every), so that {go_on} begin it anew"
-    return f"Stopped at step {loop.loop_state.step} of {loop.n_steps}; {model}; {further}"
+        further = f"No checkpoint was saved yet (training.save_every), so {command} starts again."
+    return f"Stopped at step {loop.loop_state.step} of {loop.n_steps}. {model}. {further}"
 
 
 def _run_seeds(
     recipe: Recipe, n_seeds: int, console: Console, *, resume: bool, overwrite: bool, device: str
 ) -> Sequence[Summary]:
-    """A run for each seed, those that are finished left out when resuming; the summaries of all."""
+    """Train one model per seed, without the finished ones, and return the summaries of all."""
     from cascade_srn.runs.process import make_accelerator
-    from cascade_srn.training.seeds import Seeds
+    from cascade_srn.training.seeds import Seeds as SeedRuns
 
-    series = Seeds(recipe, n_seeds, processes=make_accelerator(device), resume=resume, overwrite=overwrite)
-    for each in series.to_run():
+    runs = SeedRuns(recipe, n_seeds, processes=make_accelerator(device), resume=resume, overwrite=overwrite)
+    for each in runs.to_run():
         console.print(f"Seed {each.training.seed}:", highlight=False)
         _run(each, console, resume=resume, overwrite=overwrite, device=device)
-    return series.finish()
+    return runs.finish()
 
 
 def _run_parallel(
     recipe: Recipe, n_seeds: int, n_jobs: int, command: list[str], console: Console, *, resume: bool, overwrite: bool
 ) -> Sequence[Summary]:
-    """The same as :func:`_run_seeds`, several at once; what one cannot do does not stop the others."""
+    """Do the same as :func:`_run_seeds` in parallel processes. A failed run does not stop the others."""
     from cascade_srn.runs.parallel import run_parallel
     from cascade_srn.runs.process import make_accelerator
-    from cascade_srn.training.seeds import Seeds
+    from cascade_srn.training.seeds import Seeds as SeedRuns
 
     processes = make_accelerator("cpu")
     if processes.num_processes > 1:
-        raise ConfigError("--jobs starts processes of its own; leave accelerate launch out, or --jobs")
-    series = Seeds(recipe, n_seeds, processes=processes, resume=resume, overwrite=overwrite)
+        raise ConfigError(
+            "--jobs cannot be used with accelerate launch, since it starts processes itself", "Use one of the two"
+        )
+    runs = SeedRuns(recipe, n_seeds, processes=processes, resume=resume, overwrite=overwrite)
     commands = {
         f"seed-{each.training.seed}": [*command, f"training.seed={each.training.seed}", f"output={each.output}"]
-        for each in series.to_run()
+        for each in runs.to_run()
     }
-    console.print(f"{len(commands)} runs, {n_jobs} at a time; their logs are {recipe.output}/seed-N.log")
+    console.print(f"{len(commands)} runs, {n_jobs} at a time. Their logs are {recipe.output}/seed-N.log")
     failed = []
-    go_on = f"go on with {_go_on(overwrite=overwrite)}"
-    with _telling(lambda: f"Stopped; what there is of the runs is in {recipe.output}; {go_on}"):
+    stopped = f"Stopped. The runs are in {recipe.output}. Continue with {_resume_command(overwrite=overwrite)}."
+    with _report_interrupt(lambda: stopped):
         for ended in run_parallel(commands, n_jobs, Path(recipe.output)):
             console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s", highlight=False)
             failed += [ended] if ended.code else []
@@ -187,6 +190,7 @@ def _run_parallel(
         first = failed[0]
         raise TrainingError(
             f"{len(failed)} of {len(commands)} runs failed, {first.name} with exit code {first.code} "
-            f"({first.last_words}); mend that and go on with --resume"
+            f"({first.last_words})",
+            "Fix the cause and continue with --resume",
         )
-    return series.finish()
+    return runs.finish()
