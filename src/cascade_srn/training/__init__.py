@@ -1,4 +1,4 @@
-"""Learning from annotated documents."""
+"""Training of models on annotated documents."""
 
 from cascade_srn.training.progress import Progress
 from cascade_srn.training.run import train
