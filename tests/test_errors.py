@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from cascade_srn import errors
-from cascade_srn.errors import CascadeError, ConfigError, did_you_mean, shown, suggest
+from cascade_srn.errors import CascadeError, ConfigError, did_you_mean, short_repr, suggest
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_suggestion_is_empty_if_nothing_is_close():
 
 
 def test_long_values_are_shortened():
-    assert shown([1, "a"]) == "[1, 'a']"
-    assert len(shown("a" * 1000)) == 60
+    assert short_repr([1, "a"]) == "[1, 'a']"
+    assert len(short_repr("a" * 1000)) == 60
 
 
 def test_problem_and_hint_are_fields_and_sentences():

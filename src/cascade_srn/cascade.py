@@ -2,7 +2,7 @@
 
 Turn 1 extracts entities, turn 2 subjects and turn 3 the objects of each subject. :class:`Cascade` computes the logits
 of each turn. Training uses them in :meth:`Cascade.loss`, extraction in
-:class:`~cascade_srn.inference.predictor.CascadeSearch`.
+:class:`~cascade_srn.inference.cascade_search.CascadeSearch`.
 """
 
 from __future__ import annotations

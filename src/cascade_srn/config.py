@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
-from cascade_srn.errors import ConfigError, did_you_mean, suggest
+from cascade_srn.errors import ConfigError, did_you_mean, short_repr, suggest
 
 # Name of the encoder with random weights and a vocabulary of the training words, for recipes.
 FRESH = "fresh"
@@ -42,7 +42,7 @@ class Settings:
             ConfigError: If a setting is unknown, is missing, or has a wrong type or value.
         """
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{where} is {brief(values)}", "Give a mapping of settings to values")
+            raise ConfigError(f"{where} is {short_repr(values)}", "Give a mapping of settings to values")
         hints = get_type_hints(cls)
         fields = {field.name: field for field in dataclasses.fields(cls)}
         given = {}
@@ -59,12 +59,6 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that :meth:`from_dict` accepts."""
         return dataclasses.asdict(self)
-
-
-def brief(value: Any) -> str:
-    """Return the ``repr`` of a value, cut after 200 characters."""
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
@@ -85,7 +79,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             try:
                 return float(value)
             except OverflowError as error:
-                raise ConfigError(f"{where} is {brief(value)}", "Give a smaller number") from error
+                raise ConfigError(f"{where} is {short_repr(value)}", "Give a smaller number") from error
         if isinstance(value, option) and isinstance(value, bool) == (option is bool):
             if isinstance(value, str):
                 _check_text(value, where)
@@ -93,34 +87,36 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     plain = {NoneType: "null", dict: "mapping", tuple: "list"}
     kinds = [get_origin(option) or option for option in options]
     expected = " or ".join(plain.get(kind, kind.__name__) for kind in kinds)
-    raise ConfigError(f"{where} is {brief(value)} ({type(value).__name__})", f"Give a value of type {expected}")
+    raise ConfigError(f"{where} is {short_repr(value)} ({type(value).__name__})", f"Give a value of type {expected}")
 
 
 def _check_text(value: str, where: str) -> None:
     """Refuse characters that no path and no UTF-8 file can contain: NUL and unpaired surrogates."""
     if "\0" in value or any("\ud800" <= char <= "\udbff" or "\udc00" <= char < "\udc80" for char in value):
-        raise ConfigError(f"{where} is {brief(value)}, which contains an invalid character", "Remove it")
+        raise ConfigError(f"{where} is {short_repr(value)}, which contains an invalid character", "Remove it")
 
 
 def _convert_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
     types = hints[:1] * len(values) if hints[-1] is Ellipsis else hints
     if len(values) != len(types):
-        raise ConfigError(f"{where} is {brief(values)}", f"Give a list of {len(types)} values")
+        raise ConfigError(f"{where} is {short_repr(values)}", f"Give a list of {len(types)} values")
     pairs = enumerate(zip(values, types, strict=True))
     return tuple(_convert(value, hint, f"{where}[{at}]") for at, (value, hint) in pairs)
 
 
-def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+def require_choice(name: str, value: str, choices: tuple[str, ...], *, option: str = "") -> None:
     """Raise a ConfigError if a value is not one of the choices. ``name`` is the name of the setting."""
     if value not in choices:
-        raise ConfigError(f"{name} is {value!r}, not one of {', '.join(choices)}", suggest(str(value), choices))
+        raise ConfigError(
+            f"{name} is {value!r}, not one of {', '.join(choices)}", suggest(str(value), choices), option=option
+        )
 
 
-def require_range(name: str, value: float, low: float, high: float = math.inf) -> None:
+def require_range(name: str, value: float, low: float, high: float = math.inf, *, option: str = "") -> None:
     """Raise a ConfigError if a number is not finite or outside ``[low, high]``. ``name`` is the name of the setting."""
     if not low <= value <= high or value == math.inf:
         bounds = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
-        raise ConfigError(f"{name} is {value!r}", f"Give a number {bounds}")
+        raise ConfigError(f"{name} is {value!r}", f"Give a number {bounds}", option=option)
 
 
 @dataclass(frozen=True)

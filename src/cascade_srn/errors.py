@@ -90,7 +90,7 @@ def suggest(received: str, known: Iterable[str]) -> str:
     return f"Did you mean {folded[close[0]]!r}?" if close else ""
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return the ``repr`` of a value, shortened if it is long, for use in a message."""
     return _SHORT.repr(value)
 

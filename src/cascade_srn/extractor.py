@@ -14,10 +14,10 @@ import torch
 from cascade_srn.config import require_choice
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.errors import CascadeError, ConfigError
-from cascade_srn.inference.batching import give_back_freed
-from cascade_srn.inference.cascade_search import PRECISIONS, Predictor, never_stop
-from cascade_srn.inference.streaming import BadText, OnError, Outcome, attempt, error_policy, parts
-from cascade_srn.inference.thresholds import ThresholdsLike, chosen_thresholds
+from cascade_srn.inference.batching import release_freed_memory
+from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
+from cascade_srn.inference.streaming import BadText, OnError, Outcome, attempt, error_policy, split_into_parts
+from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
@@ -175,7 +175,7 @@ class Extractor:
         policy: Callable[[BadText], Document | None],
     ) -> Iterator[Document]:
         done = 0
-        for part in parts(self._documents(texts), batch_words):
+        for part in split_into_parts(self._documents(texts), batch_words):
             good = [(at, outcome) for at, outcome in enumerate(part, done) if isinstance(outcome, Document)]
             predicted = attempt(good, lambda documents: self._predict(documents, predictor))
             for at, outcome in enumerate(part, done):
@@ -184,7 +184,7 @@ class Extractor:
                 if document is not None:
                     yield document
             done += len(part)
-            give_back_freed()
+            release_freed_memory()
 
     def _documents(self, texts: Iterator[str | Document]) -> Iterator[Outcome]:
         """Split texts into sentences and words. A segmenter of the caller may raise any error."""
@@ -313,7 +313,7 @@ class Extractor:
         check: Callable[[], None] = never_stop,
     ) -> Predictor:
         """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
-        chosen = chosen_thresholds(thresholds, self.model.settings.thresholds)
+        chosen = resolve_thresholds(thresholds, self.model.settings.thresholds)
         return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision, check=check)
 
     def examples(self, documents: Iterable[Document]) -> list[Example]:

@@ -17,7 +17,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from cascade_srn.errors import AnnotationError, CascadeError, shown
+from cascade_srn.errors import AnnotationError, CascadeError, short_repr
 from cascade_srn.text.segment import Coverage, Segmenter, measure_coverage, segment
 
 Offsets = tuple[tuple[int, int], ...]
@@ -162,18 +162,18 @@ def _check_words(words: object) -> tuple[str, ...]:
     """Return the words as a tuple, or raise an AnnotationError if they are not valid words."""
     if isinstance(words, str | bytes) or not isinstance(words, Iterable):
         raise AnnotationError(
-            f"the words of a sentence are {shown(words)}, not a list of strings",
+            f"the words of a sentence are {short_repr(words)}, not a list of strings",
             "Give a list of words, or use Document.from_text for a text",
         )
     checked: tuple[Any, ...] = tuple(words)
     for number, word in enumerate(checked):
         if not isinstance(word, str):
-            raise AnnotationError(f"word {number} of a sentence is {shown(word)}, not a string")
+            raise AnnotationError(f"word {number} of a sentence is {short_repr(word)}, not a string")
         if not word:
             raise AnnotationError(f"word {number} of a sentence is empty", "Remove it")
         if not word.isascii() and any("\ud800" <= char <= "\udfff" for char in word):
             raise AnnotationError(
-                f"word {number} of a sentence is {shown(word)}, which contains an unpaired surrogate",
+                f"word {number} of a sentence is {short_repr(word)}, which contains an unpaired surrogate",
                 "Remove it, or give the complete character",
             )
     return checked
@@ -303,7 +303,7 @@ class Document:
         """
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise AnnotationError(
-                f"the sentences are {shown(sentences)}, not a list of lists of words",
+                f"the sentences are {short_repr(sentences)}, not a list of lists of words",
                 "Use Document.from_text for a text",
             )
         made = []

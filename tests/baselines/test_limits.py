@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cascade_srn.baselines.limits import beyond
+from cascade_srn.baselines.limits import find_unreachable
 from cascade_srn.config import BaselineSettings, EncoderSettings, ModelSettings
-from cascade_srn.inference.decode import entity_at
+from cascade_srn.inference.decode import find_entity
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -19,7 +19,7 @@ SCHEMA = Schema(("A", "B"), ("r", "s", "t"))
 
 def _unreachable(method, entities, triples=(), schema=SCHEMA, **baseline):
     settings = ModelSettings(EncoderSettings("e"), method=method, baseline=BaselineSettings(**baseline))
-    return list(beyond(settings, schema, Sentence.from_words(WORDS, entities, triples)))
+    return list(find_unreachable(settings, schema, Sentence.from_words(WORDS, entities, triples)))
 
 
 EVERYTHING = (
@@ -65,8 +65,8 @@ def _count_reachable(sentence, key):
         by_words = {Span(*at, e.label, e.score): e for e in sure for at in [key(e)]}
         found = set()
         for head, tail in itertools.product(keys, repeat=2):
-            subject = entity_at(by_words, *head)
-            object_ = entity_at(by_words, *tail, not_this=subject)
+            subject = find_entity(by_words, *head)
+            object_ = find_entity(by_words, *tail, not_this=subject)
             found.add((by_words[subject], by_words[object_]))
         most = max(most, sum((t.head, t.tail) in found for t in set(sentence.triples)))
     return most

@@ -142,7 +142,7 @@ def test_pairs_are_not_read_where_none_can_pass(monkeypatch):
 
 
 def test_scores():
-    for found in _spread().predictor().scored(examples()):
+    for found in _spread().predictor().predict_with_scores(examples()):
         assert [scored.triple for scored in found.triples] == list(found.sentence.triples)
         assert all(s.subject == 1.0 and s.object >= 0.5 for s in found.triples)
         for triple, _, object_ in found.triples:

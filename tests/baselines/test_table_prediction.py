@@ -163,7 +163,7 @@ class TestPredictor:
         assert predictor.predict(given, given_entities=True) == [example.sentence for example in given]
 
     def test_scores(self, method):
-        for found in _spread(method).predictor().scored(examples()):
+        for found in _spread(method).predictor().predict_with_scores(examples()):
             assert [scored.triple for scored in found.triples] == list(found.sentence.triples)
             assert all(s.subject == 1.0 and s.object >= 0.5 for s in found.triples)
             for triple, _, object_ in found.triples:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cascade_srn.benchmarks import measuring
-from cascade_srn.benchmarks.measuring import Timing, measured_in_turns, peak_memory, percentile
+from cascade_srn.benchmarks.measuring import Timing, measure_in_turns, peak_memory, percentile
 
 CPU = torch.device("cpu")
 
@@ -29,7 +29,7 @@ def test_timing_reports_the_median_and_keeps_all_times():
 
 def test_candidates_take_turns():
     order = []
-    timings = measured_in_turns({name: lambda name=name: order.append(name) for name in "ab"}, repeats=3, device=CPU)
+    timings = measure_in_turns({name: lambda name=name: order.append(name) for name in "ab"}, repeats=3, device=CPU)
     assert "".join(order) == "ab" + 3 * "ab"  # the warm-up first, which does not count
     assert {name: len(timing.times) for name, timing in timings.items()} == {"a": 3, "b": 3}
     assert all(time > 0 for timing in timings.values() for time in timing.times)
@@ -37,11 +37,11 @@ def test_candidates_take_turns():
 
 def test_a_single_function_is_timed():
     calls = []
-    timing = measured_in_turns({"it": lambda: calls.append(1)}, repeats=4, warmup=2, device=CPU)["it"]
+    timing = measure_in_turns({"it": lambda: calls.append(1)}, repeats=4, warmup=2, device=CPU)["it"]
     assert len(calls) == 6
     assert len(timing.times) == 4
     with pytest.raises(ValueError, match="repeats is 0"):
-        measured_in_turns({"it": list}, repeats=0, device=CPU)
+        measure_in_turns({"it": list}, repeats=0, device=CPU)
 
 
 def test_the_device_is_waited_for_before_and_after(monkeypatch):

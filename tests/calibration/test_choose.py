@@ -353,7 +353,9 @@ def test_the_object_temperature_uses_gold_subjects_only() -> None:
     thresholds = replace(chosen.thresholds, subject=FLOOR, object=FLOOR)
     everything = replace(chosen, thresholds=thresholds, temperatures=replace(chosen.temperatures, subject=1, object=1))
     scores, right, real = [], [], []
-    for example, found in zip(gold, replace(model, settings=everything).predictor().scored(gold), strict=True):
+    for example, found in zip(
+        gold, replace(model, settings=everything).predictor().predict_with_scores(gold), strict=True
+    ):
         triples = {(t.head, t.label, t.tail) for t in example.sentence.triples}
         subjects = {(t.head.start, t.head.end) for t in example.sentence.triples}
         scores += [scored.object for scored in found.triples]
@@ -380,7 +382,7 @@ def test_temperatures_change_scores_but_not_their_order(tmp_path: object) -> Non
 def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
     model = spread_probabilities(small_model("swift"))
     predictor = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1))
-    found = predictor.scored(examples(SENTENCES), given_entities=given_entities)
+    found = predictor.predict_with_scores(examples(SENTENCES), given_entities=given_entities)
     assert sum(len(f.triples) for f in found) > 0
     for sentence, triples, _ in found:
         assert list(sentence.triples) == [t.triple for t in triples]

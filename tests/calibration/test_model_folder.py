@@ -11,7 +11,7 @@ from tests.twelve_sentences import DOCUMENTS as OTHERS
 
 from cascade_srn import Document, write_documents
 from cascade_srn.calibration.choose import calibrate
-from cascade_srn.calibration.model_folder import NOTICE, recalibrate
+from cascade_srn.calibration.model_folder import NOTICE, calibrate_model_folder
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ModelError, SchemaError
 from cascade_srn.model.model import Model
@@ -42,7 +42,7 @@ def _files(folder):
 
 def test_thresholds_and_temperatures_are_written(model, data, tmp_path):
     before = _files(model)
-    found = recalibrate(str(model), data, tmp_path / "other")
+    found = calibrate_model_folder(str(model), data, tmp_path / "other")
     assert found.changed
     assert found.after.ner.counts.f1 > found.before.ner.counts.f1
     loaded = Model.load(tmp_path / "other")
@@ -55,7 +55,7 @@ def test_thresholds_and_temperatures_are_written(model, data, tmp_path):
     assert {name for name in before if before[name] != after[name]} == {"config.json", "README.md"}
     assert after["README.md"].decode() == f"{before['README.md'].decode().rstrip()}\n\n{NOTICE}\n"
     # The notice is added once.
-    recalibrate(str(tmp_path / "other"), data, tmp_path / "other", by_label=True)
+    calibrate_model_folder(str(tmp_path / "other"), data, tmp_path / "other", by_label=True)
     assert _files(tmp_path / "other")["README.md"] == after["README.md"]
     configs = [json.loads(files["config.json"]) for files in (before, after)]
     for config in configs:
@@ -70,19 +70,19 @@ def test_the_choice_is_that_of_training(model, data, tmp_path):
     loaded = Model.load(model)
     for by_label in (False, True):
         expected = calibrate(loaded, examples_of(list(read_documents(data)), 0), by_label=by_label)
-        found = recalibrate(str(model), data, tmp_path / f"other-{by_label}", by_label=by_label)
+        found = calibrate_model_folder(str(model), data, tmp_path / f"other-{by_label}", by_label=by_label)
         assert found.thresholds == expected.settings.thresholds
 
 
 def test_in_its_own_folder(model, data):
-    found = recalibrate(str(model), data, model)
+    found = calibrate_model_folder(str(model), data, model)
     assert Model.load(model).settings.thresholds == found.thresholds
     assert [path.name for path in model.parent.iterdir() if path.name.startswith(".")] == []
 
 
 def test_few_documents_change_nothing(tmp_path):
     write_documents(DOCUMENTS[2:3], tmp_path / "one.jsonl")
-    found = recalibrate(saved_model(), str(tmp_path / "one.jsonl"), tmp_path / "other")
+    found = calibrate_model_folder(saved_model(), str(tmp_path / "one.jsonl"), tmp_path / "other")
     assert not found.changed
     assert found.thresholds == Model.load(saved_model()).settings.thresholds
     assert _files(tmp_path / "other") == _files(Path(saved_model()))
@@ -92,27 +92,27 @@ class TestErrors:
     def test_labels_that_the_model_does_not_know(self, model, tmp_path):
         write_documents(OTHERS, tmp_path / "others.jsonl")
         with pytest.raises(SchemaError, match=r"others\.jsonl"):
-            recalibrate(str(model), str(tmp_path / "others.jsonl"), tmp_path / "out")
+            calibrate_model_folder(str(model), str(tmp_path / "others.jsonl"), tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
     def test_the_output_is_a_file(self, model, data):
         with pytest.raises(ModelError, match=r"data\.jsonl"):
-            recalibrate(str(model), data, Path(data))
+            calibrate_model_folder(str(model), data, Path(data))
 
     def test_the_output_has_other_files(self, model, data, tmp_path):
         (tmp_path / "thesis").mkdir()
         (tmp_path / "thesis" / "thesis.tex").write_text("", encoding="utf-8")
         with pytest.raises(ModelError, match="thesis|mine"):
-            recalibrate(str(model), data, tmp_path / "thesis")
+            calibrate_model_folder(str(model), data, tmp_path / "thesis")
         assert os.listdir(tmp_path / "thesis") == ["thesis.tex"]
 
     def test_another_model(self, model, data, tmp_path):
         Model.load(model).save(tmp_path / "mine")
         before = _files(tmp_path / "mine")
         with pytest.raises(ModelError, match="thesis|mine"):
-            recalibrate(str(model), data, tmp_path / "mine")
+            calibrate_model_folder(str(model), data, tmp_path / "mine")
         assert _files(tmp_path / "mine") == before
 
     def test_the_output_cannot_be_created(self, model, data):
         with pytest.raises(ModelError, match="a-file"):
-            recalibrate(str(model), data, Path(data) / "under" / "a-file")
+            calibrate_model_folder(str(model), data, Path(data) / "under" / "a-file")

@@ -9,7 +9,7 @@ from tests.cli.conftest import failure, run
 
 from cascade_srn.reproduction.options import VARIANTS
 from cascade_srn.reproduction.tables import TABLES
-from cascade_srn.reproduction.training import Loaded
+from cascade_srn.reproduction.training import TimedModel
 from cascade_srn.training.run_folder import SUMMARY
 
 ROOT = Path(__file__).parents[2]
@@ -104,8 +104,8 @@ def test_again_is_only_reading(quick, capsys, monkeypatch):
 def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkeypatch):
     folder, arguments = quick
     monkeypatch.chdir(ROOT)
-    taken, predict = [], Loaded.predict
-    monkeypatch.setattr(Loaded, "predict", lambda loaded: taken.append(loaded) or predict(loaded))
+    taken, predict = [], TimedModel.predict
+    monkeypatch.setattr(TimedModel, "predict", lambda loaded: taken.append(loaded) or predict(loaded))
     assert run("reproduce", "fusion", *arguments[1:], "--batch-words", 64, "--output", folder) == 0
     assert "early, late, swift, hybrid, pfn, pipeline" in capsys.readouterr().out
     record = _record(folder, "speed")

@@ -228,7 +228,7 @@ def test_masked_words_are_the_same_in_all_turns():
     collator = small_model("early").collator
     whole = collator.training_batch(examples(SOME))
     batch = collator.training_batch(examples(SOME), BatchSettings(masking=0.5), rng=random.Random(0))
-    mask = collator.pieces.masked(collator.plain(examples(SOME)[0]), 1.0, random.Random(0)).pieces[0]
+    mask = collator.pieces.mask_words(collator.plain(examples(SOME)[0]), 1.0, random.Random(0)).pieces[0]
     assert entities_of(batch) == entities_of(whole)
     assert subjects_of(batch) == subjects_of(whole)
     assert objects_of(batch) == objects_of(whole)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.data.raw_text import ENDINGS, files_in, holds_records, opened_text, plain_name, read_lines
+from cascade_srn.data.raw_text import ENDINGS, find_text_files, has_records, open_text, plain_name, read_lines
 from cascade_srn.errors import DataError
 
 
@@ -27,7 +27,7 @@ def test_lines_come_with_their_places_however_they_are_packed(tmp_path, ending, 
 def test_how_much_of_a_file_has_been_read(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"line\n" * 1000))
-    with opened_text(path) as file:
+    with open_text(path) as file:
         assert file.position == 0
         list(file.lines())
         assert file.position == path.stat().st_size
@@ -35,8 +35,8 @@ def test_how_much_of_a_file_has_been_read(tmp_path):
 
 def test_kinds_are_told_by_endings(tmp_path):
     assert ENDINGS[:2] == (".txt", ".txt.gz")
-    assert holds_records(Path("a.JSONL.xz"))
-    assert not holds_records(Path("a.txt"))
+    assert has_records(Path("a.JSONL.xz"))
+    assert not has_records(Path("a.txt"))
     assert plain_name(Path("a/b.txt.gz")) == Path("a/b.txt")
 
 
@@ -50,4 +50,4 @@ def test_a_file_that_is_not_packed_as_it_says(tmp_path):
 def test_hidden_files_and_other_endings_are_left_out(tmp_path):
     for name in ("b.txt", "a.jsonl", ".c.txt", "d.md"):
         (tmp_path / name).touch()
-    assert [path.name for path in files_in(tmp_path)] == ["a.jsonl", "b.txt"]
+    assert [path.name for path in find_text_files(tmp_path)] == ["a.jsonl", "b.txt"]

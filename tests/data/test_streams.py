@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from cascade_srn.data import read_documents
-from cascade_srn.data.formats.files import stored_json
+from cascade_srn.data.formats.files import read_stored_json
 from cascade_srn.data.labelled.cache import read_record
 from cascade_srn.data.raw_text import find_files
 from cascade_srn.errors import CascadeError, DataError, ModelError
@@ -70,7 +70,7 @@ def test_the_position_in_a_pipe_is_not_asked_for(pipe):
 def test_stored_json_that_is_damaged(tmp_path, content):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(DataError, match=r"a\.json ") as caught:
-        stored_json(tmp_path / "a.json", "Make it again")
+        read_stored_json(tmp_path / "a.json", "Make it again")
     assert caught.value.hint == "Make it again"
 
 

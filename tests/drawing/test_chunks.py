@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from tests.drawing.sentences import EMPTY, LONG_ENTITY, MIXED, NESTED, RIGHT_TO_LEFT, sentences
 
-from cascade_srn.drawing.labels import MAX_CHUNK_WIDTH, split_chunks, text_direction, width
+from cascade_srn.drawing.labels import MAX_CHUNK_WIDTH, split_chunks, terminal_width, text_direction
 from cascade_srn.drawing.layout import offset_gaps
 from cascade_srn.types import Sentence, Span
 
@@ -33,7 +33,7 @@ def test_adjacent_entities_are_separate_chunks():
 def test_long_entity_is_split():
     parts = [part for part in split_chunks(LONG_ENTITY, offset_gaps(LONG_ENTITY)) if part[0] >= 2 and part[1] <= 22]
     assert parts == [(2, 8), (8, 14), (14, 20), (20, 22)]
-    assert all(sum(width(w) + 1 for w in LONG_ENTITY.words[a:b]) <= MAX_CHUNK_WIDTH for a, b in parts)
+    assert all(sum(terminal_width(w) + 1 for w in LONG_ENTITY.words[a:b]) <= MAX_CHUNK_WIDTH for a, b in parts)
 
 
 def test_words_without_a_space_between_them_stay_together():
@@ -48,7 +48,7 @@ def test_empty_sentence():
 
 @pytest.mark.parametrize(("text", "expected"), [("abc", 3), ("語語", 4), ("é", 1), ("e\u0301", 1), ("", 0)])
 def test_width(text, expected):
-    assert width(text) == expected
+    assert terminal_width(text) == expected
 
 
 def test_direction():

@@ -96,8 +96,8 @@ def test_a_word_without_pieces_becomes_the_unknown_piece(bert: Any) -> None:
 def test_a_masked_word_keeps_its_number_of_pieces(bert: Any) -> None:
     pieces = WordPieces(bert, limit=64)
     row = pieces.row(SENTENCE, left=SENTENCE[:2], right=SENTENCE[2:])
-    assert split(pieces.masked(row, 1.0, random.Random(0))) == [[bert.mask_token_id] * n for n in row.sizes]
-    some = pieces.masked(row, 0.5, random.Random(0))
+    assert split(pieces.mask_words(row, 1.0, random.Random(0))) == [[bert.mask_token_id] * n for n in row.sizes]
+    some = pieces.mask_words(row, 0.5, random.Random(0))
     masked = [here != before for here, before in zip(split(some), split(row), strict=True)]
     assert set(masked) == {True, False}
     assert all(set(p) == {bert.mask_token_id} for p, m in zip(split(some), masked, strict=True) if m)
@@ -110,7 +110,7 @@ def test_a_masked_word_keeps_its_number_of_pieces(bert: Any) -> None:
 def test_masking_nothing_draws_no_random_number(bert: Any) -> None:
     pieces, rng = WordPieces(bert, limit=64), random.Random(0)
     row = pieces.row(SENTENCE)
-    assert pieces.masked(row, 0.0, rng) is row
+    assert pieces.mask_words(row, 0.0, rng) is row
     assert rng.getstate() == random.Random(0).getstate()
 
 

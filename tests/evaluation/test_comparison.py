@@ -143,10 +143,10 @@ def test_several_figures_at_once_equal_single_figures():
     def share(counts):
         return counts[..., 0] / (1 + counts[..., 1])
 
-    together = comparison.drawn_differences(first, second, share, bootstrap)
+    together = comparison.bootstrap_differences(first, second, share, bootstrap)
     assert together.shape == (300, 4)
     for at in range(4):
-        alone = comparison.drawn_differences(first[:, :, at], second[:, :, at], share, bootstrap)
+        alone = comparison.bootstrap_differences(first[:, :, at], second[:, :, at], share, bootstrap)
         assert np.array_equal(alone, together[:, at])
         assert np.unique(alone).size > 250
 

@@ -25,8 +25,8 @@ from cascade_srn.evaluation.evaluate import (
     write_reports,
 )
 from cascade_srn.evaluation.options import PRECISIONS, RESAMPLED, EvaluateOptions
-from cascade_srn.evaluation.text import evaluation_text
-from cascade_srn.inference.cascade_search import PRECISIONS as PREDICTOR_PRECISIONS
+from cascade_srn.evaluation.text import format_evaluation
+from cascade_srn.inference.predictor import PRECISIONS as PREDICTOR_PRECISIONS
 
 
 def evaluated(*models, data=None, environment=None, **options):
@@ -106,7 +106,7 @@ class TestGoldEntities:
             "re_boundaries, directed, micro F1, with gold entities",
             "re_strict, directed, micro F1, with gold entities",
         ]
-        figures = [line for line in evaluation_text(found).splitlines() if line.lstrip().startswith(("ner", "re_"))]
+        figures = [line for line in format_evaluation(found).splitlines() if line.lstrip().startswith(("ner", "re_"))]
         assert figures
         assert all("with gold entities" in line for line in figures)
 
@@ -154,7 +154,7 @@ KNOWN = {"cpu": "a processor", "gpu": None, "threads": 1, "precision": "float32"
 
 class TestText:
     def test_one_model(self):
-        lines = evaluation_text(evaluated(saved_model(), environment=KNOWN)).splitlines()
+        lines = format_evaluation(evaluated(saved_model(), environment=KNOWN)).splitlines()
         assert lines[0] == f"…/seed-0-0/best on {display_name(corpus())}, end to end"
         assert lines[1].startswith("5 documents, 6 sentences, 32 words, 13 entities, 7 relations")
         protocols = [line.split("  ")[0] for line in lines[4:10]]
@@ -167,26 +167,26 @@ class TestText:
 
     def test_labels_on_demand(self):
         found = evaluated(saved_model())
-        assert "label" not in evaluation_text(found)
-        assert "re_strict, directed, label compare" in evaluation_text(found, per_label=True)
+        assert "label" not in format_evaluation(found)
+        assert "re_strict, directed, label compare" in format_evaluation(found, per_label=True)
 
     def test_several_models(self):
-        text = evaluation_text(evaluated(*(saved_model(seed) for seed in range(3))))
+        text = format_evaluation(evaluated(*(saved_model(seed) for seed in range(3))))
         assert text.startswith("3 models (mean ± standard deviation) on")
         assert " ± " in text.splitlines()[4]
         assert "F1 by model" in text
         assert "bootstrap" not in text
 
     def test_a_comparison(self):
-        text = evaluation_text(evaluated(saved_model(), saved_model(1), against=(saved_model(2), saved_model(3))))
+        text = format_evaluation(evaluated(saved_model(), saved_model(1), against=(saved_model(2), saved_model(3))))
         assert "against 2 models (mean ± standard deviation)" in text
         assert "paired bootstrap, 100 resamples of 5 documents and of the models of each side, seed 0" in text
         assert "unreliable" in text
-        two = evaluation_text(evaluated(saved_model(), saved_model(1)))
+        two = format_evaluation(evaluated(saved_model(), saved_model(1)))
         assert "…/seed-0-0/best minus …/seed-1-0/best: paired bootstrap, 100 resamples of 5 documents, seed 0" in two
 
     def test_a_model_without_relations_is_named(self):
-        text = evaluation_text(evaluated(saved_model(joint=False)))
+        text = format_evaluation(evaluated(saved_model(joint=False)))
         assert "…/seed-0-1/best predicts entities only" in text
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, some
 
 from cascade_srn.evaluation import score
-from cascade_srn.evaluation.errors import RELATION_KINDS, RelationError, count_relation_errors, relation_errors
+from cascade_srn.evaluation.errors import RELATION_KINDS, RelationError, count_relation_errors, find_relation_errors
 from cascade_srn.evaluation.items import relation_items
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -20,7 +20,7 @@ ALL = GOLD.entities
 
 def kinds(entities, triples, *, gold=GOLD, symmetric="directed"):
     """The kinds of wrong predictions, then those of missed gold relations, by relation."""
-    found = relation_errors(gold, gold.annotated(entities, triples), schema=SCHEMA, symmetric=symmetric)
+    found = find_relation_errors(gold, gold.annotated(entities, triples), schema=SCHEMA, symmetric=symmetric)
     return [{(i.head, i.label, i.tail): e for i, e in found[side].items()} for side in ("predicted", "gold")]
 
 
@@ -180,7 +180,7 @@ def test_each_error_has_exactly_one_kind(pairs, symmetric):
     options = {"schema": SCHEMA, "symmetric": symmetric}
     counts = Counter()
     for gold, predicted in pairs:
-        found = relation_errors(gold, predicted, **options)
+        found = find_relation_errors(gold, predicted, **options)
         known, guessed = (relation_items(s, **options) for s in (gold, predicted))
         assert set(found["predicted"]) == guessed - known
         assert set(found["gold"]) == known - guessed

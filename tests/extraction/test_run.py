@@ -5,7 +5,7 @@ from tests.extraction.models import extractor
 
 from cascade_srn import Document
 from cascade_srn.errors import DataError
-from cascade_srn.extraction.run import ExtractionTotals, extract_all, format_progress, told
+from cascade_srn.extraction.run import ExtractionTotals, extract_all, format_progress, format_totals
 from cascade_srn.extraction.sources import Text, Unreadable
 
 
@@ -171,8 +171,8 @@ def test_progress_is_reported_for_every_document():
 
 def test_formatted_totals():
     totals = ExtractionTotals(documents=1, entities=1, relations=2, words=4000, position=250)
-    assert told(totals, None) == "1 document, 1 entity, 2 relations"
+    assert format_totals(totals, None) == "1 document, 1 entity, 2 relations"
     totals.bad, totals.documents = 1, 1200
-    assert told(totals, "x") == "1,200 documents, 1 entity, 2 relations in x; skipped 1 text"
+    assert format_totals(totals, "x") == "1,200 documents, 1 entity, 2 relations in x; skipped 1 text"
     assert format_progress(totals, 100.0, 1000) == "1,200 documents  12.0/s  40 words/s  5 min left"
     assert format_progress(totals, 10.0, None) == "1,200 documents  120.0/s  400 words/s"

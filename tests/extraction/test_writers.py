@@ -16,7 +16,7 @@ from tests.drawing.sentences import DOCUMENT, HOSTILE, NESTED, PLAIN, SCHEMA, se
 
 from cascade_srn import Document, Span, read_documents
 from cascade_srn.errors import CascadeError, ConfigError, DataError
-from cascade_srn.extraction.writers import StreamTarget, chosen_format, format_document, make_writer
+from cascade_srn.extraction.writers import StreamTarget, choose_format, format_document, make_writer
 from cascade_srn.schema import Schema
 
 FIRST = Document.from_sentences([PLAIN, NESTED], id="first")
@@ -43,14 +43,14 @@ def written(format, path, *documents):
     ],
 )
 def test_the_default_format(format, output, terminal, expected):
-    assert chosen_format(format, output and Path(output), terminal=terminal) == expected
+    assert choose_format(format, output and Path(output), terminal=terminal) == expected
 
 
 def test_unknown_formats():
     with pytest.raises(ConfigError, match="format is 'json', .*table, jsonl, brat, html.*'jsonl'"):
-        chosen_format("json", None, terminal=True)
+        choose_format("json", None, terminal=True)
     with pytest.raises(ConfigError, match="out .*table, jsonl, brat, html") as error:
-        chosen_format(None, Path("out"), terminal=True)
+        choose_format(None, Path("out"), terminal=True)
     assert error.value.option == "format"
 
 
@@ -115,7 +115,7 @@ def test_labels_that_brat_cannot_represent_fail_before_the_output_is_created(tmp
 def test_a_compressed_output_is_an_error(tmp_path, name):
     for format in (None, "jsonl"):
         with pytest.raises(ConfigError, match=name):
-            chosen_format(format, tmp_path / name, terminal=False)
+            choose_format(format, tmp_path / name, terminal=False)
     with pytest.raises(ConfigError, match=name):
         make_writer("jsonl", tmp_path / name, schema=SCHEMA)
     assert list(tmp_path.iterdir()) == []
@@ -124,7 +124,7 @@ def test_a_compressed_output_is_an_error(tmp_path, name):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
 def test_a_pipe_may_have_any_name(tmp_path):
     os.mkfifo(tmp_path / "a.jsonl.gz")
-    assert chosen_format("jsonl", tmp_path / "a.jsonl.gz", terminal=False) == "jsonl"
+    assert choose_format("jsonl", tmp_path / "a.jsonl.gz", terminal=False) == "jsonl"
 
 
 @pytest.mark.parametrize(

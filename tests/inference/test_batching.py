@@ -1,12 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.inference.batching import by_word_budget
+from cascade_srn.inference.batching import group_by_words
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 100))
 def test_groups_are_sorted_whole_and_within_the_budget(lengths, budget):
-    groups = list(by_word_budget(lengths, budget))
+    groups = list(group_by_words(lengths, budget))
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
     assert all(groups)
     in_order = [lengths[i] for group in groups for i in group]
@@ -18,11 +18,11 @@ def test_groups_are_sorted_whole_and_within_the_budget(lengths, budget):
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 100))
 def test_groups_are_as_large_as_the_budget_allows(lengths, budget):
-    groups = list(by_word_budget(lengths, budget))
+    groups = list(group_by_words(lengths, budget))
     for group in groups[:-1]:
         assert lengths[group[0]] * (len(group) + 1) > budget
 
 
 def test_a_sentence_past_the_budget_goes_alone():
-    assert list(by_word_budget([3, 50, 4, 2, 0], 10)) == [[1], [2, 0], [3, 4]]
-    assert list(by_word_budget([], 10)) == []
+    assert list(group_by_words([3, 50, 4, 2, 0], 10)) == [[1], [2, 0], [3, 4]]
+    assert list(group_by_words([], 10)) == []

@@ -9,10 +9,10 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.inference import batching
 from cascade_srn.inference.batching import (
     explain_out_of_memory,
-    give_back_freed,
     halve_on_out_of_memory,
     is_out_of_memory,
     map_large_blocks,
+    release_freed_memory,
 )
 
 
@@ -24,7 +24,7 @@ def resident():
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")
 def test_freed_memory_is_released():
-    give_back_freed()
+    release_freed_memory()
     # The blocks are too small for glibc to map one by one. Every 16th stays allocated, so that the heap cannot shrink
     # at its top and the freed memory remains resident until it is trimmed.
     n_blocks, words = 4096, 8192
@@ -32,7 +32,7 @@ def test_freed_memory_is_released():
     kept = blocks[::16]
     del blocks
     before = resident()
-    assert give_back_freed()
+    assert release_freed_memory()
     freed_kib = (n_blocks - len(kept)) * words * 4 // 1024
     assert before - resident() > freed_kib / 2
     assert all(block.sum() == words for block in kept)
@@ -67,7 +67,7 @@ def test_large_blocks_are_mapped_one_by_one(how, is_mapped):
 
 def test_other_c_libraries(monkeypatch):
     monkeypatch.setattr(batching, "_c_function", lambda name: None)
-    assert not give_back_freed()
+    assert not release_freed_memory()
     assert not map_large_blocks()
 
 

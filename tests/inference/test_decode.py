@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.inference.decode import boundary_candidates, entity_at, spans_of_queries, spans_of_queries_in_parts
+from cascade_srn.inference.decode import find_candidates, find_entity, pair_with_spans, pair_with_spans_in_parts
 from cascade_srn.types import Span
 
 
@@ -27,7 +27,7 @@ def test_candidates_are_all_starts_with_all_ends_of_their_label(lengths, padding
         for label in range(n_labels)
         if start[row, first, label] >= threshold and end[row, last, label] >= threshold
     ]
-    found = boundary_candidates(start, end, torch.tensor(lengths), threshold)
+    found = find_candidates(start, end, torch.tensor(lengths), threshold)
     assert sorted(zip(*(column.tolist() for column in found), strict=True)) == expected
 
 
@@ -39,10 +39,10 @@ def test_each_query_is_paired_with_each_span_of_its_row(counts, data):
         (query, span) for query, row in enumerate(query_row) for span, other in enumerate(span_row) if row == other
     ]
     given = torch.tensor(span_row, dtype=torch.long), torch.tensor(query_row, dtype=torch.long), len(counts)
-    query, span = spans_of_queries(*given)
+    query, span = pair_with_spans(*given)
     assert list(zip(query.tolist(), span.tolist(), strict=True)) == expected
     for size in (1, 2, 5, 100):
-        parts = list(spans_of_queries_in_parts(*given, size))
+        parts = list(pair_with_spans_in_parts(*given, size))
         assert [len(query) for query, _ in parts[:-1]] == [size] * (len(parts) - 1)
         found = [pair for query, span in parts for pair in zip(query.tolist(), span.tolist(), strict=True)]
         assert found == expected
@@ -50,7 +50,7 @@ def test_each_query_is_paired_with_each_span_of_its_row(counts, data):
 
 def test_parts_are_made_on_request():
     many = torch.zeros(100_000, dtype=torch.long)
-    query, span = next(spans_of_queries_in_parts(many, many, 1, 4))
+    query, span = next(pair_with_spans_in_parts(many, many, 1, 4))
     assert (query.tolist(), span.tolist()) == ([0] * 4, [0, 1, 2, 3])
 
 
@@ -73,4 +73,4 @@ ELSEWHERE = Span(1, 2, "A", 1.0), Span(2, 3, "A", 1.0), Span(0, 3, "A", 1.0)
     ],
 )
 def test_a_span_stands_for_the_entity_with_the_best_score(entities, not_this, expected):
-    assert entity_at(iter(entities), 1, 3, not_this=not_this) is next(e for e in entities if e == expected)
+    assert find_entity(iter(entities), 1, 3, not_this=not_this) is next(e for e in entities if e == expected)

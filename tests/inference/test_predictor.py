@@ -420,7 +420,7 @@ def test_turn_3_in_parts_equals_turn_3_as_a_whole(preset, monkeypatch):
     predictor = model.predictor(thresholds=Thresholds(0.3, 0.1, 0.1))
     expected = predictor.predict(examples())
     assert any(len(sentence.triples) > 2 for sentence in expected)
-    monkeypatch.setattr("cascade_srn.inference.predictor._PAIRS_AT_ONCE_ON_CPU", 2)
+    monkeypatch.setattr("cascade_srn.inference.cascade_search._PAIRS_AT_ONCE_ON_CPU", 2)
     found = predictor.predict(examples())
     assert found == expected
     for a, b in zip(found, expected, strict=True):
@@ -448,10 +448,12 @@ def test_thresholds_of_labels():
 def test_the_threshold_of_relations(preset, given):
     model = spread_probabilities(small_model(preset))
     low = Thresholds(0.2, 0.2, 0.2)
-    found = model.predictor(thresholds=low).scored(examples(), given_entities=given)
+    found = model.predictor(thresholds=low).predict_with_scores(examples(), given_entities=given)
     scores = sorted(t.score for one in found for t in one.sentence.triples)
     min_score = scores[len(scores) // 2]
-    less = model.predictor(thresholds=replace(low, relation=min_score)).scored(examples(), given_entities=given)
+    less = model.predictor(thresholds=replace(low, relation=min_score)).predict_with_scores(
+        examples(), given_entities=given
+    )
     assert 0 < sum(len(one.triples) for one in less) < len(scores)
     for one, other in zip(found, less, strict=True):
         assert other.sentence.entities == one.sentence.entities
@@ -536,7 +538,9 @@ class TestRelated:
         model = spread_probabilities(small_model(preset))
         sentences = [*SENTENCES, EMPTY, *SENTENCES[::-1]]
         one, many = (
-            model.predictor(thresholds=self.thresholds, batch_words=n).scored([Example(s) for s in sentences])
+            model.predictor(thresholds=self.thresholds, batch_words=n).predict_with_scores(
+                [Example(s) for s in sentences]
+            )
             for n in (1, 10_000)
         )
         for found, expected in zip(one, many, strict=True):

@@ -13,7 +13,7 @@ from cascade_srn import Document, Extractor
 from cascade_srn.config import PRESETS, SearchLimits, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.decode import best_of_rows, boundary_candidates
+from cascade_srn.inference.decode import find_candidates, select_best
 from cascade_srn.model.model import Model
 from cascade_srn.types import Sentence
 
@@ -38,19 +38,19 @@ def _no_warnings():
 
 def test_the_best_items_of_each_row_are_chosen():
     row, score = torch.tensor([0, 0, 0, 1, 2, 2]), torch.tensor([0.1, 0.9, 0.5, 0.2, 0.3, 0.3])
-    assert best_of_rows(row, score, [3, 1, 2]) is None
-    chosen = best_of_rows(row, score, [2, 1, 1])
+    assert select_best(row, score, [3, 1, 2]) is None
+    chosen = select_best(row, score, [2, 1, 1])
     # Of equal scores, the first is kept.
     assert chosen is not None
     assert chosen.tolist() == [False, True, True, True, True, False]
-    none = best_of_rows(row, score, [0, 0, 0])
+    none = select_best(row, score, [0, 0, 0])
     assert none is not None
     assert not none.any()
 
 
 def test_candidates_longer_than_the_bound_are_never_made():
     start = end = torch.ones(2, 6, 3)
-    row, first, last, _ = boundary_candidates(start, end, torch.tensor([6, 4]), 0.5, 2)
+    row, first, last, _ = find_candidates(start, end, torch.tensor([6, 4]), 0.5, 2)
     assert (last - first).max() == 1
     assert torch.bincount(row).tolist() == [3 * (6 + 5), 3 * (4 + 3)]
 
@@ -59,7 +59,7 @@ def test_candidates_of_a_long_sentence_take_linear_memory():
     """A table of all pairs would have 2 × 10^10 cells."""
     n = 100_000
     start = end = torch.ones(1, n, 2)
-    row, *_ = boundary_candidates(start, end, torch.tensor([n]), 0.5, 3)
+    row, *_ = find_candidates(start, end, torch.tensor([n]), 0.5, 3)
     assert len(row) == 2 * (n + (n - 1) + (n - 2))
 
 
@@ -67,7 +67,7 @@ def test_candidates_of_a_long_sentence_take_linear_memory():
 def test_entities_pairs_and_relations_stay_within_their_bounds(preset):
     limits = SearchLimits(entity_words=4, entities_per_word=1, pairs_per_word=8, relations_per_word=1)
     predictor = limited(limits, preset).predictor(thresholds=EVERYTHING)
-    scored = predictor.scored([words(40), words(1)])
+    scored = predictor.predict_with_scores([words(40), words(1)])
     for found in scored:
         n = len(found.sentence)
         assert len(found.sentence.entities) <= limits.max_entities(n)

@@ -4,7 +4,7 @@ import pytest
 
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.thresholds import chosen_thresholds, parse_thresholds
+from cascade_srn.inference.thresholds import parse_thresholds, resolve_thresholds
 from cascade_srn.schema import Schema
 
 OWN = Thresholds(0.4, 0.5, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2})
@@ -14,41 +14,41 @@ SCHEMA = Schema(("Both", "Metric", "Task"), ("Both", "PART-OF", "USED-FOR"))
 
 def test_in_python():
     other = Thresholds(0.1)
-    assert chosen_thresholds(None, OWN) is OWN
-    assert chosen_thresholds(other, OWN) is other
-    assert chosen_thresholds(0.7, OWN) == Thresholds(0.7, 0.7, 0.7)
-    assert chosen_thresholds({}, OWN) == OWN
-    assert chosen_thresholds({"subject": 0.1}, OWN) == Thresholds(0.4, 0.1, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2})
+    assert resolve_thresholds(None, OWN) is OWN
+    assert resolve_thresholds(other, OWN) is other
+    assert resolve_thresholds(0.7, OWN) == Thresholds(0.7, 0.7, 0.7)
+    assert resolve_thresholds({}, OWN) == OWN
+    assert resolve_thresholds({"subject": 0.1}, OWN) == Thresholds(0.4, 0.1, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2})
     # A new threshold of a turn resets those of its labels.
-    assert chosen_thresholds({"entity": 0.1}, OWN) == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2})
-    assert chosen_thresholds({"object": 1}, OWN) == Thresholds(0.4, 0.5, 1.0, {"Task": 0.3}, {})
+    assert resolve_thresholds({"entity": 0.1}, OWN) == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2})
+    assert resolve_thresholds({"object": 1}, OWN) == Thresholds(0.4, 0.5, 1.0, {"Task": 0.3}, {})
     both = {"entity": 0.1, "entity_types": {"Metric": 0.2}}
-    assert chosen_thresholds(both, OWN) == Thresholds(0.1, 0.5, 0.6, {"Metric": 0.2}, {"USED-FOR": 0.2})
+    assert resolve_thresholds(both, OWN) == Thresholds(0.1, 0.5, 0.6, {"Metric": 0.2}, {"USED-FOR": 0.2})
 
 
 def test_thresholds_of_labels_are_added_to_those_of_other_labels():
     own = Thresholds(entity_types={"Task": 0.3}, relation_types={"used-for": 0.4, "part-of": 0.6}, related=0.2)
-    chosen = chosen_thresholds({"relation_types": {"part-of": 0.1}, "entity_types": {"Metric": 0.2}}, own)
+    chosen = resolve_thresholds({"relation_types": {"part-of": 0.1}, "entity_types": {"Metric": 0.2}}, own)
     assert chosen.relation_types == {"used-for": 0.4, "part-of": 0.1}
     assert chosen.entity_types == {"Task": 0.3, "Metric": 0.2}
-    chosen = chosen_thresholds({"object": 0.5, "relation_types": {"part-of": 0.1}}, own)
+    chosen = resolve_thresholds({"object": 0.5, "relation_types": {"part-of": 0.1}}, own)
     assert chosen.relation_types == {"part-of": 0.1}
 
 
 def test_entity_resets_related():
-    assert chosen_thresholds(0.7, RELATED) == Thresholds(0.7, 0.7, 0.7)
-    assert chosen_thresholds({"entity": 0.1}, RELATED) == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2})
-    both = chosen_thresholds({"entity": 0.1, "related": 0.05}, RELATED)
+    assert resolve_thresholds(0.7, RELATED) == Thresholds(0.7, 0.7, 0.7)
+    assert resolve_thresholds({"entity": 0.1}, RELATED) == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2})
+    both = resolve_thresholds({"entity": 0.1, "related": 0.05}, RELATED)
     assert both == Thresholds(0.1, 0.5, 0.6, {}, {"USED-FOR": 0.2}, related=0.05)
 
 
 def test_other_thresholds_keep_related():
-    assert chosen_thresholds(None, RELATED) is RELATED
+    assert resolve_thresholds(None, RELATED) is RELATED
     for given in ({}, {"subject": 0.1}, {"object": 0.1}, {"entity_types": {"Metric": 0.2}}):
-        assert chosen_thresholds(given, RELATED).related == 0.24
-    assert chosen_thresholds({"related": 0.1}, RELATED) == replace(RELATED, related=0.1)
-    assert chosen_thresholds({"related": None}, RELATED) == OWN
-    assert chosen_thresholds({"related": 0.24}, OWN) == RELATED
+        assert resolve_thresholds(given, RELATED).related == 0.24
+    assert resolve_thresholds({"related": 0.1}, RELATED) == replace(RELATED, related=0.1)
+    assert resolve_thresholds({"related": None}, RELATED) == OWN
+    assert resolve_thresholds({"related": 0.24}, OWN) == RELATED
 
 
 def test_on_a_command_line():

@@ -7,7 +7,7 @@ import pytest
 
 from cascade_srn.reproduction.claims import Claim
 from cascade_srn.reproduction.judging import HELD, NOT_SHOWN, Verdict
-from cascade_srn.reproduction.markdown import QUICK_NOTE, draw_table, table_markdown
+from cascade_srn.reproduction.markdown import QUICK_NOTE, draw_table, format_result
 from cascade_srn.reproduction.results import SeedValues, TableResult
 from cascade_srn.reproduction.tables import COUNT, ERROR_KINDS, SPEED, TABLES
 
@@ -52,7 +52,7 @@ def _cells(text, opening):
 
 
 def test_figures_next_to_published_ones():
-    text = table_markdown(_result("ablation"))
+    text = format_result(_result("ablation"))
     assert text.startswith("## Ablation study, early fusion\n\n`tab:ablation`")
     for value in ("some/encoder", "data/scierc", "100 documents", "551 sentences", "2 seeds", ABOUT["command"]):
         assert value in text
@@ -62,11 +62,11 @@ def test_figures_next_to_published_ones():
     assert _cells(text, "independent") == ["67.5", "67.0 ± 1.4", "–", "–", "–"]
     assert _cells(text, "text marker: none (ours)")[:2] == ["–", "67.0 ± 1.4"]
     assert QUICK_NOTE not in text
-    assert QUICK_NOTE in table_markdown(_result("ablation", about={**ABOUT, "quick": True}))
+    assert QUICK_NOTE in format_result(_result("ablation", about={**ABOUT, "quick": True}))
 
 
 def test_columns_of_the_paper_only():
-    text = table_markdown(_result("main"))
+    text = format_result(_result("main"))
     assert " | ACE05 NER | ACE05 RE |" in text
     assert _cells(text, "Structured Perceptron") == ["80.8", "49.5"]
     shared, paper_only = (line for line in text.splitlines() if line.startswith("| PFN |"))
@@ -75,7 +75,7 @@ def test_columns_of_the_paper_only():
 
 
 def test_claims():
-    text = table_markdown(_result("encoder"))
+    text = format_result(_result("encoder"))
     # Zero has no sign, and published differences are in the unit of the paper.
     assert _cells(text, "early beats late") == ["RE strict", "+2.0", "0.0", "-2.0 to +3.0", "0.4", "not shown", "yes"]
     assert _cells(text, "it is faster (ours)") == ["sentences/s", "–", "3.0×", "2.5× to 3.5×", "–", "held", "–"]
@@ -89,15 +89,15 @@ def test_one_seed_has_no_deviation():
     shares = {column: SeedValues((0.7,)) for column in TABLES["errors"].columns}
     errors = {**shares, **{kind: SeedValues((70.0,), COUNT) for kind in ERROR_KINDS}}
     figures = dict.fromkeys(TABLES["errors"].variants, errors)
-    text = table_markdown(_result("errors", figures=figures, about={**ABOUT, "n_seeds": 1}))
+    text = format_result(_result("errors", figures=figures, about={**ABOUT, "n_seeds": 1}))
     assert "one seed" in text
     assert _cells(text, "PFN") == ["70"] * 6 + ["70.0"] * 6
     assert "seeds" not in text
-    assert _cells(table_markdown(_result("errors")), "PFN") == ["1 ± 0"] * 6 + ["67.0 ± 1.4"] * 6
+    assert _cells(format_result(_result("errors")), "PFN") == ["1 ± 0"] * 6 + ["67.0 ± 1.4"] * 6
 
 
 def test_speed_settings():
-    text = table_markdown(_result("fusion", values=(0.5,), speed=RATES))
+    text = format_result(_result("fusion", values=(0.5,), speed=RATES))
     for value in ("551 sentences", "13,000 words", "4,096 words", "bf16", "5 runs", "NVIDIA H200"):
         assert value in text
     assert "early 1,665 and 714" in text

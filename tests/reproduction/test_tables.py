@@ -4,7 +4,7 @@ import pytest
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.reproduction.claims import FEWER, MORE, NO_WORSE
-from cascade_srn.reproduction.markdown import tables_text
+from cascade_srn.reproduction.markdown import describe_tables
 from cascade_srn.reproduction.measures import MEASURES
 from cascade_srn.reproduction.options import VARIANTS
 from cascade_srn.reproduction.tables import COLUMNS, TABLES, find_paper_figures, list_variants, select_tables
@@ -67,7 +67,7 @@ def test_published_figures():
 
 
 def test_description_of_tables():
-    text = tables_text()
+    text = describe_tables()
     for table in TABLES.values():
         assert f"{table.name}: {table.title} ({table.label}" in text
         assert ", ".join(table.variants) in text

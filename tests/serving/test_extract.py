@@ -8,7 +8,7 @@ from tests.serving.live import TEXT, live, random_extractor
 
 from cascade_srn import Entity
 from cascade_srn.config import Thresholds
-from cascade_srn.inference.thresholds import chosen_thresholds
+from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.serving import Limits, ServeSettings
 from cascade_srn.serving.messages import ThresholdsForm
 from cascade_srn.serving.refusals import Refusal
@@ -75,7 +75,7 @@ def test_one_number_replaces_all_thresholds():
     own = {"related": 0.2, "relation": 0.9, "entity_types": {"Thing": 0.9}}
     extractor = random_extractor(thresholds=Thresholds(**own))
     chosen = request_thresholds(0.6, extractor, Limits())
-    assert chosen == chosen_thresholds(0.6, extractor.model.settings.thresholds)
+    assert chosen == resolve_thresholds(0.6, extractor.model.settings.thresholds)
     assert chosen == Thresholds(entity=0.6, subject=0.6, object=0.6)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.storage.files import PACKED, compress, damaged_file, decompress, is_packed, plain_name
+from cascade_srn.storage.files import PACKED, compress, damaged_file, decompress, is_compressed, plain_name
 
 
 def test_endings():
-    assert all(is_packed(Path(f"a.jsonl{ending}")) for ending in (*PACKED, ".XZ"))
-    assert not any(is_packed(Path(name)) for name in ("a.jsonl", "a.zip", "gz"))
+    assert all(is_compressed(Path(f"a.jsonl{ending}")) for ending in (*PACKED, ".XZ"))
+    assert not any(is_compressed(Path(name)) for name in ("a.jsonl", "a.zip", "gz"))
     assert [plain_name(Path(name)).name for name in ("a.json.gz", "a.bz2", "a.txt")] == ["a.json", "a", "a.txt"]
 
 

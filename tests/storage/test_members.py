@@ -7,9 +7,9 @@ import pytest
 
 from cascade_srn.data import read_documents
 from cascade_srn.data.formats.brat import sniff
-from cascade_srn.data.raw_text import files_in
+from cascade_srn.data.raw_text import find_text_files
 from cascade_srn.errors import DataError
-from cascade_srn.storage.files import files_below, is_hidden, written_names
+from cascade_srn.storage.files import encodable_names, files_below, is_hidden
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_links_to_folders_are_followed(tree, elsewhere):
     (tree / ".git" / "hidden").symlink_to(elsewhere / "below")
     followed = ["linked/below/g.txt", "linked/f.txt", "one/again/g.txt"]
     assert found(tree) == sorted([*before, *followed])
-    assert [path.relative_to(tree).as_posix() for path in files_in(tree)] == [
+    assert [path.relative_to(tree).as_posix() for path in find_text_files(tree)] == [
         "a.txt",
         "linked/below/g.txt",
         "linked/f.txt",
@@ -105,7 +105,7 @@ def test_a_folder_is_not_read_again_below_one_that_is_above_it(tmp_path):
 @pytest.mark.parametrize("name", ["one", "."])
 def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
     closed(tree / name)
-    for read in (found, files_in, lambda folder: list(read_documents(folder, "brat"))):
+    for read in (found, find_text_files, lambda folder: list(read_documents(folder, "brat"))):
         with pytest.raises(DataError, match=r"\(Permission denied\)") as failure:
             read(tree)
         assert str(failure.value).startswith(f"{tree / name} ")
@@ -126,7 +126,7 @@ def test_guessing_the_format_of_a_folder_that_cannot_be_read(tree, closed):
 
 def test_a_hidden_folder_need_not_be_read(tree, closed):
     closed(tree / ".git")
-    assert [path.name for path in files_in(tree)] == ["a.txt", "b.txt"]
+    assert [path.name for path in find_text_files(tree)] == ["a.txt", "b.txt"]
 
 
 def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
@@ -139,7 +139,7 @@ def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
 
     monkeypatch.setattr(os, "stat", refuse)
     with pytest.raises(DataError, match=r"b\.txt .*\(Permission denied\)"):
-        files_in(tree)
+        find_text_files(tree)
 
 
 @pytest.mark.parametrize(
@@ -153,4 +153,4 @@ def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
     ],
 )
 def test_names_that_can_be_written(names, written):
-    assert written_names(names) == written
+    assert encodable_names(names) == written

@@ -4,7 +4,7 @@ from rich.console import Console
 from tests.twelve_sentences import SCHEMA, SENTENCES
 
 from cascade_srn.evaluation.scores import score
-from cascade_srn.training.display import display, line, scores_table, shown_failure, shown_scores
+from cascade_srn.training.display import describe_failure, describe_scores, display, line, scores_table
 from cascade_srn.training.progress import Progress
 
 SCORES = score(SENTENCES, SENTENCES, schema=SCHEMA)
@@ -76,16 +76,16 @@ def test_tables_of_one_run_and_of_several():
 
 
 def test_without_scores_there_is_a_sentence():
-    assert "data.dev" in shown_scores([{"seed": 0}, {"seed": 1}])
-    assert not isinstance(shown_scores([{"dev": SCORES.to_dict()}]), str)
+    assert "data.dev" in describe_scores([{"seed": 0}, {"seed": 1}])
+    assert not isinstance(describe_scores([{"dev": SCORES.to_dict()}]), str)
 
 
 def test_advice_for_runs_without_a_correct_prediction():
     nothing = score(SENTENCES, [s.annotated((), ()) for s in SENTENCES], schema=SCHEMA).to_dict()
     good, bad = {"dev": SCORES.to_dict()}, {"dev": nothing}
-    assert "training.epochs" in shown_failure([{"seed": 0, **bad}])
-    assert "seed 1 " in shown_failure([{"seed": 0, **good}, {"seed": 1, **bad}])
-    assert "seeds 0, 1 " in shown_failure([{"seed": 0, **bad}, {"seed": 1, **bad}])
-    assert shown_failure([{"seed": 0, **good}]) == shown_failure([{"seed": 0}]) == ""
+    assert "training.epochs" in describe_failure([{"seed": 0, **bad}])
+    assert "seed 1 " in describe_failure([{"seed": 0, **good}, {"seed": 1, **bad}])
+    assert "seeds 0, 1 " in describe_failure([{"seed": 0, **bad}, {"seed": 1, **bad}])
+    assert describe_failure([{"seed": 0, **good}]) == describe_failure([{"seed": 0}]) == ""
     only_entities = score(SENTENCES, [s.annotated(s.entities, ()) for s in SENTENCES], schema=SCHEMA)
-    assert shown_failure([{"seed": 0, "dev": only_entities.to_dict()}]) == ""
+    assert describe_failure([{"seed": 0, "dev": only_entities.to_dict()}]) == ""

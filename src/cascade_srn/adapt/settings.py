@@ -60,20 +60,20 @@ class AdaptSettings(Settings):
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulation", "log_steps"):
-            require_range(name, getattr(self, name), 1)
-        require_range("save_steps", self.save_steps or 0, 0)
-        require_range("head_steps", self.head_steps, 0)
+            require_range(name, getattr(self, name), 1, option=name)
+        require_range("save_steps", self.save_steps or 0, 0, option="save_steps")
+        require_range("head_steps", self.head_steps, 0, option="head_steps")
         for name in ("steps", "evaluate_steps"):
             if getattr(self, name) is not None:
-                require_range(name, getattr(self, name), 1)
+                require_range(name, getattr(self, name), 1, option=name)
         for name in ("learning_rate", "weight_decay"):
-            require_range(name, getattr(self, name), 0)
-        require_range("seed", self.seed, 0, MAX_SEED)
-        require_range("sequence_pieces", self.sequence_pieces, 8)
-        require_range("warmup", self.warmup, 0, 1)
-        require_range("held_out", self.held_out, 0.001, 0.5)
-        require_range("masked", self.masked, 0.01, 0.9)
-        require_choice("precision", self.precision, PRECISIONS)
+            require_range(name, getattr(self, name), 0, option=name)
+        require_range("seed", self.seed, 0, MAX_SEED, option="seed")
+        require_range("sequence_pieces", self.sequence_pieces, 8, option="sequence_pieces")
+        require_range("warmup", self.warmup, 0, 1, option="warmup")
+        require_range("held_out", self.held_out, 0.001, 0.5, option="held_out")
+        require_range("masked", self.masked, 0.01, 0.9, option="masked")
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
         if self.max_gradient_norm <= 0:
             raise ConfigError(
                 f"max_gradient_norm is {self.max_gradient_norm!r}", "Set a number above 0", option="max_gradient_norm"

@@ -24,7 +24,7 @@ class Unreachable(NamedTuple):
     annotation: Span | Triple
 
 
-def beyond(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
+def find_unreachable(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
     """Yield the annotations of a sentence that no model of these settings can predict, however it is trained.
 
     The cascade can predict all entities, including nested ones and several types on the same words.

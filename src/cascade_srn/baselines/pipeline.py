@@ -103,7 +103,7 @@ class PipelineCollator:
         """
         refuse_cascade_settings("pipeline", examples, settings)
         rng = random.Random() if rng is None else rng
-        plain = [self.pieces.masked(self.plain(example), settings.masking, rng) for example in examples]
+        plain = [self.pieces.mask_words(self.plain(example), settings.masking, rng) for example in examples]
         rows = self.pieces.batch(plain, settings.division)
         sentences = [example.sentence for example in examples]
         marked: list[Row] = []
@@ -151,7 +151,7 @@ def pipeline_markers(schema: Schema) -> dict[str, str]:
 
 def find_markers(schema: Schema, tokenizer: Any) -> Markers:
     """Create the markers of the relation model with the ids of a tokenizer that contains them."""
-    return Markers.of(_MARKERS, _roles_and_types(schema), tokenizer)
+    return Markers.from_tokenizer(_MARKERS, _roles_and_types(schema), tokenizer)
 
 
 def _roles_and_types(schema: Schema) -> list[str]:

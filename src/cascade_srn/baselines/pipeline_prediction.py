@@ -13,13 +13,13 @@ from cascade_srn.data.batch import to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import pairs_within
-from cascade_srn.inference.batching import by_word_budget
-from cascade_srn.inference.cascade_search import (
+from cascade_srn.inference.batching import group_by_words
+from cascade_srn.inference.predictor import (
     ScoredTriple,
     SearchResult,
     SearchSettings,
+    limit_entities,
     relation_score,
-    within_limits,
 )
 from cascade_srn.types import Span, Triple
 
@@ -44,7 +44,7 @@ class PipelineSearch:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
             entities = self._find_entities(rows)
-        kept, limited = within_limits(entities, sentences, self.settings.limits)
+        kept, limited = limit_entities(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         # Thresholds of 1 accept no label, so that the pairs need not be read.
         if self.network.relations is not None and bool((self.settings.object < 1).any()):
@@ -79,7 +79,7 @@ class PipelineSearch:
         threshold, temperature = self.settings.object, self.settings.temperatures.object
         names = self.collator.schema.relation_types
         costs = [self.collator.pieces.cost(row) for row in rows]
-        for group in by_word_budget([costs[i] + N_MARKERS for i, _, _ in pairs], self.settings.batch_words):
+        for group in group_by_words([costs[i] + N_MARKERS for i, _, _ in pairs], self.settings.batch_words):
             self.settings.check()
             members = [pairs[k] for k in group]
             marked = [self.collator.with_pair(rows[i], subject, object_) for i, subject, object_ in members]

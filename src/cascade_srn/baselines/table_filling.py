@@ -185,7 +185,7 @@ class TableCollator:
         """
         refuse_cascade_settings(self.method, examples, settings)
         rng = random.Random() if rng is None else rng
-        plain = [self.pieces.masked(self.plain(example), settings.masking, rng) for example in examples]
+        plain = [self.pieces.mask_words(self.plain(example), settings.masking, rng) for example in examples]
         rows = self.pieces.batch(plain, settings.division)
         sentences = [example.sentence for example in examples]
         lengths = rows.word_lengths

@@ -13,12 +13,12 @@ from cascade_srn.data.batch import to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.inference.cascade_search import (
+from cascade_srn.inference.predictor import (
     ScoredTriple,
     SearchResult,
     SearchSettings,
+    limit_entities,
     relation_score,
-    within_limits,
 )
 from cascade_srn.types import Span, Triple
 
@@ -49,7 +49,7 @@ class TableSearch:
             logits = self.network.entity_logits(features, batch.word_lengths, cells)
             found = _accept_cells(logits, cells, self.settings.entity, self.settings.temperatures.entity)
             entities = decode_entities(found, self.collator.schema.entity_types, len(sentences))
-        kept, limited = within_limits(entities, sentences, self.settings.limits)
+        kept, limited = limit_entities(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
             cells = to_device(relation_candidates(kept), self.settings.device)

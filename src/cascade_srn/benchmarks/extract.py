@@ -13,7 +13,7 @@ from cascade_srn.benchmarks.measuring import (
     Result,
     Timing,
     environment,
-    measured_in_turns,
+    measure_in_turns,
     milliseconds,
     number,
     peak_memory,
@@ -37,8 +37,8 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.extractor import find_model
 from cascade_srn.heads import Pairs, SpanLabels
-from cascade_srn.inference.batching import by_word_budget
-from cascade_srn.inference.decode import boundary_candidates
+from cascade_srn.inference.batching import group_by_words
+from cascade_srn.inference.decode import find_candidates
 from cascade_srn.model.build import build_cascade
 from cascade_srn.model.model import Model
 from cascade_srn.runs.device import find_device
@@ -60,7 +60,7 @@ class Batching:
         """Return the batches, longest sentences first."""
         lengths = [len(example.sentence) for example in examples]
         if not self.sentences:
-            return [[examples[i] for i in group] for group in by_word_budget(lengths, self.words)]
+            return [[examples[i] for i in group] for group in group_by_words(lengths, self.words)]
         ordered = sorted(examples, key=lambda example: -len(example.sentence))
         return [ordered[at : at + self.sentences] for at in range(0, len(ordered), self.sentences)]
 
@@ -152,7 +152,7 @@ class Extraction:
         """Turn 1's heads and decoding; what the matcher looks at are as many pairs as there are gold entities."""
         *boundaries, match_logits = self.model.cascade.entity_boundaries(features)
         start, end = (logits.sigmoid() for logits in boundaries)
-        boundary_candidates(start, end, lengths, self.thresholds.entity)
+        find_candidates(start, end, lengths, self.thresholds.entity)
         match = match_logits(Pairs(gold.row, gold.start, gold.last)).sigmoid()
         match.gather(1, gold.label[:, None]).tolist()
 
@@ -252,7 +252,7 @@ def _measure_row(
     model: Model, corpus: BenchmarkCorpus, batching: Batching, options: ExtractOptions, device: torch.device
 ) -> dict[str, Any]:
     extraction, candidates = _candidates(model, corpus.examples, batching, options)
-    timings = measured_in_turns(
+    timings = measure_in_turns(
         {**candidates, "encoder": extraction.encoder_alone()},
         repeats=options.repeats,
         warmup=options.warmup,

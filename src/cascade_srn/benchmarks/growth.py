@@ -18,7 +18,7 @@ from cascade_srn.benchmarks.measuring import (
     Memory,
     Result,
     environment,
-    measured_in_turns,
+    measure_in_turns,
     milliseconds,
     number,
     peak_memory,
@@ -209,7 +209,7 @@ def _series(
     device: torch.device,
 ) -> list[dict[str, Any]]:
     candidates = {str(size): run for size, run in runs.items()}
-    timings = measured_in_turns(candidates, repeats=options.repeats, warmup=options.warmup, device=device)
+    timings = measure_in_turns(candidates, repeats=options.repeats, warmup=options.warmup, device=device)
     rows = []
     for size in runs:
         memory = memories[size]

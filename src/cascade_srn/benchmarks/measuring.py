@@ -21,7 +21,7 @@ from rich.table import Table
 
 from cascade_srn.config import Settings
 from cascade_srn.data.formats.files import replacing
-from cascade_srn.inference.batching import give_back_freed
+from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.version import __version__
 
 PERCENTILES = (50, 95, 99)
@@ -73,7 +73,7 @@ def seconds(function: Callable[[], object], device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-def measured_in_turns(
+def measure_in_turns(
     candidates: Mapping[str, Callable[[], object]], *, repeats: int, warmup: int = 1, device: torch.device
 ) -> dict[str, Timing]:
     """Time several functions in turns: A B A B …, not A A B B.
@@ -122,7 +122,7 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> Memory:
         return Memory(torch.cuda.max_memory_allocated(device), before, "gpu allocated")
     # Memory that earlier runs have freed does not belong to this one.
     gc.collect()
-    give_back_freed()
+    release_freed_memory()
     was_reset = _reset_resident_peak()
     before = _resident_peak()
     function()

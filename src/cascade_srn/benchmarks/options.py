@@ -27,8 +27,8 @@ class SrnOptions(Settings):
             require_range("a shape's number of sentences", batch, 1)
             require_range("a shape's number of words", length, 1)
         _require_positive(self, "input_width", "hidden_width", "repeats")
-        require_range("n_tasks", self.n_tasks, 2)
-        require_range("warmup", self.warmup, 0)
+        require_range("n_tasks", self.n_tasks, 2, option="n_tasks")
+        require_range("warmup", self.warmup, 0, option="warmup")
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class ExtractOptions(Settings):
     def __post_init__(self) -> None:
         _require_positive(self, "sentences", "batch_words", "latency_sentences", "repeats")
         for name in ("train_steps", "batch_sentences", "warmup"):
-            require_range(name, getattr(self, name), 0)
-        require_choice("precision", self.precision, PRECISIONS)
+            require_range(name, getattr(self, name), 0, option=name)
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
         _require_presets(self.presets)
         if self.model is not None:
             for name, given in (("encoder", self.encoder is not None), ("train_steps", self.train_steps > 0)):
@@ -89,7 +89,7 @@ class TrainOptions(Settings):
         _require_positive(self, "sentences", "epochs")
         for size in self.batch_sizes:
             require_range("a batch size", size, 1)
-        require_choice("precision", self.precision, ("float32", "tf32", "bf16"))
+        require_choice("precision", self.precision, ("float32", "tf32", "bf16"), option="precision")
         _require_presets(self.presets)
 
 
@@ -120,7 +120,7 @@ class GrowthOptions(Settings):
 
     def __post_init__(self) -> None:
         _require_positive(self, "batch_sentences", "subject_words", "sentences", "batch_words", "repeats")
-        require_range("warmup", self.warmup, 0)
+        require_range("warmup", self.warmup, 0, option="warmup")
         for name in ("lengths", "subjects", "factors"):
             for value in getattr(self, name):
                 require_range(f"one of the {name}", value, 1)
@@ -129,7 +129,7 @@ class GrowthOptions(Settings):
                 f"subjects is {max(self.subjects)}, but a sentence has {self.subject_words} words",
                 "Raise subject_words or lower subjects",
             )
-        require_choice("precision", self.precision, PRECISIONS)
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
         _require_presets((self.preset,))
         if self.model is not None and self.encoder is not None:
             raise ConfigError("both a saved model and an encoder are given", "Give one of the two")
@@ -164,14 +164,14 @@ class WorstTextOptions(Settings):
     def __post_init__(self) -> None:
         _require_positive(self, "characters", "limit_megabytes", "threads")
         for name in ("seconds", "limit_seconds"):
-            require_range(name, getattr(self, name), 0.1)
+            require_range(name, getattr(self, name), 0.1, option=name)
         if self.max_ratio is not None:
-            require_range("max_ratio", self.max_ratio, 1)
+            require_range("max_ratio", self.max_ratio, 1, option="max_ratio")
 
 
 def _require_positive(options: Settings, *names: str) -> None:
     for name in names:
-        require_range(name, getattr(options, name), 1)
+        require_range(name, getattr(options, name), 1, option=name)
 
 
 def _require_presets(names: tuple[str, ...]) -> None:
@@ -204,6 +204,6 @@ class ServeOptions(Settings):
 
     def __post_init__(self) -> None:
         for name in ("sentences", "clients", "single", "batch_words"):
-            require_range(name, getattr(self, name), 1)
-        require_range("seconds", self.seconds, 0.1)
-        require_choice("precision", self.precision, PRECISIONS)
+            require_range(name, getattr(self, name), 1, option=name)
+        require_range("seconds", self.seconds, 0.1, option="seconds")
+        require_choice("precision", self.precision, PRECISIONS, option="precision")

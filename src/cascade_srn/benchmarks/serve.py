@@ -24,7 +24,7 @@ from cascade_srn.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
-from cascade_srn.inference.thresholds import chosen_thresholds
+from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.runs.device import find_device
 from cascade_srn.serving.run import allow_many_connections
 from cascade_srn.types import Document
@@ -256,7 +256,7 @@ def _questions(folder: Path, corpus: BenchmarkCorpus, options: ServeOptions) -> 
     extractor = Extractor.from_pretrained(folder, device=find_device(options.device), precision=options.precision)
     own = extractor.model.settings.thresholds
     changed = {"entity": (1 + own.entity) / 2, "subject": (1 + own.subject) / 2}
-    higher = chosen_thresholds(changed, own)
+    higher = resolve_thresholds(changed, own)
     # Texts are distinct, so that mixed-up answers are found. The segmenter may split words of the corpus.
     texts = [Document.from_text(text) for text in dict.fromkeys(document.text for document in corpus.documents)]
     questions = [Question.of({"text": d.text}, d) for d in _stable(extractor, texts, own)]

@@ -13,7 +13,7 @@ from cascade_srn.benchmarks.measuring import (
     Result,
     Timing,
     environment,
-    measured_in_turns,
+    measure_in_turns,
     milliseconds,
     number,
     plain_settings,
@@ -100,7 +100,7 @@ def _call(network: nn.Module, inputs: Tensor, lengths: Tensor, which: str) -> Ca
 def _rows(
     calls: dict[str, Callable[[], object]], case: dict[str, Any], options: SrnOptions, device: torch.device
 ) -> list[dict[str, Any]]:
-    walls = measured_in_turns(calls, repeats=options.repeats, warmup=options.warmup, device=device)
+    walls = measure_in_turns(calls, repeats=options.repeats, warmup=options.warmup, device=device)
     kept_busy = _device_times(calls) if device.type == "cuda" and find_spec("triton") is not None else None
     return [
         {

@@ -115,7 +115,7 @@ def _calibrate_relations(model: Model, examples: Sequence[Example], by_label: bo
     predictor = _with_settings(model, floor, replace(model.settings.temperatures, subject=1.0, object=1.0)).predictor()
     subjects, objects, is_correct, has_gold_subject, labels = [], [], [], [], []
     n_gold = 0
-    for example, found in zip(examples, predictor.scored(examples), strict=True):
+    for example, found in zip(examples, predictor.predict_with_scores(examples), strict=True):
         gold = {(t.head, t.label, t.tail) for t in example.sentence.triples}
         heads = {(t.head.start, t.head.end) for t in example.sentence.triples}
         n_gold += len(gold)

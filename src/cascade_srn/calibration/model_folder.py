@@ -31,7 +31,7 @@ NOTICE = (
 
 
 @dataclass(frozen=True)
-class Recalibrated:
+class CalibrationResult:
     """Chosen settings, and the scores on the calibration documents before and after."""
 
     thresholds: Thresholds
@@ -45,7 +45,7 @@ class Recalibrated:
         return self.before is not self.after
 
 
-def recalibrate(
+def calibrate_model_folder(
     model: str,
     data: str,
     output: Path,
@@ -55,7 +55,7 @@ def recalibrate(
     by_label: bool = False,
     device: torch.device | str = "cpu",
     on_read: Callable[[ReadReport], None] = lambda report: None,
-) -> Recalibrated:
+) -> CalibrationResult:
     """Choose temperatures and thresholds of a saved model, and write the model with them.
 
     Args:
@@ -97,16 +97,16 @@ def recalibrate(
     return found
 
 
-def _choose_settings(model: Model, examples: Sequence[Example], by_label: bool) -> Recalibrated:
+def _choose_settings(model: Model, examples: Sequence[Example], by_label: bool) -> CalibrationResult:
     gold = [example.sentence for example in examples]
     before = after = score(gold, model.predictor().predict(examples), schema=model.schema)
     chosen = calibrate(model, examples, by_label=by_label)
     if chosen.settings != model.settings:
         after = score(gold, chosen.predictor().predict(examples), schema=model.schema)
-    return Recalibrated(chosen.settings.thresholds, chosen.settings.temperatures, before, after)
+    return CalibrationResult(chosen.settings.thresholds, chosen.settings.temperatures, before, after)
 
 
-def _write_settings(folder: Path, found: Recalibrated) -> None:
+def _write_settings(folder: Path, found: CalibrationResult) -> None:
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     config["model"] |= {"thresholds": found.thresholds.to_dict(), "temperatures": found.temperatures.to_dict()}
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -12,7 +12,7 @@ from cascade_srn.cli.options import Alignment, DataFormat, Device
 from cascade_srn.data.alignment import Align
 
 if TYPE_CHECKING:
-    from cascade_srn.calibration.model_folder import Recalibrated
+    from cascade_srn.calibration.model_folder import CalibrationResult
     from cascade_srn.evaluation.scores import TaskScores
 
 
@@ -34,10 +34,10 @@ def calibrate(
     Training does this on the development documents. Use this command for documents of another field. The weights
     do not change.
     """
-    from cascade_srn.calibration.model_folder import recalibrate
+    from cascade_srn.calibration.model_folder import calibrate_model_folder
     from cascade_srn.runs.device import find_device
 
-    result = recalibrate(
+    result = calibrate_model_folder(
         model,
         data,
         output,
@@ -51,7 +51,7 @@ def calibrate(
     typer.echo(f"The model is in {output}", err=True)
 
 
-def _summary(result: Recalibrated) -> str:
+def _summary(result: CalibrationResult) -> str:
     before, after = result.before, result.after
     rows = [
         ("NER", before.ner, after.ner),

@@ -70,7 +70,7 @@ def distil(
     from cascade_srn.distil.run import Distillation, student_overrides
     from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
-    from cascade_srn.training.display import shown_scores
+    from cascade_srn.training.display import describe_scores
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
 
@@ -94,7 +94,7 @@ def distil(
     distillation.labelling.free()
     if labels_only:
         labels = f"{output}/{LABELS}"
-        console.print(shown_scores([scores]), highlight=False)
+        console.print(describe_scores([scores]), highlight=False)
         console.print(f"The labels are in {labels}. Use them with data.labels={labels}", highlight=False)
         distillation.close()
         end_processes()

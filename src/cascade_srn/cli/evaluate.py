@@ -63,7 +63,7 @@ def evaluate(
     from cascade_srn.benchmarks.measuring import environment
     from cascade_srn.evaluation.evaluate import evaluate as evaluate_models
     from cascade_srn.evaluation.evaluate import require_writable, write_json, write_reports
-    from cascade_srn.evaluation.text import evaluation_text
+    from cascade_srn.evaluation.text import format_evaluation
     from cascade_srn.runs.device import find_device
 
     found_device = find_device(device)
@@ -72,7 +72,7 @@ def evaluate(
     result = evaluate_models(
         options, device=found_device, environment=environment(found_device, used), on_read=print_read_notes
     )
-    typer.echo(evaluation_text(result, per_label=per_label))
+    typer.echo(format_evaluation(result, per_label=per_label))
     if json is not None:
         write_json(result.to_dict(), json)
     if report is not None:

@@ -73,12 +73,12 @@ def extract(
     Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was extracted.
     """
     from cascade_srn.extraction.sources import Sources
-    from cascade_srn.extraction.writers import check_output, chosen_format
+    from cascade_srn.extraction.writers import check_output, choose_format
     from cascade_srn.runs.process import sigterm_as_exit
 
     if output is None and was_closed("stdout"):
         raise ConfigError("standard output is closed", "Pass a file for the results", option="output")
-    output_format = chosen_format(format, output, terminal=sys.stdout.isatty())
+    output_format = choose_format(format, output, terminal=sys.stdout.isatty())
     sources = Sources(
         _find_inputs(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=print_note
     )
@@ -131,7 +131,7 @@ def _run(
     strict: bool,
 ) -> int:
     """Extract, write the results, and return the number of skipped texts."""
-    from cascade_srn.extraction.run import display, extract_all, told
+    from cascade_srn.extraction.run import extract_all, format_totals, show_extraction_progress
     from cascade_srn.extraction.writers import make_writer
     from cascade_srn.inference.thresholds import parse_thresholds
 
@@ -141,7 +141,7 @@ def _run(
     writer = make_writer(format, output, schema=extractor.schema, terminal=terminal, width=width)
     # Results on the terminal show the progress themselves.
     shown = sys.stderr.isatty() and (output is not None or not terminal)
-    with display(sources.n_bytes, shown=shown) as progress:
+    with show_extraction_progress(sources.n_bytes, shown=shown) as progress:
         counts = extract_all(
             extractor,
             sources,
@@ -153,5 +153,5 @@ def _run(
             progress=progress,
         )
     if output is not None or counts.bad:
-        typer.echo(told(counts, output), err=True)
+        typer.echo(format_totals(counts, output), err=True)
     return counts.bad

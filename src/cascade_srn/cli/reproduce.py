@@ -79,9 +79,9 @@ def reproduce(
     if LIST in tables:
         if len(tables) > 1:
             raise ConfigError(f"{LIST!r} was given with other tables", f"Pass {LIST} alone")
-        from cascade_srn.reproduction.markdown import tables_text
+        from cascade_srn.reproduction.markdown import describe_tables
 
-        typer.echo(tables_text())
+        typer.echo(describe_tables())
         return
     options = ReproduceOptions.create(
         quick=quick,
@@ -106,10 +106,10 @@ def reproduce(
     if dry_run:
         typer.echo(plan.text())
         return
-    from cascade_srn.reproduction.markdown import table_markdown
+    from cascade_srn.reproduction.markdown import format_result
     from cascade_srn.reproduction.run import reproduce as fill_tables
     from cascade_srn.runs.display import console_for
 
     for result in fill_tables(plan, console=console_for(is_main=True)):
-        typer.echo(f"\n{table_markdown(result)}", nl=False)
+        typer.echo(f"\n{format_result(result)}", nl=False)
     typer.echo(f"\nThe tables are in {options.output}/results.md, with one set of files per table beside it", err=True)

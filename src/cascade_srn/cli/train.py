@@ -42,7 +42,7 @@ def train(
     """
     from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
-    from cascade_srn.training.display import shown_failure, shown_scores
+    from cascade_srn.training.display import describe_failure, describe_scores
     from cascade_srn.training.recipe import load_recipe
 
     check_jobs(jobs, seeds)
@@ -56,8 +56,8 @@ def train(
         summaries = _run_parallel(loaded, seeds, jobs, command, console, resume=resume, overwrite=overwrite)
     else:
         summaries = _run_seeds(loaded, seeds, console, resume=resume, overwrite=overwrite, device=device)
-    console.print(shown_scores(summaries), highlight=False)
-    if failure := shown_failure(summaries):
+    console.print(describe_scores(summaries), highlight=False)
+    if failure := describe_failure(summaries):
         console.print(failure, highlight=False)
     folder = loaded.output if seeds is None else f"{loaded.output}/seed-N"
     console.print(f"The model is in {folder}/best", highlight=False)
@@ -92,7 +92,7 @@ def _run_to_end(
     recipe: Recipe, console: Console, started: list[Run], *, resume: bool, overwrite: bool, device: str
 ) -> Summary:
     """Train one model. The run is appended to ``started`` before its first step."""
-    from cascade_srn.training.corpus import known_checksums
+    from cascade_srn.training.corpus import compute_checksums
     from cascade_srn.training.display import display
     from cascade_srn.training.run import Run
     from cascade_srn.training.run_folder import RunFolder
@@ -100,7 +100,7 @@ def _run_to_end(
     folder = RunFolder(recipe.output)
     if resume and folder.is_finished:
         folder.check(recipe, resume=True, overwrite=overwrite)
-        folder.refuse_other_data(known_checksums(recipe.data))
+        folder.refuse_other_data(compute_checksums(recipe.data))
         console.print(f"The run in {recipe.output} is finished; there is nothing to resume.", highlight=False)
         return folder.read_summary()
     run = Run(recipe, resume=resume, overwrite=overwrite, device=device)

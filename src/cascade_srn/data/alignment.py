@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, get_args
 
-from cascade_srn.errors import AnnotationError, ConfigError, did_you_mean, shown
+from cascade_srn.errors import AnnotationError, ConfigError, did_you_mean, short_repr
 from cascade_srn.types import Offsets
 
 Align = Literal["exact", "expand"]
@@ -103,13 +103,13 @@ class WordMap:
         return WordSpan(sentence, first - base, last + 1 - base, exact)
 
     def _misaligned(self, kind: str, start: int, end: int, problem: str, hint: str, option: str = "") -> MisalignedSpan:
-        text = shown(self.text[max(start, 0) : max(end, 0)])
-        where = f"the span [{start}, {end}) {text} of document {shown(self.document)}"
+        text = short_repr(self.text[max(start, 0) : max(end, 0)])
+        where = f"the span [{start}, {end}) {text} of document {short_repr(self.document)}"
         return MisalignedSpan(kind, f"{where} {problem}", hint, option=option)
 
     def _describe_words(self, *numbers: int) -> str:
         words = [
-            f"{shown(self.text[self._starts[n] : self._ends[n]])} [{self._starts[n]}, {self._ends[n]})"
+            f"{short_repr(self.text[self._starts[n] : self._ends[n]])} [{self._starts[n]}, {self._ends[n]})"
             for n in dict.fromkeys(numbers)
             if 0 <= n < len(self._starts)
         ]

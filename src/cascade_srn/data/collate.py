@@ -105,7 +105,7 @@ class Collator:
         asked: list[list[tuple[int, int]]] = [[] for _ in sentences]
         if settings.joint:
             asked = [candidate_subjects(*pair, settings.candidates) for pair in zip(sentences, given, strict=True)]
-        plain = [self.pieces.masked(self.plain(example), settings.masking, rng) for example in examples]
+        plain = [self.pieces.mask_words(self.plain(example), settings.masking, rng) for example in examples]
         rows, subject_rows, object_rows = self._rows(plain, given, asked, settings.joint)
         queries = make_queries(asked)
         lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)

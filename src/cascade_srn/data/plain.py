@@ -11,7 +11,7 @@ from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read
 from cascade_srn.data.formats.jsonl import check_score, number_entities
 from cascade_srn.data.formats.records import Value, is_encodable
 from cascade_srn.data.reports import Place
-from cascade_srn.errors import AnnotationError, did_you_mean, shown
+from cascade_srn.errors import AnnotationError, did_you_mean, short_repr
 from cascade_srn.types import Document
 
 FIELDS = ("id", "text", "sentences", "entities", "relations")
@@ -106,5 +106,5 @@ def _refuse_unknown(value: Value, known: tuple[str, ...]) -> None:
     value.get("")  # refuses a value that is not an object
     for key in value.raw:
         if key not in known:
-            problem = f"{value.place}: {value.path or 'the record'} has an unknown key {shown(key)}"
+            problem = f"{value.place}: {value.path or 'the record'} has an unknown key {short_repr(key)}"
             raise value.refuse_saying("unknown key", problem, did_you_mean(str(key), known))

@@ -12,11 +12,11 @@ from typing import IO, BinaryIO
 from cascade_srn.data.formats.base import read_strictly
 from cascade_srn.data.formats.files import (
     BYTE_ORDER_MARK,
-    decoded,
+    decode_text,
     is_stream,
-    json_record,
     number_lines,
     open_file,
+    parse_json_record,
     stream_error,
 )
 from cascade_srn.data.reports import Place
@@ -41,7 +41,7 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
     for path in map(Path, paths):
         if not os.path.exists(path):
             raise DataError(f"{path} does not exist", "Check the path and the working folder")
-        members = files_in(path) if path.is_dir() else [path]
+        members = find_text_files(path) if path.is_dir() else [path]
         for member in members:
             if is_stream(member):
                 raise stream_error(member)
@@ -51,7 +51,7 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
     return list(found.values())
 
 
-def files_in(folder: Path) -> list[Path]:
+def find_text_files(folder: Path) -> list[Path]:
     """Return the text files in a folder and its subfolders, except hidden ones. At least one must exist."""
     members = sorted(path for path in files_below(folder, is_text_file) if not is_hidden(path, folder))
     if not members:
@@ -64,7 +64,7 @@ def is_text_file(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS)
 
 
-def holds_records(path: Path) -> bool:
+def has_records(path: Path) -> bool:
     """Return whether a file has the suffix of JSON lines."""
     return plain_name(path).suffix.lower() == RECORDS
 
@@ -92,7 +92,7 @@ class TextFile:
 
 
 @contextmanager
-def opened_text(path: Path) -> Iterator[TextFile]:
+def open_text(path: Path) -> Iterator[TextFile]:
     """Open a text file for reading."""
     with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         yield TextFile(path, handle, on_disk)
@@ -100,21 +100,21 @@ def opened_text(path: Path) -> Iterator[TextFile]:
 
 def read_lines(path: Path) -> Iterator[tuple[bytes, Place]]:
     """Yield all lines of a text file with their places."""
-    with opened_text(path) as file:
+    with open_text(path) as file:
         yield from file.lines()
 
 
 def read_texts(paths: Sequence[Path], *, field: str = "text") -> Iterator[str]:
     """Yield the documents of files: paragraphs of plain text, and one field of each JSON line."""
     for path in paths:
-        yield from _read_records(path, field) if holds_records(path) else _read_paragraphs(path)
+        yield from _read_records(path, field) if has_records(path) else _read_paragraphs(path)
 
 
 def _read_paragraphs(path: Path) -> Iterator[str]:
     lines: list[str] = []
     size = 0
     for line, place in read_lines(path):
-        text = read_strictly(decoded, line, place)
+        text = read_strictly(decode_text, line, place)
         if text.strip():
             lines.append(text)
             size += len(text)
@@ -129,7 +129,7 @@ def _read_records(path: Path, field: str) -> Iterator[str]:
     for line, place in read_lines(path):
         if not line.strip():
             continue
-        record = read_strictly(json_record, line, place).raw
+        record = read_strictly(parse_json_record, line, place).raw
         if not isinstance(record, dict):
             raise DataError(f"{place}: the line is not a JSON object with the field {field!r}")
         if field not in record:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from cascade_srn.errors import shown
+from cascade_srn.errors import short_repr
 from cascade_srn.types import Document
 
 EXAMPLES_KEPT = 3
-OUTWARD = "entity aligned outward to whole words"
+EXPANDED = "entity aligned outward to whole words"
 """Kind of the note about an entity that ``align="expand"`` expanded to whole words."""
 
 # Known fields of published corpora that are not read.
@@ -25,7 +25,7 @@ class Place:
     document: str = ""
 
     def __str__(self) -> str:
-        parts = [self.file, self.where, f"document {shown(self.document)}" if self.document else ""]
+        parts = [self.file, self.where, f"document {short_repr(self.document)}" if self.document else ""]
         return ", ".join(part for part in parts if part)
 
 
@@ -106,4 +106,4 @@ class ReadReport:
 
 def may_be_missed(kind: str) -> bool:
     """Return whether a note is about unread input that the user may have meant to be read, such as a misspelt field."""
-    return kind.endswith(" not read") and kind not in {f"field {shown(name)} not read" for name in _KNOWN_FIELDS}
+    return kind.endswith(" not read") and kind not in {f"field {short_repr(name)} not read" for name in _KNOWN_FIELDS}

@@ -28,7 +28,7 @@ from cascade_srn.distil.turns import Labelled, Prepared, ThreeTurns
 from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.heads import pairs_within
-from cascade_srn.inference.batching import by_word_budget, halve_on_out_of_memory
+from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
 from cascade_srn.model.model import Model
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.schema import Schema
@@ -293,7 +293,7 @@ class Labelling:
 def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[tuple[list[int], Labelled]]:
     """Label sentences in batches; yield positions and labels. The rows of a batch are made during the one before."""
     costs = [ensemble.cost(example) for example in examples]
-    groups = list(by_word_budget(costs, ensemble.batch_words))
+    groups = list(group_by_words(costs, ensemble.batch_words))
     with ThreadPoolExecutor(1, "preparing") as beside:
 
         def prepared(number: int) -> Future[Prepared]:

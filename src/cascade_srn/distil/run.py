@@ -20,7 +20,7 @@ from cascade_srn.encoder.pretrained import load_tokenizer, require_encoder
 from cascade_srn.evaluation.scores import score
 from cascade_srn.runs.environment import shareable
 from cascade_srn.runs.process import make_accelerator
-from cascade_srn.training.corpus import read_corpus, teachers_schema
+from cascade_srn.training.corpus import check_teacher_schema, read_corpus
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import LABELS, TEACHER, RunFolder
 from cascade_srn.training.seeds import Seeds
@@ -87,7 +87,7 @@ class Distillation:
                 overwrite=overwrite,
                 device=device,
                 on_documents=on_documents,
-                check=lambda schema: teachers_schema(schema, self.corpus.schema, data),
+                check=lambda schema: check_teacher_schema(schema, self.corpus.schema, data),
             )
             self._held = held.pop_all()
 

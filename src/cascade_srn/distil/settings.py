@@ -36,11 +36,11 @@ class LabelSettings(Settings):
 
     def __post_init__(self) -> None:
         for name in ("min_words", "max_words", "shard_sentences", "batch_words"):
-            require_range(name, getattr(self, name), 1)
+            require_range(name, getattr(self, name), 1, option=name)
         if self.max_sentences is not None:
-            require_range("max_sentences", self.max_sentences, 1)
-        require_range("floor", self.floor, 0.0001, 0.5)
-        require_choice("precision", self.precision, PRECISIONS)
+            require_range("max_sentences", self.max_sentences, 1, option="max_sentences")
+        require_range("floor", self.floor, 0.0001, 0.5, option="floor")
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
         if self.min_words > self.max_words:
             raise ConfigError(
                 f"min_words is {self.min_words}, but max_words is {self.max_words}",

@@ -17,9 +17,9 @@ from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.encoder.sequence import padding_mask
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
-from cascade_srn.inference.cascade_search import relation_score
-from cascade_srn.inference.decode import best_of_rows, distinct_spans, entity_at, spans_of_queries
-from cascade_srn.inference.predictor import min_score
+from cascade_srn.inference.cascade_search import min_score
+from cascade_srn.inference.decode import find_entity, list_spans, pair_with_spans, select_best
+from cascade_srn.inference.predictor import relation_score
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -184,7 +184,7 @@ class ThreeTurns:
         triples: list[list[Triple]] = [[] for _ in range(self.n)]
         n_queries = np.zeros(self.n, dtype=np.int32)
         if self.joint:
-            spans = distinct_spans(given.labels, self.n_words)
+            spans = list_spans(given.labels, self.n_words)
             features = self._turn2_features(features, given)
             tags = [teacher.tags(given, part) for teacher, part in zip(self.teachers, features, strict=True)]
             subjects = self._subjects(features, tags, spans)
@@ -221,7 +221,7 @@ class ThreeTurns:
         pair, label = (scores >= threshold).nonzero(as_tuple=True)
         limits = self.teachers[0].model.settings.limits
         most = [limits.max_spans(n_words) for n_words in self.prepared.lengths.tolist()]
-        chosen = best_of_rows(pairs.row[pair], scores[pair, label], most)
+        chosen = select_best(pairs.row[pair], scores[pair, label], most)
         if chosen is not None:
             pair, label = pair[chosen], label[chosen]
         labels = SpanLabels(pairs.row[pair], pairs.start[pair], pairs.last[pair], label)
@@ -272,7 +272,7 @@ class ThreeTurns:
         on_host: list[list[int]] = spans.tolist()
         for first, end in self._groups(on_host):
             queries = Queries(*spans[first:end].unbind(1))
-            query, pair = spans_of_queries(self.pairs.row, queries.sentence, self.n)
+            query, pair = pair_with_spans(self.pairs.row, queries.sentence, self.n)
             pairs = Pairs(query, self.pairs.start[pair], self.pairs.last[pair])
             lengths = self.lengths[queries.sentence]
             shown = self._query_features(features, given, on_host[first:end])
@@ -294,7 +294,7 @@ class ThreeTurns:
         """Yield the relations of the queries that are subjects."""
         threshold = self.thresholds["object"]
         is_subject = (subjects >= self.thresholds["subject"]).nonzero()[:, 0]
-        which, span = spans_of_queries(spans[:, 0], queries.sentence[is_subject], self.n)
+        which, span = pair_with_spans(spans[:, 0], queries.sentence[is_subject], self.n)
         query = is_subject[which]
         candidates = SpanLabels(query, spans[span, 1], spans[span, 2], span)
         scores = span_scores(found, self._temperatures("object"), pairs, pair_positions(candidates, lengths))
@@ -343,8 +343,8 @@ class ThreeTurns:
         for (subject, object_, label), score in found:
             (row, start, last), (_, object_start, object_last) = places[subject], places[object_]
             entities = given.entities[row]
-            head = entity_at(entities, start, last + 1)
-            tail = entity_at(entities, object_start, object_last + 1, not_this=head)
+            head = find_entity(entities, start, last + 1)
+            tail = find_entity(entities, object_start, object_last + 1, not_this=head)
             triples[row].append(Triple(head, names[label], tail, relation_score(head, tail, score)))
         return [sorted(there) for there in triples]
 

@@ -65,7 +65,7 @@ def split_chunks(sentence: Sentence, gaps: Sequence[str]) -> list[tuple[int, int
     into parts of at most ``MAX_CHUNK_WIDTH``.
     """
     breaks = {i for i in range(1, len(sentence)) if any(map(str.isspace, gaps[i - 1]))}
-    widths = [width(word) + 1 for word in sentence.words]
+    widths = [terminal_width(word) + 1 for word in sentence.words]
     for start, end in _merge_overlapping(sentence.entities):
         room = MAX_CHUNK_WIDTH
         for i in range(start, end):
@@ -89,7 +89,7 @@ def _merge_overlapping(entities: Iterable[Span]) -> list[tuple[int, int]]:
     return merged
 
 
-def width(text: str) -> int:
+def terminal_width(text: str) -> int:
     """Return the width of a text in terminal columns: 2 for a wide character, 0 for a combining one."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text

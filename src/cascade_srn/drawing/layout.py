@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cascade_srn.drawing.labels import MAX_CHUNK_WIDTH, split_chunks, text_direction, width
+from cascade_srn.drawing.labels import MAX_CHUNK_WIDTH, split_chunks, terminal_width, text_direction
 from cascade_srn.types import Sentence, Span, Triple
 
 # An arc over more characters has its label twice.
@@ -127,7 +127,7 @@ def lay_out(
     columns = _GridColumns(sentence, arcs)
     spans = split_chunks(sentence, gaps)
     for arc in arcs:
-        spans = _join_for_label(width(arc_labels[arc.triple]), arc, spans, columns)
+        spans = _join_for_label(terminal_width(arc_labels[arc.triple]), arc, spans, columns)
     chunks = [Chunk() for _ in spans]
     for chunk, (first, end) in zip(chunks, spans, strict=True):
         for word in range(first, end):
@@ -254,7 +254,7 @@ class _GridColumns:
         for number, word in enumerate(sentence.words):
             n_columns = 1 + words_of_stops.count(number)
             self.starts.append(self.starts[-1] + n_columns)
-            self.widths += [(width(word) + 1) / n_columns] * n_columns
+            self.widths += [(terminal_width(word) + 1) / n_columns] * n_columns
         # Each earlier stop and each word up to its own adds a column.
         self.stops = [stop + word + 1 for stop, word in enumerate(words_of_stops)]
 

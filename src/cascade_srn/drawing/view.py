@@ -57,14 +57,14 @@ def sentence_view(
         "below": " ".join([ROW_HEIGHT] * layout.n_rows),
         "chunks": chunks,
         "text": "".join(word + gap for word, gap in zip(sentence.words, gaps, strict=True)),
-        "entities": [said(entity, sentence, marks[entity]) for entity in sentence.entities],
-        "relations": [said(triple, sentence, marks[triple]) for triple in sentence.triples],
+        "entities": [describe_item(entity, sentence, marks[entity]) for entity in sentence.entities],
+        "relations": [describe_item(triple, sentence, marks[triple]) for triple in sentence.triples],
         "summary": f"{_format_count(n_entities, 'entity', 'entities')}, "
         f"{_format_count(n_relations, 'relation', 'relations')}",
     }
 
 
-def said(item: Span | Triple, sentence: Sentence, mark: Mark) -> str:
+def describe_item(item: Span | Triple, sentence: Sentence, mark: Mark) -> str:
     """Describe an entity or relation in words, with its score and note. Long texts are shortened."""
     label = _shorten(item.label)
     if isinstance(item, Span):
@@ -79,7 +79,7 @@ def said(item: Span | Triple, sentence: Sentence, mark: Mark) -> str:
 def describe_all(sentence: Sentence, marks: Marks) -> dict[Span | Triple, str]:
     """Return the descriptions of all entities and relations of a sentence."""
     items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
-    return {item: said(item, sentence, marks[item]) for item in dict.fromkeys(items)}
+    return {item: describe_item(item, sentence, marks[item]) for item in dict.fromkeys(items)}
 
 
 def add_arrow(label: str, to_left: bool, to_right: bool, direction: str) -> str:

@@ -116,10 +116,10 @@ def check_sizes(config: Mapping[str, Any], source: str, *, n_tensors: int | None
             )
 
 
-def without_code(config: Mapping[str, Any]) -> dict[str, Any]:
+def remove_auto_map(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without ``auto_map`` at any depth."""
     return {
-        key: without_code(value) if isinstance(value, Mapping) else value
+        key: remove_auto_map(value) if isinstance(value, Mapping) else value
         for key, value in config.items()
         if key != "auto_map"
     }

@@ -186,7 +186,7 @@ class WordPieces:
             n_pieces = max(n_pieces, min(n_pieces + len(row.left) + len(row.right), self.room))
         return max(len(row), -(-n_pieces // PIECES_PER_WORD))
 
-    def masked(self, row: Row, share: float, rng: random.Random) -> Row:
+    def mask_words(self, row: Row, share: float, rng: random.Random) -> Row:
         """Return the row with each word masked with probability ``share``. All pieces of a masked word become masks."""
         if share == 0:
             return row

@@ -80,7 +80,6 @@ class PretrainedEncoder(nn.Module):
         return self.cuda_graphs
 
     # The name that training.step calls.
-    record = capture_cuda_graphs
 
     def _read_all(
         self, passes: Sequence[tuple[Tensor, Tensor]], half: bool, check: Callable[[], None] | None

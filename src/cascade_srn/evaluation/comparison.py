@@ -154,7 +154,7 @@ def compare(
             f"a bootstrap needs at least {MIN_UNITS} {bootstrap.unit}s, but the data has {n_units}", "Use more data"
         )
     whole = [_f1(side.sum(axis=1)) for side in counts]
-    drawn = drawn_differences(counts[0], counts[1], _f1, bootstrap)
+    drawn = bootstrap_differences(counts[0], counts[1], _f1, bootstrap)
     found = {}
     for at, task in enumerate(TASKS):
         low, high = np.percentile(drawn[:, at], (2.5, 97.5))
@@ -165,14 +165,16 @@ def compare(
             second=Spread.of(whole[1][:, at].tolist()),
             low=float(low),
             high=float(high),
-            p_value=p_value_of(drawn[:, at]),
+            p_value=compute_p_value(drawn[:, at]),
             n_units=n_units,
             bootstrap=bootstrap,
         )
     return found
 
 
-def drawn_differences(first: Array, second: Array, statistic: Callable[[Array], Array], bootstrap: Bootstrap) -> Array:
+def bootstrap_differences(
+    first: Array, second: Array, statistic: Callable[[Array], Array], bootstrap: Bootstrap
+) -> Array:
     """Compute the difference in a statistic on resamples of the units, and of the models of each side.
 
     Shapes: first, second (n_models, n_units, …, n_counts); the statistic maps (…, n_counts) to (…); returns
@@ -208,7 +210,7 @@ def _f1(counts: Array) -> Array:
     return np.divide(2 * counts[..., 2], total, out=np.zeros_like(total), where=total > 0)
 
 
-def p_value_of(differences: Array) -> float:
+def compute_p_value(differences: Array) -> float:
     """Return the two-sided p-value of the hypothesis of no difference. Shape of the differences: (n_resamples,)."""
     # Equal figures can differ by a rounding error, which is not a difference.
     below, above = (differences <= 1e-12).sum(), (differences >= -1e-12).sum()

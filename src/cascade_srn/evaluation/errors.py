@@ -145,7 +145,7 @@ class RelationError:
     reversed: bool = False
 
 
-def relation_errors(
+def find_relation_errors(
     gold: Sentence, predicted: Sentence, *, schema: Schema, symmetric: str = "directed"
 ) -> dict[str, dict[RelationItem, RelationError]]:
     """Return the errors of a sentence by side: "predicted" for wrong relations, "gold" for missed ones."""
@@ -184,7 +184,7 @@ def count_relation_errors(pairs: Iterable[Pair], *, schema: Schema, symmetric: s
     """Count the relation errors by kind and relation type."""
     counts: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
-        found = relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
+        found = find_relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
         counts.update((error.kind, item.label) for side in found.values() for item, error in side.items())
     return Errors(f"re_strict, {symmetric}", RELATION_KINDS, counts, schema.relation_types)
 

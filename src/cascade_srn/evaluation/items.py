@@ -96,7 +96,7 @@ def _first_difference(gold: Sentence, predicted: Sentence) -> str:
     return f"has {len(gold)} words in gold, but {len(predicted)} in the prediction"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
+def format_table(rows: Sequence[Sequence[str]]) -> str:
     """Format rows as a plain-text table with the first column left-aligned and the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []

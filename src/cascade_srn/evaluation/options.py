@@ -10,7 +10,7 @@ from cascade_srn.data.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 
-# A copy of those in inference/cascade_search.py, which imports torch.
+# A copy of those in inference/predictor.py, which imports torch.
 PRECISIONS = ("auto", "float32", "bf16")
 RESAMPLED = ("documents", "sentences")
 
@@ -49,12 +49,12 @@ class EvaluateOptions(Settings):
         if not self.models:
             raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
-        require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"))
-        require_choice("precision", self.precision, PRECISIONS)
-        require_choice("resample", self.resample, RESAMPLED)
-        require_range("batch_words", self.batch_words, 1)
-        require_range("n_resamples", self.n_resamples, 100)
-        require_range("seed", self.seed, 0)
+        require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"), option="symmetric")
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
+        require_choice("resample", self.resample, RESAMPLED, option="resample")
+        require_range("batch_words", self.batch_words, 1, option="batch_words")
+        require_range("n_resamples", self.n_resamples, 100, option="n_resamples")
+        require_range("seed", self.seed, 0, option="seed")
         # Two paths of one folder are the same model. Resolving a hub id does no harm.
         names: dict[str, list[str]] = {}
         for name in (*self.models, *self.against):

@@ -26,7 +26,7 @@ from cascade_srn.evaluation.items import (
     Pair,
     align,
     align_documents,
-    aligned,
+    format_table,
     relation_items,
 )
 from cascade_srn.schema import Schema
@@ -152,7 +152,7 @@ class Scores:
             rows.append((f"{name}, macro", *(_percent(value) for value in macro), "", "", ""))
             if per_label:
                 rows += [_counts_row(f"{name}, label {label}", c) for label, c in task.per_label.items()]
-        return aligned(rows)
+        return format_table(rows)
 
     def __str__(self) -> str:
         return self.table()

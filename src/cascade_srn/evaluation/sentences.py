@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.evaluation.breakdown import IN_TRIPLE, find_triple_group
-from cascade_srn.evaluation.errors import RelationError, find_entity_errors, relation_errors
+from cascade_srn.evaluation.errors import RelationError, find_entity_errors, find_relation_errors
 from cascade_srn.evaluation.items import Pair, expand_triple
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
@@ -98,7 +98,7 @@ def analyse_sentence(
 ) -> SentenceAnalysis:
     """Find the errors in a sentence, which is at position ``sentence`` of document number ``document``."""
     entity_kinds = find_entity_errors(pair.gold, pair.predicted)
-    errors = relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
+    errors = find_relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
 
     def entities(side: str, of: Sentence) -> tuple[JudgedEntity, ...]:
         return tuple(

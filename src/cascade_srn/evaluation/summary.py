@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.items import aligned
+from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.scores import TASKS, Counts, Scores, TaskScores
 
 
@@ -120,4 +120,4 @@ def figures_table(figures: Sequence[Figure]) -> str:
         rows.append((figure.protocol, *map(str, (figure.precision, figure.recall, figure.f1)), *map(str, numbers)))
     if not any(figure.counts for figure in figures):
         rows = [row[:4] for row in rows]
-    return aligned(rows)
+    return format_table(rows)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cascade_srn.evaluation.evaluate import EvaluatedModel, Evaluation, display_name
-from cascade_srn.evaluation.items import aligned
+from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.summary import figures_table
 
 # Fewer units than this give unreliable intervals.
 FEW_UNITS = 20
 
 
-def evaluation_text(evaluation: Evaluation, *, per_label: bool = False) -> str:
+def format_evaluation(evaluation: Evaluation, *, per_label: bool = False) -> str:
     """Format scores, figures by model, differences and speed as plain-text tables."""
     parts = [_heading(evaluation), _scores(evaluation, evaluation.models, per_label)]
     if evaluation.against:
@@ -49,7 +49,7 @@ def _scores(evaluation: Evaluation, models: Sequence[EvaluatedModel], per_label:
     micro = [[f for f in evaluation.summarise([model]) if ", micro" in f.protocol] for model in models]
     rows = [("F1 by model", *(figure.protocol for figure in micro[0]))]
     rows += [(model.name, *(str(f.f1) for f in figures)) for model, figures in zip(models, micro, strict=True)]
-    return f"{table}\n\n{aligned(rows)}"
+    return f"{table}\n\n{format_table(rows)}"
 
 
 def _differences(evaluation: Evaluation) -> list[str]:
@@ -83,7 +83,7 @@ def _speed(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:
         figures = (speed["sentences_per_second"], speed["words_per_second"])
         rows.append((model.name, *(f"{figure:,.0f}" for figure in figures), f"{model.seconds:.2f}"))
     known = evaluation.environment
-    lines = [aligned(rows)]
+    lines = [format_table(rows)]
     if hardware := known.get("gpu") or known.get("cpu"):
         threads = "" if known.get("gpu") else f" ({known['threads']} thread{'s' * (known['threads'] != 1)})"
         batches = f"batches of {evaluation.options.batch_words:,} words"

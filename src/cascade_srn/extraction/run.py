@@ -16,7 +16,7 @@ from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
 from cascade_srn.extraction.writers import Writer
 from cascade_srn.extractor import Extractor
-from cascade_srn.inference.streaming import BadText, reason
+from cascade_srn.inference.streaming import BadText, describe_error
 from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.runs.display import ProgressRow, duration, show_progress
 from cascade_srn.types import Document
@@ -177,10 +177,10 @@ def _at(place: str, error: Exception) -> DataError:
     """Return the error with the place of its text."""
     if isinstance(error, CascadeError):
         return DataError(f"{place}: {error.problem}", error.hint, option=error.option)
-    return DataError(f"{place}: {reason(error)}")
+    return DataError(f"{place}: {describe_error(error)}")
 
 
-def told(totals: ExtractionTotals, output: Path | None) -> str:
+def format_totals(totals: ExtractionTotals, output: Path | None) -> str:
     """Format the totals of a finished run in one line."""
     where = "" if output is None else f" in {output}"
     bad = f"; skipped {_with_number(totals.bad, 'text', 'texts')}" if totals.bad else ""
@@ -192,7 +192,7 @@ def _with_number(number: int, singular: str, plural: str) -> str:
 
 
 @contextmanager
-def display(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[ExtractionTotals], None]]:
+def show_extraction_progress(n_bytes: int | None, *, shown: bool) -> Iterator[Callable[[ExtractionTotals], None]]:
     """Show a progress bar on standard error if ``shown``. Yield the function that updates it."""
     if not shown:
         yield lambda totals: None

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cascade_srn.config import require_choice
-from cascade_srn.data.formats.base import Refused
-from cascade_srn.data.formats.files import decoded, is_stream, json_record
+from cascade_srn.data.formats.base import MalformedInput
+from cascade_srn.data.formats.files import decode_text, is_stream, parse_json_record
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.raw_text import (
     ENDINGS,
     RECORDS,
     TEXT,
     TextFile,
-    files_in,
-    holds_records,
+    find_text_files,
+    has_records,
     is_text_file,
-    opened_text,
+    open_text,
     plain_name,
 )
 from cascade_srn.data.reports import Place
-from cascade_srn.errors import CascadeError, DataError, did_you_mean, shown
-from cascade_srn.storage.files import written_names
+from cascade_srn.errors import CascadeError, DataError, did_you_mean, short_repr
+from cascade_srn.storage.files import encodable_names
 from cascade_srn.text.presplit import given_sentences
 from cascade_srn.types import Document
 
@@ -70,7 +70,7 @@ def _find_files(argument: str) -> list[tuple[Path, str]]:
     """Return the files of one argument, each with the path that its name is made from."""
     path = Path(argument)
     if os.path.isdir(path):
-        return [(member, member.relative_to(path).as_posix()) for member in files_in(path)]
+        return [(member, member.relative_to(path).as_posix()) for member in find_text_files(path)]
     if os.path.exists(path):
         # A pipe such as the shell's <(command) has no suffix.
         if not is_text_file(path) and not is_stream(path):
@@ -146,7 +146,7 @@ def _choose_names(files: dict[str, tuple[Path, str] | None]) -> dict[str, str]:
                 # If the full path is not enough, as for a.txt and a.jsonl, the suffix is kept.
                 plain = whole if n_parts > whole.count("/") + 1 else _without_suffix(whole)
                 names[key] = "/".join(plain.split("/")[-n_parts:])
-    return dict(zip(names, written_names(list(names.values())), strict=True))
+    return dict(zip(names, encodable_names(list(names.values())), strict=True))
 
 
 def _full_name(path: Path) -> str:
@@ -243,7 +243,7 @@ class Sources:
                     handle = sys.stdin.buffer if self._stdin is None else self._stdin
                     yield from self._read(name, TextFile(Path("standard input"), handle, handle), before, seeks=False)
                 else:
-                    with opened_text(path) as file:
+                    with open_text(path) as file:
                         yield from self._read(name, file, before, seeks=True)
             except CascadeError as error:
                 yield Unreadable(error, before)
@@ -252,7 +252,7 @@ class Sources:
     def _read(self, name: str, file: TextFile, before: int, *, seeks: bool) -> Iterator[Text | Unreadable]:
         per = self.per
         if per == "auto":
-            per = "record" if holds_records(file.path) else "file"
+            per = "record" if has_records(file.path) else "file"
         if per == "file":
             data = file.whole()
             place = Place(str(file.path))
@@ -268,11 +268,11 @@ class Sources:
     def _parse(self, name: str, data: bytes, place: Place, position: int, *, record: bool) -> Text | Unreadable:
         try:
             if record:
-                id, text = self._parse_record(json_record(data, place), name)
+                id, text = self._parse_record(parse_json_record(data, place), name)
                 return Text(id, text, str(place), position)
-            text = decoded(data, place)
+            text = decode_text(data, place)
             return Text(name, text.rstrip("\r\n") if place.where else text, str(place), position)
-        except Refused as refused:
+        except MalformedInput as refused:
             return Unreadable(refused.error, position)
         except DataError as error:
             return Unreadable(error, position)
@@ -291,8 +291,8 @@ class Sources:
             )
         if value is None or not isinstance(value.raw, (str, list)):
             raise DataError(
-                f"{record.place}: the field {self.field!r} is {'null' if value is None else shown(value.raw)}, but a "
-                "text, a list of sentences or a list of lists of words is expected",
+                f"{record.place}: the field {self.field!r} is {'null' if value is None else short_repr(value.raw)}, "
+                "but a text, a list of sentences or a list of lists of words is expected",
                 "Correct the field, or remove the record",
             )
         if isinstance(value.raw, str):

@@ -17,13 +17,13 @@ from rich.text import Text
 
 from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
-from cascade_srn.data.formats.brat import can_hold
+from cascade_srn.data.formats.brat import is_brat_label
 from cascade_srn.data.formats.files import is_stream, to_json
 from cascade_srn.data.formats.jsonl import to_record
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
-from cascade_srn.storage.files import is_packed, written_names
+from cascade_srn.storage.files import encodable_names, is_compressed
 from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.types import Document
 
@@ -224,7 +224,7 @@ def _to_file_name(part: str) -> str:
     return kept.lstrip(".").rstrip(". ")
 
 
-def chosen_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
+def choose_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
     """Return the given format, the format of the output's suffix, "table" on a terminal, or "jsonl".
 
     Raises:
@@ -247,7 +247,7 @@ def chosen_format(format: str | None, output: Path | None, *, terminal: bool) ->
 
 def _check_suffix(output: Path | None) -> None:
     """Raise ConfigError for the suffix of a compressed file. A pipe may lead to a program that compresses."""
-    if output is None or not is_packed(output) or (output.exists() and not output.is_file()):
+    if output is None or not is_compressed(output) or (output.exists() and not output.is_file()):
         return
     raise ConfigError(
         f"{output} has the suffix of a compressed file, but the output is not compressed",
@@ -259,7 +259,7 @@ def _check_suffix(output: Path | None) -> None:
 def _check_labels(schema: Schema) -> None:
     """Raise ConfigError for labels that brat cannot represent, before anything is extracted."""
     for label in (*schema.entity_types, *schema.relation_types):
-        if not can_hold(label):
+        if not is_brat_label(label):
             raise ConfigError(
                 f"the label {label!r} of the model contains a space, which brat does not allow",
                 "Write another format, such as jsonl",
@@ -305,7 +305,7 @@ def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: b
         environment()  # raises before the output is created if jinja2 is missing
     target: Target = StreamTarget(sys.stdout.buffer) if output is None else AtomicFile(output)
     if format == "html":
-        return PageWriter(target, schema, "Extracted" if output is None else written_names([output.stem])[0])
+        return PageWriter(target, schema, "Extracted" if output is None else encodable_names([output.stem])[0])
     if format == "jsonl":
         return StreamWriter(target, lambda document: f"{to_json(to_record(document))}\n")
     colour = terminal and output is None

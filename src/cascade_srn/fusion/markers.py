@@ -50,7 +50,7 @@ class Markers:
         self.ids = ids
 
     @classmethod
-    def of(cls, fusion: FusionSettings, entity_types: Iterable[str], tokenizer: Any) -> Markers:
+    def from_tokenizer(cls, fusion: FusionSettings, entity_types: Iterable[str], tokenizer: Any) -> Markers:
         """Create the markers of a fusion with the ids of a tokenizer that contains them."""
         names = marker_names(fusion, entity_types)
         return cls({name: int(tokenizer.convert_tokens_to_ids(name)) for name in names})

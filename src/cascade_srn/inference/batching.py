@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 _MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
 
 
-def give_back_freed() -> bool:
+def release_freed_memory() -> bool:
     """Return freed memory to the system, and return whether the C library can do that.
 
     Batches of many shapes leave gaps between long-lived blocks. glibc keeps the gaps, so that a process that streams
@@ -94,7 +94,7 @@ def explain_out_of_memory(make_error: Callable[[], CascadeError]) -> Iterator[No
         raise make_error() from error
 
 
-def by_word_budget(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+def group_by_words(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Yield groups of positions of sentences of similar length, each of at most ``budget`` words with padding.
 
     The longest sentences come first, so that a batch that does not fit into memory fails early. A sentence that is

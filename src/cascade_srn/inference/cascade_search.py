@@ -1,373 +1,241 @@
-"""Prediction with any model family: batching, thresholds, memory, and the protocols that a family implements."""
+"""Search of the cascade: run the three turns over a batch of sentences and decode entities and triples."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cascade_srn.config import SearchLimits, Temperatures, Thresholds, require_choice, require_range
+from cascade_srn.cascade import Cascade, StartEndMatch
+from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
-from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.batching import by_word_budget, halve_on_out_of_memory
-from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence, Span, Triple
+from cascade_srn.encoder.pieces import Row
+from cascade_srn.fusion import Queries
+from cascade_srn.heads import Pairs, SpanLabels
+from cascade_srn.inference.batching import group_by_words
+from cascade_srn.inference.decode import (
+    find_candidates,
+    find_entity,
+    list_spans,
+    pair_with_spans_in_parts,
+    select_best,
+)
+from cascade_srn.inference.predictor import (
+    ScoredTriple,
+    SearchResult,
+    SearchSettings,
+    limit_entities,
+    relation_score,
+)
+from cascade_srn.types import Span, Triple
 
-# Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
-_PREPARED_AT_ONCE = 1 << 14
-
-PRECISIONS = ("auto", "float32", "bf16")
-
-
-class ScoredTriple(NamedTuple):
-    """A triple and the scores that it was accepted by.
-
-    Attributes:
-        triple: The triple. Its own score is :func:`relation_score`.
-        subject: Score of the subject in turn 2.
-        object: Score of the object in turn 3.
-    """
-
-    triple: Triple
-    subject: float
-    object: float
-
-
-def relation_score(head: Span, tail: Span, object_: float) -> float:
-    """Return the score of a triple: the product of the scores of its object, its head and its tail.
-
-    Entities without a score were given by the caller and count as 1. The score of the subject in turn 2 is left out,
-    because the score of the object already says whether the subject has any.
-    """
-    return object_ * entity_score(head) * entity_score(tail)
+# Pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory. A CPU is faster with few
+# pairs, because they stay in its cache.
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
 
 
-def entity_score(entity: Span) -> float:
-    """Return the score of an entity, or 1 for an entity that was given without a score."""
-    return 1.0 if entity.score is None else entity.score
+@dataclass(frozen=True)
+class _Objects:
+    """Objects found by turn 3: positions of subject and span, label and score. Shapes: (n_objects,) each."""
+
+    subject: Tensor
+    span: Tensor
+    label: Tensor
+    score: Tensor
 
 
-class SearchResult(NamedTuple):
-    """The annotations found in one sentence.
+@dataclass(frozen=True)
+class CascadeSearch:
+    """Finds entities and triples in a batch with a cascade.
 
     Attributes:
-        sentence: The sentence with its entities and triples.
-        triples: The triples with their scores.
-        limited: Whether one of the :class:`~cascade_srn.config.SearchLimits` applied.
+        cascade: The network.
+        collator: Makes rows, with markers if the fusion uses them.
+        settings: Thresholds, limits and device. ``batch_words`` also bounds the rows that turn 3 encodes at once.
     """
 
-    sentence: Sentence
-    triples: Sequence[ScoredTriple] = ()
-    limited: bool = False
-
-
-class SearchSettings(NamedTuple):
-    """Settings of the search in one batch.
-
-    Attributes:
-        entity: Threshold of each entity type. Shape: (n_entity_types,)
-        subject: Threshold of subjects.
-        object: Threshold of objects by relation type. Shape: (n_relation_types,)
-        temperatures: Divisors of the logits, by turn.
-        batch_words: Maximum number of words that are encoded at once, padding included.
-        limits: Bounds on the work per sentence.
-        check: Called at short intervals. It may raise to stop the work.
-        half: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
-        device: Device of the network.
-    """
-
-    entity: Tensor
-    subject: float
-    object: Tensor
-    temperatures: Temperatures
-    batch_words: int
-    limits: SearchLimits
-    check: Callable[[], None]
-    half: bool
-    device: torch.device
-
-    @property
-    def pass_pieces(self) -> int:
-        """Maximum number of pieces per encoder pass, padding included."""
-        return PIECES_PER_WORD * self.batch_words
-
-
-def within_limits(
-    entities: Sequence[list[Span]], sentences: Sequence[Sentence], limits: SearchLimits
-) -> tuple[list[list[Span]], set[int]]:
-    """Choose the entities that relations are searched between: those on the best spans, up to the limit.
-
-    Returns:
-        The chosen entities of each sentence, and the positions of the sentences in which the limit applied.
-    """
-    chosen, crowded = list(entities), set()
-    for number, (found, sentence) in enumerate(zip(entities, sentences, strict=True)):
-        most = limits.max_spans(len(sentence))
-        if len(found) <= most:
-            continue
-        best: dict[tuple[int, int], float] = {}
-        for entity in found:
-            span = entity.start, entity.end
-            best[span] = max(best.get(span, 0.0), entity_score(entity))
-        if len(best) > most:
-            ranked = sorted((-score, span) for span, score in best.items())
-            kept = {span for _, span in ranked[:most]}
-            chosen[number] = [entity for entity in found if (entity.start, entity.end) in kept]
-            crowded.add(number)
-    return chosen, crowded
-
-
-def never_stop() -> None:
-    """Do nothing. The default ``check``."""
-
-
-class Search(Protocol):
-    """Finds entities and triples in one batch. Each model family implements it."""
+    cascade: Cascade
+    collator: Collator
+    settings: SearchSettings
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
-        """Find entities and triples.
-
-        Args:
-            examples: The sentences. At least one of them has words.
-            rows: The same sentences as rows without markers.
-            given_entities: Keep the entities of the sentences, and find triples only.
-        """
-
-
-class TorchModule(Protocol):
-    """The part of ``torch.nn.Module`` that the package uses on a network.
-
-    A protocol cannot inherit from ``torch.nn.Module``, and the protocols of networks build on this one.
-    """
-
-    training: bool
-
-    def eval(self) -> Self:
-        """Switch to evaluation mode."""
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch to training mode."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device, in place."""
-
-    def modules(self) -> Iterator[nn.Module]:
-        """Iterate over all modules, this one included."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """Iterate over the parameters."""
-
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, nn.Parameter]]:
-        """Iterate over the parameters with their names."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
-        """Copy weights by name."""
-
-
-class RowMaker(Protocol):
-    """Turns sentences into rows for the encoder."""
-
-    @property
-    def pieces(self) -> WordPieces:
-        """The conversion of words to pieces."""
-
-    def plain(self, example: Example) -> Row:
-        """Return the row of a sentence without markers."""
-
-
-class Predictor:
-    """Finds entities and triples in any number of sentences.
-
-    Args:
-        network: The network, in evaluation mode.
-        schema: The labels of the model.
-        search: Makes the search of the model family. It is called for every batch.
-        collator: Makes rows from sentences, and says what each row costs.
-        thresholds: Minimum scores.
-        temperatures: Divisors of the logits, by turn.
-        limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
-        check: Called at short intervals. It may raise to stop the work.
-        batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
-        precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
-            elsewhere. Everything after the encoder computes in float32.
-
-    Raises:
-        ConfigError: If a setting is out of range, or a threshold is for a label that the model does not have.
-    """
-
-    def __init__(
-        self,
-        network: TorchModule,
-        schema: Schema,
-        search: Callable[[SearchSettings], Search],
-        collator: RowMaker,
-        *,
-        thresholds: Thresholds,
-        temperatures: Temperatures | None = None,
-        limits: SearchLimits | None = None,
-        check: Callable[[], None] = never_stop,
-        batch_words: int = 4096,
-        precision: str = "auto",
-    ) -> None:
-        require_range("batch_words", batch_words, 1)
-        require_choice("precision", precision, PRECISIONS)
-        _check_labels(thresholds, schema)
-        self.network = network
-        self.schema = schema
-        self.search = search
-        self.thresholds = thresholds
-        self.temperatures = Temperatures() if temperatures is None else temperatures
-        self.limits = SearchLimits() if limits is None else limits
-        self.collator = collator
-        self.check = check
-        self.n_limited = 0
-        self._warned_of_limits = False
-        self.batch_words = batch_words
-        self.half = precision == "bf16" or (precision == "auto" and self.device.type == "cuda")
-        self._warned = False
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the network."""
-        return next(self.network.parameters()).device
-
-    def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
-        """Annotate sentences.
-
-        Args:
-            examples: The sentences, with their context.
-            given_entities: Keep the entities of the sentences, whatever their scores, and find triples only.
-
-        Returns:
-            The same sentences, in the same order, with the entities and triples of the model.
-        """
-        return [found.sentence for found in self.scored(examples, given_entities=given_entities)]
-
-    @torch.inference_mode()
-    def scored(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[SearchResult]:
-        """Annotate sentences as :meth:`predict` does, and return the scores of each triple as well."""
-        if self.network.training:
-            raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
-        results: list[SearchResult] = []
-        for begin in range(0, len(examples), _PREPARED_AT_ONCE):
-            results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
-        if self.n_limited and not self._warned_of_limits:
-            self._warned_of_limits = True
-            warnings.warn(
-                "some sentences have more candidate entities or relations than the limits allow, as lists, tables and "
-                "code often do. The candidates with the best scores are kept. The limits are in model.settings.limits",
-                stacklevel=3,
-            )
-        return results
-
-    def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
-        results = [SearchResult(example.sentence) for example in examples]
-        rows = [self.collator.plain(example) for example in examples]
-        for group in self._groups([self.collator.pieces.cost(row) for row in rows]):
-            self.check()
-            members = [examples[i] for i in group], [rows[i] for i in group]
-            for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
-                self.n_limited += found.limited
-                found = self._drop_unsure_triples(found)
-                if not given_entities and self.thresholds.related is not None:
-                    found = self._drop_unrelated_entities(found)
-                results[i] = found
-        return results
-
-    def _drop_unsure_triples(self, found: SearchResult) -> SearchResult:
-        min_score = self.thresholds.relation
-        if min_score is None:
-            return found
-        kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= min_score]
-        sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
-        return found._replace(sentence=sentence, triples=kept)
-
-    def _drop_unrelated_entities(self, found: SearchResult) -> SearchResult:
-        """Drop entities that passed ``related`` only and have no relation."""
-        thresholds, sentence = self.thresholds, found.sentence
-        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
-        kept = [
-            entity
-            for entity in sentence.entities
-            if entity in related
-            or entity.score is None
-            or entity.score >= thresholds.entity_types.get(entity.label, thresholds.entity)
-        ]
-        return found._replace(sentence=sentence.annotated(kept, sentence.triples))
-
-    def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Batch sentences by the word budget, which may shrink between two batches."""
-        for group in by_word_budget(lengths, self.batch_words):
-            for part in by_word_budget([lengths[i] for i in group], self.batch_words):
-                yield [group[i] for i in part]
-
-    def _search_settings(self) -> SearchSettings:
-        thresholds, schema = self.thresholds, self.schema
-        entity = _by_label(schema.entity_types, thresholds.entity_types, thresholds.entity)
-        if thresholds.related is not None:
-            entity = entity.clamp(max=thresholds.related)
-        object_ = _by_label(schema.relation_types, thresholds.relation_types, thresholds.object)
-        return SearchSettings(
-            entity=entity.to(self.device),
-            subject=thresholds.subject,
-            object=object_.to(self.device),
-            temperatures=self.temperatures,
-            batch_words=self.batch_words,
-            limits=self.limits,
-            check=self.check,
-            half=self.half,
-            device=self.device,
-        )
-
-    def _within_memory(
-        self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
-    ) -> list[SearchResult]:
-        """Search a batch. If it does not fit into memory, halve it, and all later batches."""
+        """Run the three turns, or turns 2 and 3 if the entities are given. See :class:`.Search`."""
         sentences = [example.sentence for example in examples]
+        features, lengths = self._features(rows)
+        limited: set[int] = set()
+        if given_entities:
+            entities = [list(sentence.entities) for sentence in sentences]
+            labels = self.collator.entity_labels(entities).to(self.settings.device)
+        else:
+            entities, labels = self._find_entities(features, lengths, [len(s) for s in sentences], limited)
+        triples: list[list[ScoredTriple]] = [[] for _ in sentences]
+        if self.cascade.relations is not None and labels.row.shape[0]:
+            candidates, crowded = limit_entities(entities, sentences, self.settings.limits)
+            if crowded:
+                limited |= crowded
+                labels = self.collator.entity_labels(candidates).to(self.settings.device)
+            triples = self._find_triples(rows, features, candidates, labels, limited)
+        return [
+            SearchResult(sentence.annotated(spans, [scored.triple for scored in found]), found, number in limited)
+            for number, (sentence, spans, found) in enumerate(zip(sentences, entities, triples, strict=True))
+        ]
 
-        def find(numbers: Sequence[int]) -> list[SearchResult]:
-            if not any(len(sentences[i]) for i in numbers):
-                return [SearchResult(sentences[i].annotated((), ())) for i in numbers]
-            members = [examples[i] for i in numbers], [rows[i] for i in numbers]
-            return self.search(self._search_settings()).find(*members, given_entities=given_entities)
+    def _features(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
+        """Encode rows. Shapes: returns features (n_rows, n_words, *feature*) and numbers of words (n_rows,)."""
+        batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces).to(self.settings.device)
+        return self.cascade.features(batch, half=self.settings.half, check=self.settings.check), batch.word_lengths
 
-        def shrink(numbers: Sequence[int]) -> bool:
-            # A single sentence is run again in smaller encoder passes, until a pass is one word of it.
-            if len(numbers) == 1 and self.batch_words <= len(sentences[numbers[0]]):
-                return False
-            n_words = len(numbers) * max(self.collator.pieces.cost(rows[i]) for i in numbers)
-            self.batch_words = max(1, min(self.batch_words, n_words) // 2)
-            if not self._warned:
-                self._warned = True
-                warnings.warn(
-                    f"the device ran out of memory on a batch of {n_words} words. Continuing with smaller batches. "
-                    "Set batch_words to choose their size",
-                    stacklevel=6,
-                )
-            return True
+    def _find_entities(
+        self, features: Tensor, lengths: Tensor, n_words: Sequence[int], limited: set[int]
+    ) -> tuple[list[list[Span]], SpanLabels]:
+        """Turn 1: find the entities, as spans of each sentence and as tensors.
 
-        return halve_on_out_of_memory(find, range(len(examples)), shrink)
+        Sentences with more entities than the limit are added to ``limited``.
+        """
+        threshold, temperature, limits = self.settings.entity, self.settings.temperatures.entity, self.settings.limits
+        *boundaries, match_logits = self.cascade.entity_boundaries(features)
+        start, end = ((logits / temperature).sigmoid() for logits in boundaries)
+        row, first, last, label = find_candidates(start, end, lengths, threshold, limits.entity_words)
+        match = match_logits(Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
+        score = min_score((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
+        kept = (score >= threshold[label]).nonzero()[:, 0]
+        columns, score = torch.stack((row, first, last, label))[:, kept], score[kept]
+        found = columns.T.tolist()
+        most = [limits.max_entities(n) for n in n_words]
+        # Counted on the host, which needs the entities anyway. Counting on a GPU would wait for it once more.
+        if any(count > most[i] for i, count in Counter(entity[0] for entity in found).items()):
+            best = select_best(columns[0], score, most)
+            assert best is not None
+            limited.update(columns[0, ~best].tolist())
+            columns, score = columns[:, best], score[best]
+            found = columns.T.tolist()
+        names = self.collator.schema.entity_types
+        entities: list[list[Span]] = [[] for _ in n_words]
+        for (number, begin, stop, kind), value in zip(found, score.tolist(), strict=True):
+            entities[number].append(Span(begin, stop + 1, names[kind], value))
+        return [sorted(spans) for spans in entities], SpanLabels(*columns.unbind(0))
+
+    def _find_triples(
+        self,
+        rows: Sequence[Row],
+        features: Tensor,
+        entities: list[list[Span]],
+        labels: SpanLabels,
+        limited: set[int],
+    ) -> list[list[ScoredTriple]]:
+        """Turns 2 and 3: find the triples between entities.
+
+        Args:
+            rows: The sentences without markers.
+            features: Features of the rows.
+            entities: The entities of each sentence.
+            labels: The same entities as tensors.
+            limited: Positions of sentences in which a limit applied. More are added here.
+        """
+        if self.collator.fusion.entities == "markers":
+            marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
+            features, _ = self._features(marked)
+        tags = self.cascade.tags(labels, (features.shape[0], features.shape[1]))
+        # Subjects and objects are entities, so turns 2 and 3 score no other spans.
+        spans = list_spans(labels, features.shape[1])
+        logits = self.cascade.subject_span_logits(features, tags, spans)
+        threshold = torch.full((1,), self.settings.subject, device=self.settings.device)
+        position, _, score = _passing(logits, threshold, self.settings.temperatures.subject)
+        if self.collator.fusion.subject == "markers":
+            row = spans[position, 0]
+            best = select_best(row, score, [self.settings.limits.marked_subjects] * len(rows))
+            if best is not None:
+                limited.update(row[~best].tolist())
+                position, score = position[best], score[best]
+        subjects = spans[position]
+        objects = self._find_objects(rows, features, entities, tags, spans, subjects)
+        triples = self._make_triples(entities, spans, subjects, score, objects)
+        for number, found in enumerate(triples):
+            most = self.settings.limits.max_relations(len(rows[number].word_items))
+            if len(found) > most:
+                limited.add(number)
+                triples[number] = nlargest(most, found, key=lambda scored: scored.triple.score or 0.0)
+        return [sorted(found) for found in triples]
+
+    def _find_objects(
+        self,
+        rows: Sequence[Row],
+        features: Tensor,
+        entities: list[list[Span]],
+        tags: Tensor | None,
+        spans: Tensor,
+        subjects: Tensor,
+    ) -> _Objects:
+        """Turn 3: find the objects of all subjects of a batch."""
+        at_once = _PAIRS_AT_ONCE if spans.is_cuda else _PAIRS_AT_ONCE_ON_CPU
+        found = []
+        for group, group_features in self._object_features(rows, features, entities, subjects):
+            queries = Queries(*subjects[group].unbind(1))
+            object_logits = self.cascade.object_span_logits(group_features, tags, queries, spans)
+            for query, span in pair_with_spans_in_parts(spans[:, 0], queries.sentence, len(rows), at_once):
+                self.settings.check()
+                logits = object_logits(query, span)
+                position, label, score = _passing(logits, self.settings.object, self.settings.temperatures.object)
+                found.append((group[query[position]], span[position], label, score))
+        if not found:
+            none = subjects.new_zeros(0)
+            return _Objects(none, none, none, none.float())
+        return _Objects(*(torch.cat(column) for column in zip(*found, strict=True)))
+
+    def _object_features(
+        self, rows: Sequence[Row], features: Tensor, entities: list[list[Span]], subjects: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield positions of subjects and the features that turn 3 reads for them."""
+        if self.collator.fusion.subject != "markers":
+            yield torch.arange(len(subjects), device=self.settings.device), features
+            return
+        marked = [
+            self.collator.with_subject(rows[row], entities[row], (first, last + 1))
+            for row, first, last in subjects.tolist()
+        ]
+        for members in group_by_words(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words):
+            self.settings.check()
+            features, _ = self._features([marked[i] for i in members])
+            yield torch.tensor(members, device=self.settings.device), features
+
+    def _make_triples(
+        self, entities: list[list[Span]], spans: Tensor, subjects: Tensor, subject_scores: Tensor, objects: _Objects
+    ) -> list[list[ScoredTriple]]:
+        """Return the triples of each sentence, with the entities that the spans stand for."""
+        names = self.collator.schema.relation_types
+        heads, tails = subjects[objects.subject], spans[objects.span]
+        columns = torch.cat((heads, tails[:, 1:], objects.label[:, None]), dim=1).tolist()
+        scores = torch.stack((subject_scores[objects.subject], objects.score), dim=1).tolist()
+        # Indexed by position, so that a sentence with many entities is not searched again for every triple.
+        sharing: dict[tuple[int, int, int], list[Span]] = {}
+        for row, spans_there in enumerate(entities):
+            for span in spans_there:
+                sharing.setdefault((row, span.start, span.end), []).append(span)
+        triples: list[list[ScoredTriple]] = [[] for _ in entities]
+        for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
+            head = find_entity(sharing[row, first, last + 1], first, last + 1)
+            tail = find_entity(sharing[row, start, end + 1], start, end + 1, not_this=head)
+            triple = Triple(head, names[label], tail, relation_score(head, tail, object_))
+            triples[row].append(ScoredTriple(triple, subject, object_))
+        return triples
 
 
-def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:
-    """Return the threshold of each label. Shape: (n_labels,)."""
-    return torch.tensor([own.get(label, threshold) for label in labels])
+def _passing(logits: StartEndMatch, threshold: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return position, label and score of the spans that pass. Shapes: threshold (n_labels,); returns (n,) each."""
+    score = min_score(*((part / temperature).sigmoid() for part in logits))
+    position, label = (score >= threshold).nonzero(as_tuple=True)
+    return position, label, score[position, label]
 
 
-def _check_labels(thresholds: Thresholds, schema: Schema) -> None:
-    """Refuse thresholds of labels that the model does not have."""
-    for kind in ("entity_types", "relation_types"):
-        known = getattr(schema, kind)
-        for label in getattr(thresholds, kind):
-            if label not in known:
-                raise ConfigError(
-                    f"a threshold is set for {label!r}, which is not one of the {kind.replace('_', ' ')} of the model",
-                    did_you_mean(label, known),
-                )
+def min_score(first: Tensor, *others: Tensor) -> Tensor:
+    """Return the elementwise minimum.
+
+    A span passes if its start, end and match probabilities all pass, so its score is the smallest of them.
+    """
+    for other in others:
+        first = torch.minimum(first, other)
+    return first

@@ -12,7 +12,7 @@ from cascade_srn.heads import SpanLabels
 from cascade_srn.types import Span
 
 
-def boundary_candidates(
+def find_candidates(
     start: Tensor, end: Tensor, lengths: Tensor, threshold: float | Tensor, max_words: int | None = None
 ) -> tuple[Tensor, ...]:
     """Find all spans whose first word passes as a start and whose last word passes as an end of the same label.
@@ -43,7 +43,7 @@ def boundary_candidates(
     return start_row[which_start], first[which_start], last[which_end], start_label[which_start]
 
 
-def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | None:
+def select_best(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | None:
     """Return a mask of the items with the best scores in each row, or None if all can be kept.
 
     Shapes:
@@ -65,14 +65,14 @@ def best_of_rows(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | No
     return chosen
 
 
-def distinct_spans(found: SpanLabels, n_words: int) -> Tensor:
+def list_spans(found: SpanLabels, n_words: int) -> Tensor:
     """Return the distinct spans in order, without labels. Shape: (n_spans, 3): row, first word and last word."""
     distinct = torch.unique((found.row * n_words + found.start) * n_words + found.last)
     of_row = distinct % n_words**2
     return torch.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), dim=1)
 
 
-def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+def pair_with_spans(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
     """Pair each query with each span of its row.
 
     Shapes:
@@ -80,10 +80,10 @@ def spans_of_queries(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[
         query_row: (n_queries,)
         returns: positions of queries and of spans, (n_pairs,) each, sorted by query and then by span
     """
-    return next(spans_of_queries_in_parts(span_row, query_row, n_rows, None))
+    return next(pair_with_spans_in_parts(span_row, query_row, n_rows, None))
 
 
-def spans_of_queries_in_parts(
+def pair_with_spans_in_parts(
     span_row: Tensor, query_row: Tensor, n_rows: int, size: int | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the pairs of :func:`spans_of_queries` in parts of ``size`` pairs, to bound their memory.
@@ -102,7 +102,7 @@ def spans_of_queries_in_parts(
         yield query, pair + shift[query]
 
 
-def entity_at(entities: Iterable[Span], start: int, end: int, not_this: Span | None = None) -> Span:
+def find_entity(entities: Iterable[Span], start: int, end: int, not_this: Span | None = None) -> Span:
     """Return the entity that a span of turns 2 and 3 stands for.
 
     Those turns find spans without entity types. Of several entities with the same span, it is the one with the best

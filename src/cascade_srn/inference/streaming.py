@@ -32,14 +32,14 @@ class BadText:
     error: Exception
 
     def __str__(self) -> str:
-        return f"text {self.position}: {reason(self.error)}"
+        return f"text {self.position}: {describe_error(self.error)}"
 
 
 Outcome = Document | BadText
 OnError = str | Callable[[BadText], Document | None]
 
 
-def reason(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the message of an error, with its type if it is not an error of this package."""
     return str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
 
@@ -65,7 +65,7 @@ def _raise(bad: BadText) -> None:
     raise bad.error
 
 
-def parts(outcomes: Iterator[Outcome], batch_words: int) -> Iterator[list[Outcome]]:
+def split_into_parts(outcomes: Iterator[Outcome], batch_words: int) -> Iterator[list[Outcome]]:
     """Split a stream into parts of a few batches each. Texts are read when their part is requested.
 
     If the stream raises an error, the texts before it are yielded first.

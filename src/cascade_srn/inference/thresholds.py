@@ -22,7 +22,7 @@ ThresholdsLike = Thresholds | float | Mapping[str, Any]
 """All thresholds, one number for all three turns, or a mapping with the thresholds that differ from the model's."""
 
 
-def chosen_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresholds:
+def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresholds:
     """Combine the thresholds of a caller with those of a model.
 
     Args:
@@ -95,7 +95,7 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
         if len(meanings) > 1:
             python = " or ".join(f"thresholds={meaning}" for meaning in meanings)
             raise ConfigError(f"the threshold {text!r} is ambiguous", f"Set it in Python: {python}")
-        thresholds = chosen_thresholds(meanings[0], thresholds)
+        thresholds = resolve_thresholds(meanings[0], thresholds)
     return thresholds
 
 

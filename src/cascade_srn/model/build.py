@@ -15,7 +15,7 @@ from cascade_srn.encoder.srn import SelectionRecurrentNetwork
 from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
-from cascade_srn.inference.predictor import CascadeSearch
+from cascade_srn.inference.cascade_search import CascadeSearch
 from cascade_srn.model.family import ModelFamily
 from cascade_srn.schema import Schema
 
@@ -90,7 +90,7 @@ def _span_extractor(settings: ModelSettings, width: int, n_labels: int) -> SpanE
 
 
 def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> Collator:
-    markers = Markers.of(settings.fusion, schema.entity_types, tokenizer)
+    markers = Markers.from_tokenizer(settings.fusion, schema.entity_types, tokenizer)
     return Collator(pieces, markers, schema, settings.fusion)
 
 

@@ -20,7 +20,7 @@ from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.inference.cascade_search import RowMaker, Search, SearchSettings, TorchModule
+from cascade_srn.inference.predictor import RowMaker, Search, SearchSettings, TorchModule
 from cascade_srn.schema import Schema
 
 

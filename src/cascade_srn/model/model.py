@@ -17,11 +17,11 @@ from cascade_srn.cascade import Cascade
 from cascade_srn.config import FRESH, ModelSettings, Thresholds
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
-from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, without_code
+from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
 from cascade_srn.errors import CascadeError, ModelError
-from cascade_srn.inference.cascade_search import Predictor, never_stop
+from cascade_srn.inference.predictor import Predictor, never_stop
 from cascade_srn.model.build import family_of
 from cascade_srn.model.family import BatchMaker, Network
 from cascade_srn.schema import Schema
@@ -175,7 +175,7 @@ class Model:
         from cascade_srn.model.card import model_card
         from cascade_srn.storage.folders import replacing_folder
 
-        encoder_config = without_code(self.network.encoder.config.to_dict())
+        encoder_config = remove_auto_map(self.network.encoder.config.to_dict())
         config = {
             "format_version": FORMAT_VERSION,
             "cascade_srn_version": __version__,

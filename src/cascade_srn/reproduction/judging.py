@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.comparison import Array, Bootstrap, Difference, compare, drawn_differences, p_value_of
+from cascade_srn.evaluation.comparison import (
+    Array,
+    Bootstrap,
+    Difference,
+    bootstrap_differences,
+    compare,
+    compute_p_value,
+)
 from cascade_srn.reproduction.claims import FEWER, NO_WORSE, Claim
 from cascade_srn.reproduction.measures import MEASURES, POLICY, TASK_OF, SentenceCounts, Statistic
 from cascade_srn.schema import Schema
@@ -30,9 +37,9 @@ def resample(first: Array, second: Array, statistic: Statistic, bootstrap: Boots
 
     Shapes: first and second (n_models, n_units, n_counts)
     """
-    differences = drawn_differences(first, second, statistic, bootstrap)
+    differences = bootstrap_differences(first, second, statistic, bootstrap)
     low, high = np.percentile(differences, (2.5, 97.5))
-    return ResampledDifference(float(low), float(high), p_value_of(differences))
+    return ResampledDifference(float(low), float(high), compute_p_value(differences))
 
 
 HELD, NOT_SHOWN, CONTRADICTED = "held", "not shown", "contradicted"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.evaluation.items import aligned
+from cascade_srn.evaluation.items import format_table
 from cascade_srn.reproduction.judging import Verdict
 from cascade_srn.reproduction.options import VARIANTS
 from cascade_srn.reproduction.results import TableResult
@@ -15,10 +15,10 @@ from cascade_srn.reproduction.tables import COLUMNS, COUNT, SCORE, SPEED, TABLES
 from cascade_srn.storage.atomic import replacing_path
 
 
-def tables_text() -> str:
+def describe_tables() -> str:
     """Return a description of all tables and variants."""
     width = max(len(variant.about) for variant in VARIANTS.values())
-    variants = aligned([(name, variant.about.ljust(width)) for name, variant in VARIANTS.items()])
+    variants = format_table([(name, variant.about.ljust(width)) for name, variant in VARIANTS.items()])
     return "\n".join(
         [
             *(_describe_table(table) for table in TABLES.values()),
@@ -47,7 +47,7 @@ QUICK_NOTE = (
 )
 
 
-def table_markdown(result: TableResult) -> str:
+def format_result(result: TableResult) -> str:
     """Return a table with its claims, settings and notes as Markdown."""
     table = result.table
     parts = [f"## {table.title}", _describe_settings(result)]

@@ -153,13 +153,13 @@ class ReproduceOptions(Settings):
             raise ConfigError("no tables given", "Name at least one table, or 'all'")
         select_tables(self.tables)
         check_changes(self.changes)
-        require_range("n_seeds", self.n_seeds, 1)
-        require_range("jobs", self.jobs, 1)
-        require_range("repeats", self.repeats, 1)
-        require_range("batch_words", self.batch_words, 1)
-        require_range("n_resamples", self.n_resamples, 100)
-        require_choice("precision", self.precision, PRECISIONS)
-        require_choice("resample", self.resample, RESAMPLED)
+        require_range("n_seeds", self.n_seeds, 1, option="n_seeds")
+        require_range("jobs", self.jobs, 1, option="jobs")
+        require_range("repeats", self.repeats, 1, option="repeats")
+        require_range("batch_words", self.batch_words, 1, option="batch_words")
+        require_range("n_resamples", self.n_resamples, 100, option="n_resamples")
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
+        require_choice("resample", self.resample, RESAMPLED, option="resample")
 
     @classmethod
     def create(cls, *, quick: bool = False, **given: Any) -> Self:

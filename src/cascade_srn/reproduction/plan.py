@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.items import aligned
+from cascade_srn.evaluation.items import format_table
 from cascade_srn.reproduction.options import VARIANTS, ReproduceOptions
 from cascade_srn.reproduction.tables import PaperTable, list_variants, select_tables
 from cascade_srn.runs.environment import command_line
@@ -124,7 +124,7 @@ class Plan:
             rows.append((variant, *(seed or "–" for seed in seeds), VARIANTS[variant].about))
         # The last column is text and left-aligned.
         width = max(len(row[-1]) for row in rows)
-        shown = aligned([(*row[:-1], row[-1].ljust(width)) for row in rows])
+        shown = format_table([(*row[:-1], row[-1].ljust(width)) for row in rows])
         tables = ", ".join(table.name for table in self.tables)
         n = len(list(self))
         return "\n".join(

@@ -13,7 +13,7 @@ from cascade_srn.errors import DataError
 from cascade_srn.evaluation.comparison import Bootstrap
 from cascade_srn.evaluation.evaluate import write_json
 from cascade_srn.reproduction.judging import Judge, Verdict, judge_speed
-from cascade_srn.reproduction.markdown import draw_table, table_markdown
+from cascade_srn.reproduction.markdown import draw_table, format_result
 from cascade_srn.reproduction.measures import (
     MEASURES,
     POLICY,
@@ -150,7 +150,7 @@ def _fill(
 def _write(result: TableResult, folder: Path) -> None:
     name = result.table.name
     write_json(result.to_dict(), folder / f"{name}.json")
-    _write_text(folder / f"{name}.md", table_markdown(result))
+    _write_text(folder / f"{name}.md", format_result(result))
     if can_draw():
         draw_table(result, folder / f"{name}.png")
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from cascade_srn.benchmarks.measuring import Timing, environment, measured_in_turns
+from cascade_srn.benchmarks.measuring import Timing, environment, measure_in_turns
 from cascade_srn.data.examples import examples_of
-from cascade_srn.data.formats.files import stored_json
+from cascade_srn.data.formats.files import read_stored_json
 from cascade_srn.errors import ConfigError, TrainingError
 from cascade_srn.evaluation.evaluate import write_json
 from cascade_srn.model.model import Model
@@ -124,7 +124,7 @@ def measure_speeds(
     }
     path = Path(options.output) / SPEED
     if path.is_file():
-        before: dict[str, Any] = stored_json(path, "Delete it to measure the speed again")
+        before: dict[str, Any] = read_stored_json(path, "Delete it to measure the speed again")
         other_device = {**settings, "device": before["settings"].get("device")}
         has_deleted = any(not run.folder.best.is_dir() for run in runs.values())
         if before["settings"] == settings or (has_deleted and before["settings"] == other_device):
@@ -132,8 +132,8 @@ def measure_speeds(
     for run in runs.values():
         require_model(run)
     console.print(f"measuring the speed of {', '.join(runs)}", highlight=False, markup=False)
-    loaded = {variant: Loaded(run, plan, corpus, device) for variant, run in runs.items()}
-    timings = measured_in_turns(
+    loaded = {variant: TimedModel(run, plan, corpus, device) for variant, run in runs.items()}
+    timings = measure_in_turns(
         {variant: model.predict for variant, model in loaded.items()}, repeats=options.repeats, device=device
     )
     rows = {variant: loaded[variant].row(timing) for variant, timing in timings.items()}
@@ -143,7 +143,7 @@ def measure_speeds(
     return record
 
 
-class Loaded:
+class TimedModel:
     """A loaded model with the test sentences, so that only prediction is timed."""
 
     def __init__(self, run: PlannedRun, plan: Plan, corpus: Corpus, device: torch.device) -> None:

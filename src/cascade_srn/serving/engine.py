@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
-from cascade_srn.inference.batching import give_back_freed
+from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.serving.metrics import Metrics
 from cascade_srn.serving.queue import ExtractionItem, ItemSlice, QueuedRequest, RequestBatch, RequestQueue
 from cascade_srn.serving.settings import ServeSettings
@@ -137,7 +137,7 @@ class Engine:
         while not self._has_ended.wait(SWEEP_SECONDS):
             if self._n_batches != n_before:
                 n_before = self._n_batches
-                give_back_freed()
+                release_freed_memory()
 
     def _process(self, extractor: Extractor, batch: RequestBatch) -> None:
         self.metrics.batch_texts.observe(len(batch.slices))

@@ -9,7 +9,7 @@ from cascade_srn.config import Thresholds
 from cascade_srn.data.alignment import Align
 from cascade_srn.errors import CascadeError, did_you_mean
 from cascade_srn.extractor import Extractor
-from cascade_srn.inference.thresholds import chosen_thresholds
+from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.serving.messages import DocumentForm, DrawRequest, ExtractRequest, GivenEntity, ThresholdsForm
 from cascade_srn.serving.queue import ExtractionItem, RequestTooLarge
 from cascade_srn.serving.refusals import Refusal, unprocessable
@@ -187,7 +187,7 @@ def request_thresholds(given: ThresholdsForm | float | None, extractor: Extracto
         return own
     if not isinstance(given, ThresholdsForm):
         _check_threshold("thresholds", given, None, limits)
-        return chosen_thresholds(given, own)
+        return resolve_thresholds(given, own)
     changed: dict[str, Any] = given.model_dump(exclude_none=True)
     for kind, known in (("entity", extractor.schema.entity_types), ("relation", extractor.schema.relation_types)):
         for label in changed.get(f"{kind}_types", {}):
@@ -202,7 +202,7 @@ def request_thresholds(given: ThresholdsForm | float | None, extractor: Extracto
                 _check_threshold(f"thresholds.{name}", threshold, usual.get(label), limits)
         elif name != "relation":  # a low value cannot let more relations through than the other thresholds do
             _check_threshold(f"thresholds.{name}", value, usual, limits)
-    return chosen_thresholds(changed, own)
+    return resolve_thresholds(changed, own)
 
 
 def _check_threshold(name: str, value: float, usual: float | None, limits: Limits) -> None:

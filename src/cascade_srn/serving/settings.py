@@ -53,8 +53,8 @@ class Limits(Settings):
     def __post_init__(self) -> None:
         for limit in fields(self):
             if limit.name != "threshold":
-                require_range(f"limits.{limit.name}", getattr(self, limit.name), 1)
-        require_range("limits.threshold", self.threshold, 0, 1)
+                require_range(f"limits.{limit.name}", getattr(self, limit.name), 1, option=f"limits.{limit.name}")
+        require_range("limits.threshold", self.threshold, 0, 1, option="limits.threshold")
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,14 @@ class ServeSettings(Settings):
     model_name: str = ""
 
     def __post_init__(self) -> None:
-        require_range("port", self.port, 0, 65535)
+        require_range("port", self.port, 0, 65535, option="port")
         for name in ("batch_words", "queue_texts", "queue_words"):
-            require_range(name, getattr(self, name), 1)
-        require_range("batch_wait", self.batch_wait, 0, 1)
+            require_range(name, getattr(self, name), 1, option=name)
+        require_range("batch_wait", self.batch_wait, 0, 1, option="batch_wait")
         for name in ("request_seconds", "shutdown_seconds", "head_seconds", "keep_alive_seconds"):
-            require_range(name, getattr(self, name), 0.01, 86_400)
+            require_range(name, getattr(self, name), 0.01, 86_400, option=name)
         if self.max_connections is not None:
-            require_range("max_connections", self.max_connections, 1)
+            require_range("max_connections", self.max_connections, 1, option="max_connections")
         if self.bodies_bytes < self.limits.body_bytes:
             raise ConfigError(
                 f"bodies_bytes is {self.bodies_bytes}, but one body may have {self.limits.body_bytes} bytes",

@@ -49,14 +49,14 @@ def _read_limit(variable: str) -> int:
     return int(given)
 
 
-def is_packed(path: Path) -> bool:
+def is_compressed(path: Path) -> bool:
     """Return whether a path has the suffix of a compressed file."""
     return path.suffix.lower() in PACKED
 
 
 def plain_name(path: Path) -> Path:
     """Return a path without the suffix of its compression."""
-    return path.with_suffix("") if is_packed(path) else path
+    return path.with_suffix("") if is_compressed(path) else path
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def decompress(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
 
     Reading raises a :class:`DataError` if the content exceeds the limit of the compression ratio.
     """
-    if not is_packed(path):
+    if not is_compressed(path):
         yield on_disk
         return
     with _open_stream(path.suffix.lower(), on_disk, "rb") as handle:
@@ -88,7 +88,7 @@ def decompress_by_content(on_disk: BinaryIO) -> Iterator[IO[bytes]]:
 @contextmanager
 def compress(path: Path, on_disk: BinaryIO) -> Iterator[BinaryIO]:
     """Yield a stream that compresses into an open file, or the file itself, depending on the suffix of its path."""
-    if not is_packed(path):
+    if not is_compressed(path):
         yield on_disk
         return
     with _open_stream(path.suffix.lower(), on_disk, "wb") as handle:
@@ -152,7 +152,7 @@ def read_errors() -> tuple[type[Exception], ...]:
 def damaged_file(path: Path, error: Exception, *, after: str = "") -> DataError:
     """Return the error for a file that cannot be read, or not beyond ``after``, such as ``line 3``."""
     position = f" after {after}" if after else ""
-    hint = " and compressed as its suffix says" if is_packed(path) else ""
+    hint = " and compressed as its suffix says" if is_compressed(path) else ""
     return DataError(f"{path}: the file cannot be read{position} ({error})", f"Check that it is complete{hint}")
 
 
@@ -228,7 +228,7 @@ def _unreadable(path: Path, error: OSError) -> DataError:
     )
 
 
-def written_names(names: Sequence[str]) -> list[str]:
+def encodable_names(names: Sequence[str]) -> list[str]:
     """Return file names that can be encoded as UTF-8 and differ from each other.
 
     Bytes that are not UTF-8 become replacement characters. If two names become the same, a number is appended.

@@ -122,15 +122,15 @@ def read_corpus(settings: DataSettings) -> Corpus:
     if settings.labels is None:
         return Corpus(splits, schema)
     labelled = LabelledText(settings.labels)
-    return Corpus(splits, teachers_schema(labelled.schema, schema, settings), labelled)
+    return Corpus(splits, check_teacher_schema(labelled.schema, schema, settings), labelled)
 
 
-def known_checksums(settings: DataSettings) -> dict[str, tuple[str, str]]:
+def compute_checksums(settings: DataSettings) -> dict[str, tuple[str, str]]:
     """Return paths and checksums of the annotated documents that still exist, without parsing them."""
     return {name: (path, checksum(Path(path))) for name, path in settings.splits.items() if Path(path).exists()}
 
 
-def teachers_schema(theirs: Schema, own: Schema, settings: DataSettings) -> Schema:
+def check_teacher_schema(theirs: Schema, own: Schema, settings: DataSettings) -> Schema:
     """Return the schema of the teachers. It must contain all labels of the data."""
     missing = [
         *(label for label in own.entity_types if label not in theirs.entity_types),

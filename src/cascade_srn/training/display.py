@@ -52,7 +52,7 @@ def line(progress: Progress) -> str:
     return "  ".join(parts)
 
 
-def shown_scores(summaries: Sequence[Mapping[str, Any]]) -> Table | str:
+def describe_scores(summaries: Sequence[Mapping[str, Any]]) -> Table | str:
     """Return the table of scores, or a sentence if there are none."""
     if score_rows(summaries):
         return scores_table(summaries)
@@ -62,7 +62,7 @@ def shown_scores(summaries: Sequence[Mapping[str, Any]]) -> Table | str:
     )
 
 
-def shown_failure(summaries: Sequence[Mapping[str, Any]]) -> str:
+def describe_failure(summaries: Sequence[Mapping[str, Any]]) -> str:
     """Return advice for runs that ended with a score of 0 on dev, or an empty string if there are none."""
     seeds = [str(summary["seed"]) for summary in summaries if "dev" in summary and not _has_hits(summary["dev"])]
     if not seeds:

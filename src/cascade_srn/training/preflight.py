@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cascade_srn.baselines.limits import beyond
+from cascade_srn.baselines.limits import find_unreachable
 from cascade_srn.data.labelled.labels import LabelledText
 from cascade_srn.data.reports import may_be_missed
 from cascade_srn.encoder.windows import window_owners, window_starts
@@ -151,7 +151,7 @@ def _check_split(model: Model, split: Split, sentences: list[LocatedSentence]) -
     yield from find_unreadable(model, sentences)
     yield from find_long(model, sentences)
     yield find_crossing(sentences)
-    yield from find_unreachable(model, sentences)
+    yield from find_unrepresentable(model, sentences)
     if split.name == "train":
         yield from find_unused_labels(model.schema, sentences)
         yield from find_misspelt_labels(sentences)
@@ -248,11 +248,11 @@ def find_long(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Pr
     yield Problem("entity read from more than one window", "it may be harder to find", divided)
 
 
-def find_unreachable(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Problem]:
+def find_unrepresentable(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Problem]:
     """Find annotations that the model family cannot represent."""
     where: dict[str, list[str]] = {}
     for located in sentences:
-        for problem, what in beyond(model.settings, model.schema, located.sentence):
+        for problem, what in find_unreachable(model.settings, model.schema, located.sentence):
             shown = located.describe(what) if isinstance(what, Span) else f"{what.label} in {located}"
             where.setdefault(problem, []).append(shown)
     for problem, occurrences in where.items():

@@ -13,8 +13,8 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 import yaml
 
-from cascade_srn.config import FRESH, FusionSettings, ModelSettings, Settings, brief, require_choice, require_range
-from cascade_srn.errors import ConfigError, did_you_mean
+from cascade_srn.config import FRESH, FusionSettings, ModelSettings, Settings, require_choice, require_range
+from cascade_srn.errors import ConfigError, did_you_mean, short_repr
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings, parse_names
 
 # Limits against hostile files. Recipes need far less.
@@ -129,7 +129,7 @@ def apply_override(values: Mapping[str, Any], override: str, settings: type[Sett
         section = section[part]
         if not isinstance(section, dict):
             raise ConfigError(
-                f"{where} sets a part of {'.'.join(parts[: at + 1])!r}, which is {brief(section)}",
+                f"{where} sets a part of {'.'.join(parts[: at + 1])!r}, which is {short_repr(section)}",
                 "Override the whole value",
             )
     section[parts[-1]] = value

@@ -19,7 +19,7 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.cuda_graphs import CudaGraphs
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.windows import Division, FewShapes, LeastWork
-from cascade_srn.inference.cascade_search import TorchModule
+from cascade_srn.inference.predictor import TorchModule
 from cascade_srn.model.family import Batch
 from cascade_srn.model.model import Model
 from cascade_srn.training.optimiser import Schedule
@@ -130,7 +130,11 @@ class Step:
         self.release()
         if self.device.type != "cuda" or self.n_processes > 1 or not self.settings.cuda_graphs:
             return []
-        return [encoder.record() for encoder in self._encoders() if any(p.requires_grad for p in encoder.parameters())]
+        return [
+            encoder.capture_cuda_graphs()
+            for encoder in self._encoders()
+            if any(p.requires_grad for p in encoder.parameters())
+        ]
 
     def _encoders(self) -> list[PretrainedEncoder]:
         return [module for module in self.model.network.modules() if isinstance(module, PretrainedEncoder)]

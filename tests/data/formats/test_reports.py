@@ -1,6 +1,6 @@
 from cascade_srn.data import Occurrence, Place, ReadReport
 from cascade_srn.data.reports import EXAMPLES_KEPT
-from cascade_srn.errors import shown
+from cascade_srn.errors import short_repr
 from cascade_srn.types import Document
 
 
@@ -31,9 +31,9 @@ def test_the_report_reads_in_a_few_lines():
 
 
 def test_long_values_are_cut():
-    assert len(shown("x" * 1000)) <= 60
-    assert len(shown(list(range(1000)))) <= 60
-    assert shown("short") == "'short'"
+    assert len(short_repr("x" * 1000)) <= 60
+    assert len(short_repr(list(range(1000)))) <= 60
+    assert short_repr("short") == "'short'"
 
 
 def test_a_place_leaves_out_what_is_not_known():

@@ -16,7 +16,7 @@ from cascade_srn.data.formats.records import is_encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
 from cascade_srn.data.formats.spert import SPERT
 from cascade_srn.errors import DataError, did_you_mean
-from cascade_srn.storage.files import is_packed, plain_name
+from cascade_srn.storage.files import is_compressed, plain_name
 from cascade_srn.types import Document
 
 __all__ = [
@@ -104,7 +104,7 @@ def write_documents(documents: Iterable[Document], path: str | Path, format: str
         chosen = _get_format(format)
     if os.path.isdir(path) and chosen is not BRAT:
         raise DataError(f"{path} is a folder, but the format {chosen.name!r} is a file", "Pass the path of a file")
-    if is_packed(path) and chosen is BRAT:
+    if is_compressed(path) and chosen is BRAT:
         raise DataError(
             f"{path} has the suffix of a compressed file, but brat is a folder of uncompressed files",
             "Choose another name, and compress the folder afterwards",

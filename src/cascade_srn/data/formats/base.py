@@ -19,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Refused(Exception):
+class MalformedInput(Exception):
     """A part of the input is malformed. :meth:`ReadContext.attempt` raises ``error``, or counts ``example``."""
 
     def __init__(self, kind: str, error: CascadeError, example: Occurrence) -> None:
@@ -33,7 +33,7 @@ def read_strictly(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a reader, and raise the error of malformed input."""
     try:
         return read(*args, **kwargs)
-    except Refused as refused:
+    except MalformedInput as refused:
         raise refused.error from None
 
 
@@ -52,7 +52,7 @@ class ReadContext:
             return read_strictly(read, *args, **kwargs)
         try:
             return read(*args, **kwargs)
-        except Refused as refused:
+        except MalformedInput as refused:
             self.report.skip(f"{what}: {refused.kind}", refused.example)
             return None
 

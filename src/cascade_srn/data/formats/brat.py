@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from cascade_srn.data.alignment import WordMap
-from cascade_srn.data.formats.base import Format, ReadContext, Refused
+from cascade_srn.data.formats.base import Format, MalformedInput, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, check_text, read_word_offsets
-from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decoded, is_stream, read_bytes, replacing, stream_error
+from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decode_text, is_stream, read_bytes, replacing, stream_error
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Occurrence, Place
-from cascade_srn.errors import DataError, shown
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.storage.atomic import AtomicFolder
-from cascade_srn.storage.files import files_below, is_hidden, written_names
+from cascade_srn.storage.files import encodable_names, files_below, is_hidden
 from cascade_srn.types import Document, Span
 
 ONE_LINE = str.maketrans("\n\r\t", "   ")
@@ -88,13 +88,13 @@ def _annotation_lines(document: Document) -> Iterator[str]:
             yield f"R{n_relations}\t{label} Arg1:T{head} Arg2:T{tail}\n"
 
 
-def can_hold(label: str) -> bool:
+def is_brat_label(label: str) -> bool:
     """Return whether a label has no spaces, as brat requires."""
     return label.split() == [label]
 
 
 def _check_label(label: str, document: Document) -> str:
-    if not can_hold(label):
+    if not is_brat_label(label):
         raise DataError(
             f"the label {label!r} in document {document.id!r} has a space, which brat does not allow",
             "Rename it, or write another format",
@@ -155,7 +155,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
         stems, folder = [path.name.removesuffix(".ann")], path.parent
     else:
         raise DataError(f"{path} is neither an .ann file nor a folder", "Pass the .ann file of the text")
-    for stem, id in zip(stems, written_names(stems), strict=True):
+    for stem, id in zip(stems, encodable_names(stems), strict=True):
         document = context.attempt("document", _read_document, folder / stem, id, context)
         if document is not None:
             yield document
@@ -167,7 +167,7 @@ def _find_stems(folder: Path, context: ReadContext) -> list[str]:
     n_annotated = 0
     for path in files_below(folder, lambda path: path.suffix in (".ann", ".txt")):
         if is_hidden(path, folder):
-            context.report.note("hidden file not read", Occurrence(Place(str(path)), "", shown(path.name)))
+            context.report.note("hidden file not read", Occurrence(Place(str(path)), "", short_repr(path.name)))
             continue
         stems.add(path.relative_to(folder).as_posix()[: -len(".ann")])
         n_annotated += path.suffix == ".ann"
@@ -184,8 +184,8 @@ def _read_document(stem: Path, id: str, context: ReadContext) -> Document:
     data, place = _read_part(stem, id, ".txt")
     if data is None:
         failure = DataError(f"{place}: the .ann file has no text file", "Add the text, or remove the .ann file")
-        raise Refused("missing text file", failure, Occurrence(place, "", repr(id)))
-    text = decoded(data.removeprefix(BYTE_ORDER_MARK), place)
+        raise MalformedInput("missing text file", failure, Occurrence(place, "", repr(id)))
+    text = decode_text(data.removeprefix(BYTE_ORDER_MARK), place)
     made = Value(context.segment(text), place, "words made by the segmenter")
     offsets = read_word_offsets(made, text, context)
     words = WordMap(text, offsets, document=id, made=True)
@@ -210,7 +210,7 @@ def _read_lines(stem: Path, id: str, context: ReadContext) -> list[Value]:
     if data is None:
         context.report.note("text without an .ann file", Occurrence(place, "", repr(id)))
         return []
-    lines = decoded(data.removeprefix(BYTE_ORDER_MARK), place).split("\n")
+    lines = decode_text(data.removeprefix(BYTE_ORDER_MARK), place).split("\n")
     return [
         Value(line.removesuffix("\r"), replace(place, where=f"line {number}"), line.partition("\t")[0])
         for number, line in enumerate(lines, 1)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cascade_srn.data.alignment import MisalignedSpan, WordMap, sentence_hint
-from cascade_srn.data.formats.base import ReadContext, Refused
+from cascade_srn.data.formats.base import MalformedInput, ReadContext
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import OUTWARD
-from cascade_srn.errors import AnnotationError, shown
+from cascade_srn.data.reports import EXPANDED
+from cascade_srn.errors import AnnotationError, short_repr
 from cascade_srn.types import Document, Offsets, Sentence, Span, Triple
 
 
@@ -64,7 +64,7 @@ class DocumentBuilder:
             ) from None
         placed = self.add_entity(value, Span(found.start, found.end, label, score), found.sentence)
         if not found.exact:
-            self.context.report.note(OUTWARD, value.example())
+            self.context.report.note(EXPANDED, value.example())
         return placed
 
     def add_relation(
@@ -131,7 +131,7 @@ def _read_sentence_offsets(value: Value, text: str, at: int) -> Offsets:
     return tuple(pairs)
 
 
-def _refuse_word(word: Value, size: int, at: int) -> Refused:
+def _refuse_word(word: Value, size: int, at: int) -> MalformedInput:
     start, end = (bound.integer() for bound in word.items(2, 2))
     word.check_half_open(start, end, size, "characters in the text")
     return word.refuse(
@@ -156,6 +156,6 @@ def check_text(value: Value, found: str, stated: str) -> None:
     if found != stated:
         raise value.refuse(
             "text mismatch",
-            f"which states the text {shown(stated)}, but the text at its offsets is {shown(found)}",
+            f"which states the text {short_repr(stated)}, but the text at its offsets is {short_repr(found)}",
             "Fix the text or the offsets, which are half-open and count characters",
         )

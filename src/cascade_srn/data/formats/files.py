@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, NoReturn
 
 from cascade_srn.data.alignment import Align
-from cascade_srn.data.formats.base import Format, ReadContext, Refused, Segmenter, read_strictly
+from cascade_srn.data.formats.base import Format, MalformedInput, ReadContext, Segmenter, read_strictly
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Occurrence, Place, ReadReport
-from cascade_srn.errors import DataError, shown
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.storage.atomic import AtomicFile
 from cascade_srn.storage.files import (
     LINE_VARIABLE,
@@ -68,14 +68,14 @@ def stream_error(path: Path) -> DataError:
     return DataError(f"{path} is a pipe or a device, which can be read only once", "Write its content to a file first")
 
 
-def decoded(data: bytes, place: Place) -> str:
+def decode_text(data: bytes, place: Place) -> str:
     """Decode UTF-8 text."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at position {error.start}"
         failure = DataError(f"{place}: the text is not UTF-8 ({found})", "Save the file as UTF-8")
-        raise Refused("not UTF-8", failure, Occurrence(place, "", found)) from None
+        raise MalformedInput("not UTF-8", failure, Occurrence(place, "", found)) from None
 
 
 class _RepeatedKey(Exception):
@@ -107,19 +107,19 @@ def parse_json(text: str, place: Place) -> Value:
         return Value(_DECODER.decode(text), place)
     except _RepeatedKey as repeated:
         place = place if place.where else replace(place, where=_find_repeated_key(text))
-        key = shown(repeated.key)
+        key = short_repr(repeated.key)
         failure = DataError(f"{place}: the key {key} occurs more than once in one JSON object", "Remove or rename it")
-        raise Refused("repeated key", failure, Occurrence(place, "", key)) from None
+        raise MalformedInput("repeated key", failure, Occurrence(place, "", key)) from None
     except (ValueError, RecursionError) as error:
         truncated = isinstance(error, json.JSONDecodeError) and (
             error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         )
         cause = "it ends too early" if truncated else str(error)
         failure = DataError(
-            f"{place}: the text {shown(text)} is not valid JSON ({cause})",
+            f"{place}: the text {short_repr(text)} is not valid JSON ({cause})",
             "Check that the file is complete, and that JSON lines have one record per line",
         )
-        raise Refused("not valid JSON", failure, Occurrence(place, "", shown(text))) from None
+        raise MalformedInput("not valid JSON", failure, Occurrence(place, "", short_repr(text))) from None
 
 
 def _find_repeated_key(text: str) -> str:
@@ -171,7 +171,7 @@ def read_json_lines(
             if not line.strip():
                 continue
             is_empty = False
-            record = context.attempt("document", json_record, line, place)
+            record = context.attempt("document", parse_json_record, line, place)
             document = None if record is None else context.attempt("document", read, record, context)
             if document is not None:
                 yield document
@@ -179,9 +179,9 @@ def read_json_lines(
         raise empty_file(path)
 
 
-def json_record(line: bytes, place: Place) -> Value:
+def parse_json_record(line: bytes, place: Place) -> Value:
     """Parse one line as a JSON value."""
-    return parse_json(decoded(line, place), place)
+    return parse_json(decode_text(line, place), place)
 
 
 def read_json(path: Path) -> Value:
@@ -189,7 +189,7 @@ def read_json(path: Path) -> Value:
     data = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     if not data.strip():
         raise empty_file(path)
-    return read_strictly(json_record, data, Place(str(path)))
+    return read_strictly(parse_json_record, data, Place(str(path)))
 
 
 def read_head(path: Path, n_bytes: int = 1 << 20) -> str:
@@ -208,7 +208,7 @@ def read_bytes(path: Path) -> bytes:
         return read_whole(path, handle)
 
 
-def stored_json(path: Path, hint: str) -> Any:
+def read_stored_json(path: Path, hint: str) -> Any:
     """Read a small JSON file that the package has written.
 
     Args:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cascade_srn.data.formats.base import ReadContext, Refused
+from cascade_srn.data.formats.base import MalformedInput, ReadContext
 from cascade_srn.data.reports import Occurrence, Place
-from cascade_srn.errors import CascadeError, DataError, shown
+from cascade_srn.errors import CascadeError, DataError, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +20,20 @@ class Value:
     place: Place
     path: str = ""
 
-    def refuse(self, kind: str, problem: str, hint: str = "", *, option: str = "") -> Refused:
+    def refuse(self, kind: str, problem: str, hint: str = "", *, option: str = "") -> MalformedInput:
         """Return the error of this value. Its message is ``<place>: <path> is <value>, <problem>``."""
-        message = f"{self.place}: {self.path or 'the record'} is {shown(self.raw)}, {problem}"
+        message = f"{self.place}: {self.path or 'the record'} is {short_repr(self.raw)}, {problem}"
         return self.refuse_saying(kind, message, hint, option=option)
 
     def refuse_saying(
         self, kind: str, problem: str, hint: str = "", *, option: str = "", error: type[CascadeError] = DataError
-    ) -> Refused:
+    ) -> MalformedInput:
         """Return the error of this value with a message of the caller, which must name the place."""
-        return Refused(kind, error(problem, hint, option=option), self.example())
+        return MalformedInput(kind, error(problem, hint, option=option), self.example())
 
     def example(self) -> Occurrence:
         """Return this value for a report."""
-        return Occurrence(self.place, self.path, shown(self.raw))
+        return Occurrence(self.place, self.path, short_repr(self.raw))
 
     def with_document_id(self, name: str) -> Value:
         """Return this record with the id in its field ``name`` as the document of its place."""
@@ -66,7 +66,7 @@ class Value:
         read = set(known)
         for name in self.raw:
             if name not in read:
-                context.report.note(f"field {shown(name)} not read", self.at(name).example())
+                context.report.note(f"field {short_repr(name)} not read", self.at(name).example())
 
     def at(self, key: int | str) -> Value:
         """Return an existing item of this list or object."""

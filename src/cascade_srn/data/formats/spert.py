@@ -11,7 +11,7 @@ from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity
 from cascade_srn.data.formats.files import open_for_writing, read_json, to_json
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Place
-from cascade_srn.errors import DataError, shown
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.types import Document, Sentence, Span
 
 FIELDS = ("tokens", "entities", "relations", "orig_id")
@@ -28,7 +28,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
     array = read_json(path)
     if type(array.raw) is not list:
         raise DataError(
-            f"{path} contains {shown(array.raw)}, but a JSON array of sentences was expected",
+            f"{path} contains {short_repr(array.raw)}, but a JSON array of sentences was expected",
             "For a file with one document per line, use 'dygie' or 'jsonl'",
             option="format",
         )

@@ -13,7 +13,7 @@ import jinja2  # noqa: F401 (fails here, before any work, if it is missing)
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.drawing import Mark, draw_sentence, stylesheet
 from cascade_srn.drawing.render import as_markup, environment, read_asset
-from cascade_srn.drawing.view import said
+from cascade_srn.drawing.view import describe_item
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.analysis import FORMAT_VERSION, Analysis
 from cascade_srn.evaluation.report.figures import (
@@ -73,7 +73,7 @@ def _errors(side: Record, sentence: Sentence, kinds: Kinds, name: str) -> list[d
     return [
         {
             "kind": kinds.find(record["kind"]),
-            "description": said(item, sentence, CORRECT) + _describe_other_side(record, name),
+            "description": describe_item(item, sentence, CORRECT) + _describe_other_side(record, name),
         }
         for item, record in _pair_with_records(side, sentence)
         if not record["correct"]
