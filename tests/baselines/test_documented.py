@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cascade_srn.baselines.limits import find_unreachable
-from cascade_srn.config import METHODS, EncoderSettings, ModelSettings
+from cascade_srn.config import MODEL_FAMILIES, EncoderSettings, ModelSettings
 from cascade_srn.data import read_documents
 from cascade_srn.schema import Schema
 
@@ -18,7 +18,7 @@ SCIERC = ROOT.parent / "shared" / "data" / "scierc" / "dygie"
 
 def test_every_method_has_a_row_and_its_files_exist():
     rows = re.findall(r"^\| `([\w-]+)` \| .* \| ((?:`[\w/]+\.py`(?:, )?)+) \|$", TEXT, flags=re.MULTILINE)
-    assert tuple(name for name, _ in rows) == METHODS
+    assert tuple(name for name, _ in rows) == MODEL_FAMILIES
     for _, files in rows:
         for name in re.findall(r"`([^`]+)`", files):
             assert (ROOT / "src" / "cascade_srn" / name).is_file()

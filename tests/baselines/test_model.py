@@ -10,7 +10,7 @@ from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn import Document, Extractor
 from cascade_srn.cascade import Cascade
-from cascade_srn.config import METHODS, EncoderSettings, ModelSettings, Thresholds
+from cascade_srn.config import MODEL_FAMILIES, EncoderSettings, ModelSettings, Thresholds
 from cascade_srn.data.batch import BatchSettings
 from cascade_srn.data.examples import Example
 from cascade_srn.data.targets import SoftLabels
@@ -34,8 +34,8 @@ def _predicted(model):
 
 
 def test_each_method_has_its_own_network():
-    families = [family_of(ModelSettings(EncoderSettings("any"), method=method)) for method in METHODS]
-    assert ("cascade", *BASELINES) == METHODS
+    families = [family_of(ModelSettings(EncoderSettings("any"), method=method)) for method in MODEL_FAMILIES]
+    assert ("cascade", *BASELINES) == MODEL_FAMILIES
     assert len({family.network for family in families}) == 3
     assert families[1] is families[2]  # PFN and Table-SRN differ in the sequence encoder alone
 

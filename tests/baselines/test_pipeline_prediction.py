@@ -73,6 +73,7 @@ def _literal(model, sentence, thresholds, temperatures):
     return set(entities), triples
 
 
+@pytest.mark.slow
 def test_equals_one_span_and_one_pair_at_a_time():
     temperatures = Temperatures(entity=1.3, subject=7.0, object=0.8)
     model = _spread(temperatures=temperatures)
@@ -88,6 +89,7 @@ def test_equals_one_span_and_one_pair_at_a_time():
     assert sum(len(s.triples) for s in found) > 8
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_batch():
     model = _spread()
     sentences = [*SENTENCES[:4], EMPTY, *SENTENCES[2::-1]]
@@ -175,6 +177,7 @@ def test_precision(precision, half):
     assert predictor.device.type == "cpu"
 
 
+@pytest.mark.slow
 def test_batches_shrink_when_memory_is_short(monkeypatch):
     model = _spread()
     expected = model.predictor().predict(examples())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.config import METHODS
+from cascade_srn.config import MODEL_FAMILIES
 from cascade_srn.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -13,7 +13,7 @@ RECIPES = sorted((ROOT / "recipes" / "baselines").glob("*.yaml"))
 
 
 def test_there_is_one_for_each_baseline():
-    assert {load_recipe(path).model.method for path in RECIPES} == set(METHODS) - {"cascade"}
+    assert {load_recipe(path).model.method for path in RECIPES} == set(MODEL_FAMILIES) - {"cascade"}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

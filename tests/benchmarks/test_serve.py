@@ -99,6 +99,7 @@ def test_a_short_run():
     assert not is_faultless(replace(result, rows=[one, {**many, "mixed": 1}]))
 
 
+@pytest.mark.slow
 def test_a_model_with_a_threshold_for_entities_that_have_a_relation(tmp_path):
     thresholds = Thresholds(entity=0.5, subject=0.3, object=0.4, related=0.3)
     Extractor(spread_probabilities(small_model(thresholds=thresholds), seed=6)).save_pretrained(tmp_path / "model")

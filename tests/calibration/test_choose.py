@@ -254,6 +254,7 @@ def reached(model: Model, gold: list[Example]) -> float:
     return scores.ner.counts.f1 + scores.re_strict.counts.f1
 
 
+@pytest.mark.slow
 def test_f1_on_the_same_sentences_never_drops_by_more_than_the_slack() -> None:
     for seed in range(4):
         model = spread_probabilities(small_model("swift"), seed=seed)
@@ -261,6 +262,7 @@ def test_f1_on_the_same_sentences_never_drops_by_more_than_the_slack() -> None:
         assert reached(calibrate(model, gold), gold) >= reached(model, gold) - SLACK
 
 
+@pytest.mark.slow
 def test_clearly_better_previous_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     # One threshold for all labels cannot replace thresholds by label.
     own = replace(LOW, entity_types={"Task": 0.7, "Metric": 0.1})

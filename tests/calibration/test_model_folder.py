@@ -40,6 +40,7 @@ def _files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_thresholds_and_temperatures_are_written(model, data, tmp_path):
     before = _files(model)
     found = calibrate_model_folder(str(model), data, tmp_path / "other")
@@ -63,6 +64,7 @@ def test_thresholds_and_temperatures_are_written(model, data, tmp_path):
     assert configs[0] == configs[1]
 
 
+@pytest.mark.slow
 def test_the_choice_is_that_of_training(model, data, tmp_path):
     from cascade_srn.data.examples import examples_of
     from cascade_srn.data.formats import read_documents

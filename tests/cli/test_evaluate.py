@@ -72,7 +72,7 @@ def test_against(capsys):
     both = ("--against", saved_model(1), "--against", saved_model(2), "--resample", "sentences", "--resamples", "100")
     text = shown(capsys, saved_model(), corpus(), *both)
     assert "against 2 models (mean ± standard deviation)" in text
-    assert "resamples of 6 sentences and of the models of a side" in text
+    assert "resamples of 6 sentences and of the models of each side" in text
 
 
 def test_gold_entities(capsys):

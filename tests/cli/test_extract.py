@@ -166,7 +166,8 @@ def test_its_own_result_is_not_read(tmp_path, capsys):
         assert run(tmp_path, "--output", tmp_path / "found.jsonl") == 0
     assert [document.id for document in read_documents(tmp_path / "found.jsonl")] == ["a"]
     first, note, last = capsys.readouterr().err.splitlines()
-    assert note.startswith(f"Note: {tmp_path / 'found.jsonl'}")
+    assert note.startswith("Note: ")
+    assert str(tmp_path / "found.jsonl") in note
     assert first == last
     assert run(tmp_path / "found.jsonl", "--output", tmp_path / "found.jsonl") == 2
     assert "found.jsonl" in capsys.readouterr().err

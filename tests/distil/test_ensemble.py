@@ -193,10 +193,12 @@ def test_one_teacher(preset):
     assert_same([teacher(0, preset)], EXAMPLES)
 
 
+@pytest.mark.slow
 def test_teachers_of_different_fusions_thresholds_and_temperatures():
     assert_same([teacher(0, "swift"), teacher(1, "early"), teacher(2, "hybrid")], EXAMPLES)
 
 
+@pytest.mark.slow
 def test_teachers_that_see_different_contexts():
     examples = [
         replace(example, left=("we", "train", "a", "parser"), right=("data", "helps", "search"))
@@ -229,6 +231,7 @@ def test_a_threshold_for_entities_with_a_relation_is_not_used():
     assert found != model.predictor().predict(EXAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["swift", "early"])
 def test_turn_3_in_small_groups(preset, monkeypatch):
     whole = predict(Ensemble([teacher(0, preset)]), EXAMPLES)

@@ -45,6 +45,7 @@ def record(folder):
     return json.loads((folder / "labels.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_what_was_said_is_what_is_read(given, labels):
     selection = select(read_texts(given[1]), [], SMALL)
     examples = [example for document in selection.documents for example in document.examples(0)]
@@ -154,6 +155,7 @@ def test_a_beginning_is_gone_on_with_when_asked_to(given, labels, copied):
     assert not (copied / ".half.tmp").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "lost", "record", "version"])
 def test_damaged_labels_are_made_anew_by_overwriting(given, labels, copied, damage):
     path = copied / ("labels.json" if damage in ("record", "version") else "shard-00001.safetensors")

@@ -79,6 +79,7 @@ def test_entities_pairs_and_relations_stay_within_their_bounds(preset):
     assert predictor.n_limited == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["swift", "early"])
 def test_the_best_entities_are_kept(preset):
     free = limited(NO_LIMITS, preset).predictor(thresholds=EVERYTHING).predict([words(12)])[0]

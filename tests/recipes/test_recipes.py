@@ -59,6 +59,7 @@ def test_the_paper_has_the_papers_settings():
     assert model.encoder.name == "allenai/scibert_scivocab_uncased"
 
 
+@pytest.mark.slow
 def test_the_example_corpus_is_learned_from(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     overrides = ["training.epochs=2", "training.batch_size=32", f"output={tmp_path / 'run'}", "training.trackers=[]"]

@@ -146,6 +146,7 @@ def test_two_prediction_files_without_a_model(folder):
         _reproduce(folder)
 
 
+@pytest.mark.slow
 def test_other_settings_need_new_predictions(made, folder):
     _, (before,), _ = made
     config = folder / "out" / "runs" / "pfn" / "seed-0" / "best" / "config.json"
@@ -193,6 +194,7 @@ def test_message_without_matplotlib(folder, monkeypatch):
     assert not (folder / "out" / "encoder.png").exists()
 
 
+@pytest.mark.slow
 def test_failed_run_does_not_stop_the_others(folder):
     for seed in (0, 1):
         shutil.rmtree(folder / "out" / "runs" / "table-srn" / f"seed-{seed}")

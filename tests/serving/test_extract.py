@@ -157,6 +157,7 @@ def _expected(extractor, body):
             yield extractor.relations(text, known, thresholds=body.get("thresholds"))
 
 
+@pytest.mark.slow
 def test_many_at_once_get_their_own_answers(extractor):
     requests = [_request(number) for number in range(120)]
     with live(extractor, ServeSettings(batch_words=256)) as service:

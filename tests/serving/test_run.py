@@ -96,6 +96,7 @@ print("returned")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself this signal there")
 @pytest.mark.parametrize("what", ["model", "drawing"])
 def test_endless_work_does_not_keep_the_process_alive(what):

@@ -153,6 +153,7 @@ def test_shutdown_finishes_queued_requests_and_refuses_the_rest(held, threads):
         assert [one.result().json()["documents"][0]["sentences"] for one in taken] == [expected["sentences"]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["parse", "prepare"])
 def test_shutdown_finishes_complete_requests(extractor, threads, monkeypatch, where):
     """Also those that are still being parsed or prepared, and have not reached the queue."""

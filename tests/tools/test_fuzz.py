@@ -62,14 +62,14 @@ def test_what_is_wrong_is_found():
 
 
 def test_a_failure_is_a_violation_with_the_text_it_was_of(monkeypatch):
-    whole = Extractor._predicted
+    whole = Extractor._predict
 
     def failing(self, documents, predictor, **chosen):
         if any("<" in document.text for document in documents):
             raise RuntimeError("out of order")
         return whole(self, documents, predictor, **chosen)
 
-    monkeypatch.setattr(Extractor, "_predicted", failing)
+    monkeypatch.setattr(Extractor, "_predict", failing)
     result = measure(FuzzOptions(texts=40, device="cpu", threshold=1), extractor())
     assert not is_faultless(result)
     assert result.summary["violations"] == sum("<" in fuzz.text for fuzz in fuzz_texts(40))

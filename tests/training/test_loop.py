@@ -125,6 +125,7 @@ def test_few_threads_during_steps_only(model, monkeypatch):
     assert seen == [[torch.device("cpu")]] * loop.n_steps
 
 
+@pytest.mark.slow
 def test_the_model_is_left_with_the_weights_that_did_best_on_dev(model):
     best, kept = None, None
     settings = TrainingSettings(epochs=40, **FAST)
@@ -145,6 +146,7 @@ def test_dev_is_scored_only_as_often_as_asked_and_at_the_end(model):
     assert [p.dev is not None for p in progress] == [False, True, False, True, True]
 
 
+@pytest.mark.slow
 def test_bf16(model):
     settings = TrainingSettings(epochs=12, precision="bf16", **FAST)
     progress = list(train(model, DOCUMENTS, settings=settings))
@@ -231,6 +233,7 @@ class TestEvaluation:
         assert all(torch.equal(last[name], value) for name, value in kept.items())
         assert any(not torch.equal(first[name], value) for name, value in kept.items())
 
+    @pytest.mark.slow
     def test_of_equal_weights_that_find_something_the_first_are_kept(self, model):
         list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
         still = TrainingSettings(epochs=3, learning_rate=0.0, encoder_learning_rate=0.0)
@@ -239,6 +242,7 @@ class TestEvaluation:
         assert selection_score(progress[0].dev) > 0
         assert [p.best for p in progress] == [True, False, False]
 
+    @pytest.mark.slow
     def test_patience_counts_from_the_last_best(self, model):
         list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=40, **FAST)))
         again = TrainingSettings(epochs=40, patience=3, **FAST)
