@@ -86,7 +86,7 @@ def pair_with_spans(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[T
 def pair_with_spans_in_parts(
     span_row: Tensor, query_row: Tensor, n_rows: int, size: int | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the pairs of :func:`spans_of_queries` in parts of ``size`` pairs, to bound their memory.
+    """Yield the pairs of :func:`pair_with_spans` in parts of ``size`` pairs, to bound their memory.
 
     There is at least one part. A ``size`` of None makes one part of all pairs.
     """

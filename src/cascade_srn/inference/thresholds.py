@@ -36,7 +36,7 @@ def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresho
 
     Example:
         >>> own = Thresholds(entity_types={"Task": 0.3}, relation_types={"PART-OF": 0.4})
-        >>> chosen = chosen_thresholds({"entity": 0.6, "relation_types": {"USED-FOR": 0.2}}, own)
+        >>> chosen = resolve_thresholds({"entity": 0.6, "relation_types": {"USED-FOR": 0.2}}, own)
         >>> chosen.entity, chosen.entity_types, chosen.relation_types
         (0.6, {}, {'PART-OF': 0.4, 'USED-FOR': 0.2})
     """
@@ -69,7 +69,7 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
 
     Args:
         given: ``0.6`` for all turns, ``entity=0.4`` for one of :data:`NAMED`, or ``Task=0.3`` for a label. They are
-            applied in order, each by the rules of :func:`chosen_thresholds`.
+            applied in order, each by the rules of :func:`resolve_thresholds`.
         schema: The labels of the model.
         own: The thresholds of the model.
 
@@ -100,7 +100,7 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
 
 
 def _meanings(name: str, value: float, schema: Schema) -> list[ThresholdsLike]:
-    """Return what a named threshold can mean, each as a mapping for :func:`chosen_thresholds`."""
+    """Return what a named threshold can mean, each as a mapping for :func:`resolve_thresholds`."""
     meanings: list[ThresholdsLike] = [{name: value}] if name in NAMED else []
     for kind in ("entity_types", "relation_types"):
         if name in getattr(schema, kind):
