@@ -37,9 +37,10 @@ def test_as_a_module(module):
     assert shown.stdout.startswith("cascade-srn ")
 
 
-def test_help_imports_nothing_heavy():
-    """One command is enough, since each of them imports all modules of :mod:`cascade_srn.cli`."""
-    text, modules = output_and_modules("benchmark", "extract", "--help")
+@pytest.mark.parametrize("arguments", [("benchmark", "extract", "--help"), ("reproduce", "list")])
+def test_help_imports_nothing_heavy(arguments):
+    """One help text is enough, since each command imports all modules of :mod:`cascade_srn.cli`."""
+    text, modules = output_and_modules(*arguments)
     assert text
     assert not modules & HEAVY
 

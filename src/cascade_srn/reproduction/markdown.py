@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cascade_srn.evaluation.items import format_table
-from cascade_srn.reproduction.judging import Verdict
 from cascade_srn.reproduction.options import VARIANTS
-from cascade_srn.reproduction.results import TableResult
 from cascade_srn.reproduction.tables import COLUMNS, COUNT, SCORE, SPEED, TABLES, PaperTable, TableRow, list_variants
 from cascade_srn.storage.atomic import replacing_path
+
+if TYPE_CHECKING:
+    # These import torch, which listing the tables does not need.
+    from cascade_srn.reproduction.judging import Verdict
+    from cascade_srn.reproduction.results import TableResult
 
 
 def describe_tables() -> str:
