@@ -12,7 +12,7 @@ from tests.small_models import small_model
 from cascade_srn.benchmarks import worst_text
 from cascade_srn.benchmarks.options import WorstTextOptions
 from cascade_srn.benchmarks.worst_text import MEMORY_FLOOR, measure
-from cascade_srn.benchmarks.worst_text_patterns import Pattern, PatternPart, mutated, ordinary, seed_patterns
+from cascade_srn.benchmarks.worst_text_patterns import Pattern, PatternPart, mutate, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Usage, Worker, WorkerError
 from cascade_srn.cli import main
 from cascade_srn.errors import ConfigError
@@ -96,7 +96,7 @@ def test_mutations_depend_on_the_seed_only_and_stay_bounded():
     def descendants(seed):
         rng, patterns = random.Random(seed), seed_patterns()
         for _ in range(1_000):
-            patterns.append(mutated(rng.choice(patterns), rng.choice(patterns), rng))
+            patterns.append(mutate(rng.choice(patterns), rng.choice(patterns), rng))
         return patterns
 
     first, again, other = descendants(1), descendants(1), descendants(2)

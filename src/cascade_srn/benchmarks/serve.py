@@ -192,7 +192,7 @@ def measure(options: ServeOptions) -> Result:
     allow_many_connections()
     with _model_folder(options, corpus) as folder:
         questions = _questions(folder, corpus, options)
-        with _served(folder, options) as url:
+        with _run_service(folder, options) as url:
             rows = [_measure_row(url, questions, options, n_clients) for n_clients in (1, options.clients)]
     settings = {
         **plain_settings(options),
@@ -311,7 +311,7 @@ def _shift(thresholds: Thresholds, step: float) -> Thresholds:
 
 
 @contextmanager
-def _served(folder: Path, options: ServeOptions) -> Iterator[str]:
+def _run_service(folder: Path, options: ServeOptions) -> Iterator[str]:
     """Run the service in another process and yield its address."""
     command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(folder), "--port", "0", "--quiet"]
     command += ["--device", options.device, "--precision", options.precision]

@@ -17,7 +17,7 @@ import torch
 
 from cascade_srn.benchmarks.measuring import Result, ResultColumn, ResultRow, environment, plain_settings, text
 from cascade_srn.benchmarks.options import WorstTextOptions
-from cascade_srn.benchmarks.worst_text_patterns import Pattern, mutated, ordinary, seed_patterns
+from cascade_srn.benchmarks.worst_text_patterns import Pattern, mutate, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Worker, WorkerError
 from cascade_srn.extractor import find_model
 
@@ -176,7 +176,7 @@ class WorstTextSearch:
             for _ in range(_ROUND):
                 if not self._has_time():
                     return
-                found = self._measure(mutated(rng.choice(parents), rng.choice(parents), rng), size)
+                found = self._measure(mutate(rng.choice(parents), rng.choice(parents), rng), size)
                 if found is not None and (best is None or found.score > best.score):
                     best = found
             for other in longer:
@@ -196,7 +196,7 @@ class WorstTextSearch:
             first = left[0]
             reference = self._worker.measure(ordinary().text(first.n_characters))
             cost = self._worker.measure(first.pattern.text(first.n_characters))
-            again = _compared(first.pattern, first.n_characters, cost, reference)
+            again = _compare(first.pattern, first.n_characters, cost, reference)
             kept = replace(
                 first if first.cpu_ratio <= again.cpu_ratio else again,
                 cpu_ratio=min(first.cpu_ratio, again.cpu_ratio),
@@ -212,7 +212,7 @@ class WorstTextSearch:
         if (given, size) in self._seen:
             return None
         self._seen.add((given, size))
-        found = _compared(pattern, size, self._worker.measure(given), self.ordinary[size])
+        found = _compare(pattern, size, self._worker.measure(given), self.ordinary[size])
         self.measurements.append(found)
         self._progress(f"[{self.seconds:,.0f} s] {found.describe()}")
         return found
@@ -224,7 +224,7 @@ class WorstTextSearch:
         return self.seconds < _SEARCH_SHARE * self.options.seconds
 
 
-def _compared(pattern: Pattern, size: int, cost: Cost, reference: Cost) -> Measurement:
+def _compare(pattern: Pattern, size: int, cost: Cost, reference: Cost) -> Measurement:
     """Return what a text costs in relation to ordinary text of the same length."""
     return Measurement(
         pattern,

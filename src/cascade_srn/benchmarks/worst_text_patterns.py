@@ -166,54 +166,54 @@ def _seed_units() -> dict[str, str]:
     }
 
 
-def mutated(pattern: Pattern, other: Pattern, rng: random.Random) -> Pattern:
+def mutate(pattern: Pattern, other: Pattern, rng: random.Random) -> Pattern:
     """Return a random change of a pattern, which may take parts of another one."""
-    change = rng.choice((_combined, _repeated, _separated, _cut, _doubled, _replaced, _recased))
+    change = rng.choice((_combine, _repeat, _separate, _cut_out, _double, _replace_character, _recase))
     parts = tuple(part for part in change(pattern, other, rng) if part.unit)[:_MOST_PARTS]
     if not parts:
         parts = pattern.parts
     parts = tuple(PatternPart(part.unit[:_LONGEST_UNIT], part.repeats) for part in parts)
     name = f"mutation of {pattern.family}"
-    if change is _combined and other.family != pattern.family:
+    if change is _combine and other.family != pattern.family:
         name += f" and {other.family}"
     return Pattern(name, parts, pattern.family)
 
 
-def _combined(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
+def _combine(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     parts = [*pattern.parts, *other.parts]
     rng.shuffle(parts)
     return tuple(parts)
 
 
-def _repeated(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
+def _repeat(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     at = rng.randrange(len(pattern.parts))
     part = pattern.parts[at]
     repeats = min(_MOST_REPEATS, max(1, round(part.repeats * rng.choice((0.5, 2, 5, 20)))))
     return (*pattern.parts[:at], PatternPart(part.unit, repeats), *pattern.parts[at + 1 :])
 
 
-def _separated(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
+def _separate(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
     at = rng.randrange(len(pattern.parts) + 1)
     return (*pattern.parts[:at], PatternPart(rng.choice(_SEPARATORS)), *pattern.parts[at:])
 
 
-def _cut(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edited(pattern, rng, lambda unit, low, high: unit[:low] + unit[high:])
+def _cut_out(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
+    return _edit(pattern, rng, lambda unit, low, high: unit[:low] + unit[high:])
 
 
-def _doubled(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edited(pattern, rng, lambda unit, low, high: unit[:high] + unit[low:high] * 3 + unit[high:])
+def _double(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
+    return _edit(pattern, rng, lambda unit, low, high: unit[:high] + unit[low:high] * 3 + unit[high:])
 
 
-def _replaced(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edited(pattern, rng, lambda unit, low, high: unit[:low] + rng.choice(_ALPHABET) + unit[low + 1 :])
+def _replace_character(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
+    return _edit(pattern, rng, lambda unit, low, high: unit[:low] + rng.choice(_ALPHABET) + unit[low + 1 :])
 
 
-def _recased(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edited(pattern, rng, lambda unit, low, high: unit[:low] + unit[low:high].swapcase() + unit[high:])
+def _recase(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
+    return _edit(pattern, rng, lambda unit, low, high: unit[:low] + unit[low:high].swapcase() + unit[high:])
 
 
-def _edited(pattern: Pattern, rng: random.Random, edit: _Edit) -> tuple[PatternPart, ...]:
+def _edit(pattern: Pattern, rng: random.Random, edit: _Edit) -> tuple[PatternPart, ...]:
     """Apply an edit to a random slice of a random part."""
     at = rng.randrange(len(pattern.parts))
     part = pattern.parts[at]
