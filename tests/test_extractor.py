@@ -70,6 +70,7 @@ def test_any_text_goes_through(extractor, text):
         assert text[entity.start : entity.end] == entity.text
 
 
+@pytest.mark.slow
 def test_a_sentence_far_past_the_encoders_limit_is_read_to_its_end(extractor):
     words = ["Oslo"] * 300  # the encoder takes 256 pieces
     document = extractor.extract(Document.from_words([words]), thresholds=replace(LOW, entity=0.0, subject=1.0))

@@ -185,6 +185,7 @@ def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
     assert reached(found, gold) > reached(model, gold) + SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_label", [False, True])
 def test_twice_is_the_same_as_once(by_label: bool) -> None:
     model = spread_probabilities(small_model("swift"))
@@ -222,6 +223,7 @@ def test_nothing_changes_if_no_correct_entity_passes_a_threshold() -> None:
         assert calibrate(model, gold, by_label=by_label).settings == model.settings
 
 
+@pytest.mark.slow
 def test_relation_settings_stay_if_no_correct_relation_passes_a_threshold() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)
@@ -306,6 +308,7 @@ def test_the_related_threshold_is_not_below_the_floor(temperature: float, entity
     assert find_related_threshold(low, RELATED_SHARE) <= 0.2
 
 
+@pytest.mark.slow
 def test_no_related_threshold_if_it_loses_f1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -333,6 +336,7 @@ def test_without_relations_there_is_no_related_threshold() -> None:
         assert (thresholds.subject, thresholds.object, thresholds.related) == (0.5, 0.5, None)
 
 
+@pytest.mark.slow
 def test_the_subjects_threshold_is_chosen_before_the_temperature_and_holds_after_it() -> None:
     # All subjects score about 0.5 and nearly all are correct, which gives the lowest temperature.
     model = spread_probabilities(small_model("swift"))
@@ -348,6 +352,7 @@ def test_the_subjects_threshold_is_chosen_before_the_temperature_and_holds_after
     assert 0 < threshold < 1e-6
 
 
+@pytest.mark.slow
 def test_the_object_temperature_uses_gold_subjects_only() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)

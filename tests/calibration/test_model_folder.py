@@ -76,6 +76,7 @@ def test_the_choice_is_that_of_training(model, data, tmp_path):
         assert found.thresholds == expected.settings.thresholds
 
 
+@pytest.mark.slow
 def test_in_its_own_folder(model, data):
     found = calibrate_model_folder(str(model), data, model)
     assert Model.load(model).settings.thresholds == found.thresholds

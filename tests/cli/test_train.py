@@ -134,6 +134,7 @@ def test_failures_of_parallel_seeds_are_reported(recipe, tmp_path, capsys):
     assert f"{tmp_path / 'nowhere'}" in printed
 
 
+@pytest.mark.slow
 def test_a_locked_run_folder(recipe, tmp_path, capsys):
     """A second process is rejected, and succeeds after the first one is killed."""
     with held_elsewhere(tmp_path / "run") as other:

@@ -26,6 +26,8 @@ from cascade_srn.errors import ModelError, SchemaError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Span
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = (NESTED, SAME_SPAN, NO_ENTITY, NO_RELATION, SHARED_SUBJECT, SYMMETRIC)
 FLOOR = 0.05
 EXAMPLES = [Example(sentence.annotated((), ())) for sentence in SENTENCES]

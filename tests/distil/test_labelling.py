@@ -170,6 +170,7 @@ def test_damaged_labels_are_made_anew_by_overwriting(given, labels, copied, dama
     assert len(LabelledText(copied)) == 24
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time(given, labels, copied):
     with held_elsewhere(copied) as other:
         for options in ({}, {"resume": True}, {"overwrite": True}):

@@ -154,6 +154,7 @@ def test_undeclared_groups_are_rejected():
         )
 
 
+@pytest.mark.slow
 @some
 @given(any_pairs, st.data())
 def test_counting_equals_three_loops(pairs, data):

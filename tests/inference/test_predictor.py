@@ -413,6 +413,7 @@ def test_invalid_settings_are_refused(settings, named):
         small_model("swift").predictor(**settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_turn_3_in_parts_equals_turn_3_as_a_whole(preset, monkeypatch):
     model = spread_probabilities(small_model(preset))

@@ -16,6 +16,8 @@ from cascade_srn.reproduction.plan import Plan
 from cascade_srn.reproduction.run import reproduce
 from cascade_srn.training.run_folder import SUMMARY
 
+pytestmark = pytest.mark.slow
+
 
 def _options(folder, **given):
     small = ("model.hidden_width=12", "training.epochs=6", "training.corruption=0")

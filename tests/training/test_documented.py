@@ -40,6 +40,7 @@ def test_every_setting_and_its_default(name, settings):
             assert (float(read) if isinstance(default, float) else read) == default, key
 
 
+@pytest.mark.slow
 def test_the_example_in_python(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")

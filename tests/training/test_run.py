@@ -256,6 +256,7 @@ def test_the_first_batch_is_tried_before_the_folder_is_touched(tmp_path, overwri
 
 
 class TestOneProcessAtATime:
+    @pytest.mark.slow
     def test_the_folder_of_a_run_in_another_process_is_not_touched(self, tmp_path):
         recipe = small_recipe(tmp_path, training={"epochs": 1})
         list(Run(recipe, device="cpu", command="x"))

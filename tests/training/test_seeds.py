@@ -11,6 +11,8 @@ from cascade_srn.training.run import Run
 from cascade_srn.training.run_folder import RunFolder
 from cascade_srn.training.seeds import Seeds
 
+pytestmark = pytest.mark.slow
+
 SHORT = {"epochs": 6}
 
 
