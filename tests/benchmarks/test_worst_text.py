@@ -227,7 +227,7 @@ def test_a_real_worker_measures_a_text(worker):
 def test_a_text_that_is_refused_is_a_result(worker):
     cost = worker.measure("half a character: \ud800")
     assert cost.outcome == "failed"
-    assert "half a surrogate pair" in cost.error
+    assert "surrogate" in cost.error
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from cascade_srn.training.run import Run
 pytestmark = pytest.mark.slow
 
 # How many operations on files a process lives for: the first ones while labelling, the others while training.
-LIVES = (8, 25, 45, 40, 60, 120, 80, 110)
+LIVES = (10, 35, 60, 60, 100, 160, 110, 140)
 # The recipe has dropout, averages and mistakes in it already.
 CHANGES = ("training.epochs=2", "distillation.teacher_share=0.6", "distillation.teacher_weight=0.7")
 

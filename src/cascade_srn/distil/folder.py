@@ -69,9 +69,13 @@ class LabelFolder(OutputFolder):
         before = {key: value for key, value in self.record().items() if key != "format_version"}
         recorded = [files.checksums() for files in shards]
         self._write({**before, **described, "finished": True, "shards": recorded})
+        self.remove_checksum_files()
+
+    def remove_checksum_files(self) -> None:
+        """Remove the checksum files of shards from a finished folder. A kill at the end can leave some."""
         with self.writing():
-            for files in shards:
-                files.sums.unlink(missing_ok=True)
+            for number in range(len(self.record().get("shards", []))):
+                ShardFiles.of(self.path, number).sums.unlink(missing_ok=True)
 
     def _write(self, values: Mapping[str, Any]) -> None:
         self.write_json(RECORD, {"format_version": FORMAT_VERSION, **values})

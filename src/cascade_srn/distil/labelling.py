@@ -184,6 +184,8 @@ class Labelling:
         self._made_with = self._identity(files)
         self.is_there = self._is_there(resume=resume, overwrite=overwrite)
         self.selection: Selection | None = None
+        if self.is_there and self.context.is_main:
+            self.folder.remove_checksum_files()
         if not self.is_there:
             self._begin(files, resume=resume)
 
