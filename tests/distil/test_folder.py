@@ -40,6 +40,14 @@ def test_overwriting_removes_what_is_of_the_labels_alone(finished):
     assert not finished.is_finished
 
 
+def test_leftovers_of_a_kill_at_the_end_are_removed(finished):
+    before = names(finished)
+    ShardFiles.of(finished.path, 1).sums.write_text("", encoding="utf-8")
+    (finished.path / ".labels.json.tmp").mkdir()
+    finished.clean_up()
+    assert names(finished) == before
+
+
 def test_going_on_keeps_whole_shards(finished):
     (finished.path / ".0123.tmp").write_text("", encoding="utf-8")
     before = names(finished) - {".0123.tmp"}

@@ -9,7 +9,7 @@ from typing import Any
 from cascade_srn.data.labelled.cache import FORMAT_VERSION, RECORD, read_record
 from cascade_srn.data.labelled.shards import ShardFiles
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.folder import OutputFolder
+from cascade_srn.runs.folder import OutputFolder, remove
 
 
 class LabelFolder(OutputFolder):
@@ -69,13 +69,16 @@ class LabelFolder(OutputFolder):
         before = {key: value for key, value in self.record().items() if key != "format_version"}
         recorded = [files.checksums() for files in shards]
         self._write({**before, **described, "finished": True, "shards": recorded})
-        self.remove_checksum_files()
+        self.clean_up()
 
-    def remove_checksum_files(self) -> None:
-        """Remove the checksum files of shards from a finished folder. A kill at the end can leave some."""
+    def clean_up(self) -> None:
+        """Remove checksum files and temporary files from a finished folder. A kill at the end can leave some."""
         with self.writing():
             for number in range(len(self.record().get("shards", []))):
                 ShardFiles.of(self.path, number).sums.unlink(missing_ok=True)
+            for member in self.path.iterdir():
+                if self.is_temporary(member):
+                    remove(member)
 
     def _write(self, values: Mapping[str, Any]) -> None:
         self.write_json(RECORD, {"format_version": FORMAT_VERSION, **values})

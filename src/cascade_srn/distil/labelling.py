@@ -185,7 +185,7 @@ class Labelling:
         self.is_there = self._is_there(resume=resume, overwrite=overwrite)
         self.selection: Selection | None = None
         if self.is_there and self.context.is_main:
-            self.folder.remove_checksum_files()
+            self.folder.clean_up()
         if not self.is_there:
             self._begin(files, resume=resume)
 
