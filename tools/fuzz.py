@@ -214,7 +214,7 @@ def asked(url: str, texts: Sequence[str], *, threshold: float | None = None) -> 
         try:
             return _answer(connections.own, text, threshold)
         except (OSError, HTTPException) as error:
-            # The next request opens the connection anew.
+            # The next request opens a new connection.
             connections.own.close()
             return f"no answer: {type(error).__name__}: {error}"
 

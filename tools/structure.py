@@ -17,6 +17,7 @@ import argparse
 import ast
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -366,4 +367,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `| head` ends the tool quietly
     main()

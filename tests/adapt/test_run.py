@@ -120,7 +120,7 @@ def test_what_is_already_there(encoder, text, tmp_path):
 
 
 def test_an_encoder_that_is_half_in_its_place_is_none_yet(encoder, text, tmp_path, monkeypatch):
-    """Its config.json, by which it is known, comes last; all of it is written anew by going on."""
+    """``config.json`` identifies the encoder and is written last. Resuming writes all files again."""
     out, moved, replace = tmp_path / "out", [], os.replace
 
     def refuse_the_second(source, target):

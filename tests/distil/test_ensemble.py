@@ -1,4 +1,4 @@
-"""What teachers say together, held against plain loops over sentences, teachers, words and labels."""
+"""Compare the labels of an ensemble with plain loops over sentences, teachers, words and labels."""
 
 import itertools
 from dataclasses import replace
