@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, BatchWords, DataFormat, Device, Precision, ResampledUnit, make_settings
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.options import EvaluateOptions
+from cascade_srn.evaluation.breakdown import BREAKDOWNS
+from cascade_srn.evaluation.options import EvaluateOptions, ForeignOptions
+
+if TYPE_CHECKING:
+    import torch
 
 
 def evaluate(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL… DATA", help="One or more models (folders or hub ids), then the data."),
+        typer.Argument(metavar="MODEL… [DATA]", help="One or more models (folders or hub ids), then the data."),
     ],
     against: Annotated[
         list[str] | None,
@@ -28,10 +33,24 @@ def evaluate(
     gold_entities: Annotated[
         bool, typer.Option("--gold-entities", help="Give the gold entities to the model and score the relations.")
     ] = EvaluateOptions.gold_entities,
+    from_text: Annotated[
+        bool, typer.Option("--from-text", help="Extract from the raw text of the data, and score by characters.")
+    ] = EvaluateOptions.from_text,
+    foreign: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Raw text of another kind, instead of DATA: count what the models find in it. Repeatable.",
+        ),
+    ] = None,
     train: Annotated[
         str | None, typer.Option(metavar="DATA", help="Training data, to score seen and unseen entities separately.")
     ] = None,
     per_label: Annotated[bool, typer.Option("--per-label", help="Print the scores of each label.")] = False,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUPS", help=f"Print scores by group. Repeatable. One of: {', '.join(BREAKDOWNS)}."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the HTML report, analysis.json and scores.json.")
     ] = None,
@@ -48,8 +67,13 @@ def evaluate(
     """Score models on annotated data: NER, RE boundaries and RE strict.
 
     Several models, such as the seeds of a recipe, give mean ± standard deviation. Two models, or --against, give the
-    difference with a bootstrap interval.
+    difference with a bootstrap interval. --from-text scores what a user gets for the text of the data.
     """
+    if foreign:
+        _refuse_with_foreign(locals())
+        foreign_options = make_settings(ForeignOptions, locals(), models=tuple(paths), texts=tuple(foreign))
+        _evaluate_foreign(foreign_options, device, json, per_label=per_label)
+        return
     if len(paths) < 2:
         raise ConfigError(f"only {paths[0]!r} was given", "Pass one or more models, then the data: MODEL… DATA")
     options = make_settings(
@@ -58,23 +82,51 @@ def evaluate(
         models=tuple(paths[:-1]),
         data=paths[-1],
         against=tuple(against or ()),
+        by=tuple(by or ()),
         n_resamples=resamples,
     )
-    from cascade_srn.benchmarks.measuring import environment
     from cascade_srn.evaluation.evaluate import evaluate as evaluate_models
     from cascade_srn.evaluation.evaluate import require_writable, write_json, write_reports
     from cascade_srn.evaluation.text import format_evaluation
-    from cascade_srn.runs.device import find_device
 
-    found_device = find_device(device)
+    found_device, environment = _find_machine(device, precision)
     require_writable(report, json)
-    used = ("bf16" if found_device.type == "cuda" else "float32") if precision == "auto" else precision
-    result = evaluate_models(
-        options, device=found_device, environment=environment(found_device, used), on_read=print_read_notes
-    )
+    result = evaluate_models(options, device=found_device, environment=environment, on_read=print_read_notes)
     typer.echo(format_evaluation(result, per_label=per_label))
     if json is not None:
         write_json(result.to_dict(), json)
     if report is not None:
         for folder in write_reports(result, report):
             typer.echo(f"report in {folder}", err=True)
+
+
+# Options that need gold annotations.
+_NEED_GOLD = ("against", "gold_entities", "from_text", "train", "by", "report", "format")
+
+
+def _refuse_with_foreign(arguments: Mapping[str, Any]) -> None:
+    for name in _NEED_GOLD:
+        if arguments[name]:
+            raise ConfigError("foreign text has no gold annotations to score", "Leave this option out", option=name)
+
+
+def _evaluate_foreign(options: ForeignOptions, device: str, json: Path | None, *, per_label: bool) -> None:
+    from cascade_srn.evaluation.evaluate import require_writable, write_json
+    from cascade_srn.evaluation.foreign import evaluate_foreign
+
+    found_device, environment = _find_machine(device, options.precision)
+    require_writable(None, json)
+    result = evaluate_foreign(options, device=found_device, environment=environment)
+    typer.echo(result.table(per_label=per_label))
+    if json is not None:
+        write_json(result.to_dict(), json)
+
+
+def _find_machine(device: str, precision: str) -> tuple[torch.device, dict[str, Any]]:
+    """Return the device and the description of the machine for the record."""
+    from cascade_srn.benchmarks.measuring import environment
+    from cascade_srn.runs.device import find_device
+
+    found = find_device(device)
+    used = ("bf16" if found.type == "cuda" else "float32") if precision == "auto" else precision
+    return found, environment(found, used)

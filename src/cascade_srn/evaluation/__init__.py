@@ -6,6 +6,13 @@ models, from :mod:`~cascade_srn.evaluation.evaluate` (torch).
 """
 
 from cascade_srn.evaluation.analysis import Analysis, analyse
+from cascade_srn.evaluation.false_positives import count_false_positives
+from cascade_srn.evaluation.from_text import (
+    Segmentation,
+    align_by_characters,
+    measure_segmentation,
+    rebuild_text,
+)
 from cascade_srn.evaluation.scores import (
     SYMMETRIC_POLICIES,
     TASKS,
@@ -24,10 +31,15 @@ __all__ = [
     "Analysis",
     "Counts",
     "Scores",
+    "Segmentation",
     "SentenceAnalysis",
     "Spread",
     "TaskScores",
+    "align_by_characters",
     "analyse",
+    "count_false_positives",
+    "measure_segmentation",
+    "rebuild_text",
     "score",
     "score_documents",
 ]

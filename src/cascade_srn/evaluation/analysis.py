@@ -16,6 +16,8 @@ from cascade_srn.evaluation.errors import (
     count_relation_confusions,
     count_relation_errors,
 )
+from cascade_srn.evaluation.false_positives import SentenceShare, count_false_positives
+from cascade_srn.evaluation.from_text import Segmentation
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, align_documents
 from cascade_srn.evaluation.reliability import (
     ReliabilityCurve,
@@ -30,6 +32,8 @@ from cascade_srn.types import Document
 FORMAT_VERSION = 1
 # Source of the entities in the predictions, and the label of figures from that source.
 CONDITIONS = {"predicted": "end to end", "gold": "with gold entities"}
+# Label of figures from raw text instead of the words of the data.
+FROM_TEXT = "from text"
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,9 @@ class Analysis:
 
     Attributes:
         entities: Source of the entities: "predicted" by the model, or "gold" entities that the model was given.
+        false_positives: Shares of the sentences in which gold has nothing to find, but something was predicted.
         about: Names to show with the figures, for example of the model and the data.
+        segmentation: Fit of the model's words and sentences, if it predicted from raw text.
     """
 
     schema: Schema
@@ -53,12 +59,14 @@ class Analysis:
     entity_confusion: Confusion
     relation_confusion: Confusion
     sentences: tuple[SentenceAnalysis, ...]
+    false_positives: Mapping[str, SentenceShare]
     about: Mapping[str, str] = field(default_factory=dict)
+    segmentation: Segmentation | None = None
 
     @property
     def condition(self) -> str:
-        """Label of every figure: "end to end" or "with gold entities"."""
-        return CONDITIONS[self.entities]
+        """Label of every figure: "end to end", "with gold entities" or "from text"."""
+        return CONDITIONS[self.entities] if self.segmentation is None else FROM_TEXT
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON. Scores and shares are fractions from 0 to 1.
@@ -72,6 +80,7 @@ class Analysis:
         if given:
             for record in (scores, *(breakdown["tasks"] for breakdown in breakdowns)):
                 record.pop("ner", None)
+        shares = {name: one.to_dict() for name, one in self.false_positives.items() if name != "entities" or not given}
         return {
             "format_version": FORMAT_VERSION,
             "about": dict(self.about),
@@ -88,7 +97,9 @@ class Analysis:
                 "n_entities": self.scores.ner.counts.n_gold,
                 "n_relations": self.scores.re_strict.counts.n_gold,
             },
+            "segmentation": None if self.segmentation is None else self.segmentation.to_dict(),
             "scores": scores,
+            "false_positives": shares,
             "in_triples": None if given else self.in_triples.to_dict(),
             "entity_errors": None if given else self.entity_errors.to_dict(),
             "relation_errors": self.relation_errors.to_dict(),
@@ -114,6 +125,7 @@ def analyse(
     training_documents: Iterable[Document] | None = None,
     entities: str = "predicted",
     about: Mapping[str, str] | None = None,
+    segmentation: Segmentation | None = None,
 ) -> Analysis:
     """Compare predictions with gold, document by document and sentence by sentence.
 
@@ -125,6 +137,8 @@ def analyse(
         training_documents: Documents of the training data. They add scores by whether an entity text was seen.
         entities: "gold" if the model was given the gold entities and predicted relations only.
         about: Names to show with the figures, for example of the model and the data.
+        segmentation: Set for predictions from raw text, where both sides come from
+            :func:`~cascade_srn.evaluation.from_text.align_by_characters`. The figures are labelled "from text".
 
     Raises:
         AnnotationError: The two sides do not have the same documents, sentences and words.
@@ -151,5 +165,7 @@ def analyse(
             analyse_sentence(pair, document_id=d.id, document=number, sentence=s, schema=schema, symmetric=symmetric)
             for pair, (d, number, s) in zip(pairs, positions, strict=True)
         ),
+        false_positives=count_false_positives(pairs),
         about=dict(about or {}),
+        segmentation=segmentation,
     )

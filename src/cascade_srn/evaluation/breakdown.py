@@ -5,6 +5,7 @@ correct prediction is in the group of its gold item, a wrong prediction in the g
 groups of a breakdown therefore add up to the scores. Lengths and distances are in words.
 
 * ``sentence_length``: length of the sentence.
+* ``brackets``: whether the sentence has a round bracket.
 * ``entity_length``: length of the entity, or of the longer argument of a relation.
 * ``argument_distance`` (relations): words between the two arguments. Arguments that share a word are a separate group.
 * ``nesting``: ``nested`` if another entity of the same side lies within the entity, around it or on the same words;
@@ -99,6 +100,7 @@ def find_triple_group(entity: Span, sentence: Sentence) -> str:
 
 
 SHARED_WORDS = "sharing words"
+BRACKETS = ("with brackets", "without brackets")
 NESTINGS = ("nested", "crossing", "flat")
 ENTITY_TEXTS = ("seen", "seen as another type", "unseen")
 RELATION_TEXTS = ("both seen", "one seen", "none seen")
@@ -125,6 +127,11 @@ class Ranges:
 SENTENCE_LENGTHS = Ranges((1, 11, 21, 31, 41, 51))
 ENTITY_LENGTHS = Ranges((1, 2, 3, 4, 5, 6))
 DISTANCES = Ranges((0, 1, 3, 6, 11, 21))
+
+BREAKDOWNS = ("sentence_length", "brackets", "entity_length", "argument_distance", "nesting", "entity_text")
+"""Names of all breakdowns."""
+# Corpora with Penn Treebank tokens write brackets like this.
+_ESCAPED_BRACKETS = frozenset(("-LRB-", "-RRB-"))
 
 EntityGroup = Callable[[Span, Sentence], str]
 RelationGroup = Callable[[RelationItem, Sentence], str]
@@ -179,6 +186,12 @@ def break_down(
             (lengths.names, lambda _, sentence: lengths.find_name(len(sentence))),
         ),
         count(
+            "brackets",
+            "Round brackets in the sentence",
+            (BRACKETS, lambda _, sentence: find_bracket_group(sentence)),
+            (BRACKETS, lambda _, sentence: find_bracket_group(sentence)),
+        ),
+        count(
             "entity_length",
             "Length in words of the entity, or of the longer argument",
             (sizes.names, lambda span, _: sizes.find_name(_length(span))),
@@ -205,6 +218,12 @@ def break_down(
     return found
 
 
+def find_bracket_group(sentence: Sentence) -> str:
+    """Return whether a sentence has a round bracket."""
+    found = any("(" in word or ")" in word or word in _ESCAPED_BRACKETS for word in sentence.words)
+    return BRACKETS[0] if found else BRACKETS[1]
+
+
 def find_distance_group(one: Span, other: Span) -> str:
     """Return the group of two arguments by the number of words between them."""
     first, second = sorted((one, other))
@@ -224,7 +243,7 @@ class SeenTexts:
     """Entity texts of documents, with the types they are annotated with."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        self._types: dict[tuple[str, ...], set[str]] = {}
+        self._types: dict[str, set[str]] = {}
         for document in documents:
             for sentence in document.sentences:
                 for span in sentence.entities:
@@ -251,8 +270,9 @@ def _classify_relation_nesting(item: RelationItem, sentence: Sentence) -> str:
     return min((classify_nesting(span, sentence) for span in (item.head, item.tail)), key=NESTINGS.index)
 
 
-def _text(span: Span, sentence: Sentence) -> tuple[str, ...]:
-    return tuple(word.casefold() for word in sentence.words[span.start : span.end])
+def _text(span: Span, sentence: Sentence) -> str:
+    # Without spaces, because the training data may be split into other words.
+    return "".join(sentence.words[span.start : span.end]).casefold()
 
 
 def _length(span: Span) -> int:

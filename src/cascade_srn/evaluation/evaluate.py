@@ -19,11 +19,22 @@ from cascade_srn.data.alignment import Align
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, suggest
-from cascade_srn.evaluation.analysis import CONDITIONS, Analysis, analyse
+from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis, analyse
+from cascade_srn.evaluation.breakdown import Breakdown, break_down
 from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
+from cascade_srn.evaluation.false_positives import SentenceShare, count_false_positives
+from cascade_srn.evaluation.from_text import (
+    Segmentation,
+    align_by_characters,
+    measure_segmentation,
+    rebuild_text,
+    restore_words,
+    split_characters,
+)
+from cascade_srn.evaluation.items import Pair, align_documents
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.scores import Scores, score_documents
-from cascade_srn.evaluation.summary import Figure, summarise
+from cascade_srn.evaluation.summary import Figure, summarise, summarise_groups
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import is_model
@@ -33,7 +44,7 @@ from cascade_srn.types import Document
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """Predictions of a model, and the seconds from words to triples, without loading."""
+    """Predictions of a model, and the seconds from words or text to triples, without loading."""
 
     name: str
     schema: Schema
@@ -67,9 +78,14 @@ def run_model(
     *,
     name: str,
     gold_entities: bool = False,
+    from_text: bool = False,
     batch_words: int = 4096,
 ) -> EvaluatedModel:
-    """Predict on documents. With ``gold_entities``, predict only relations between the entities of the documents."""
+    """Predict on documents.
+
+    With ``gold_entities``, predict only relations between the entities of the documents. With ``from_text``, extract
+    from the texts of the documents, as for a user: the predictions have the words and sentences of the extractor.
+    """
     settings = extractor.model.settings
     if gold_entities and not settings.joint:
         raise ModelError(
@@ -78,7 +94,10 @@ def run_model(
             option="gold_entities",
         )
     started = time.perf_counter()
-    predicted = extractor.predict(documents, given_entities=gold_entities, batch_words=batch_words)
+    if from_text:
+        predicted = list(extractor.stream((d.text for d in documents), batch_words=batch_words, on_error="raise"))
+    else:
+        predicted = extractor.predict(documents, given_entities=gold_entities, batch_words=batch_words)
     return EvaluatedModel(name, extractor.schema, predicted, time.perf_counter() - started, settings.joint)
 
 
@@ -142,7 +161,10 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Result of :func:`evaluate`. ``environment`` describes the machine, for the record."""
+    """Result of :func:`evaluate`. ``environment`` describes the machine, for the record.
+
+    With ``from_text``, the gold documents have their rebuilt text, and the predictions have their own words.
+    """
 
     options: EvaluateOptions
     gold: list[Document]
@@ -153,8 +175,53 @@ class Evaluation:
 
     @property
     def condition(self) -> str:
-        """Label of every figure: "end to end" or "with gold entities"."""
-        return CONDITIONS[self.options.entities]
+        """Label of every figure: "end to end", "with gold entities" or "from text"."""
+        return FROM_TEXT if self.options.from_text else CONDITIONS[self.options.entities]
+
+    @property
+    def suffix(self) -> str:
+        """Last part of the names of figures: the condition, unless it is "end to end"."""
+        return "" if self.condition == CONDITIONS["predicted"] else self.condition
+
+    @cached_property
+    def aligned(self) -> tuple[list[Document], dict[str, list[Document]]]:
+        """Gold and the predictions by model name, with the same words and sentences."""
+        models = (*self.models, *self.against)
+        versions = [self.gold, *(model.predicted for model in models)]
+        if self.options.from_text:
+            versions = align_by_characters(*versions)
+        return versions[0], {model.name: one for model, one in zip(models, versions[1:], strict=True)}
+
+    def pairs(self, model: EvaluatedModel) -> list[Pair]:
+        """Return the gold and predicted sentences of a model."""
+        gold, predicted = self.aligned
+        return list(align_documents(gold, predicted[model.name]))
+
+    @cached_property
+    def breakdowns(self) -> dict[str, list[Breakdown]]:
+        """Scores by group under the first policy, by model name."""
+        return {
+            model.name: break_down(
+                self.pairs(model),
+                schema=model.schema,
+                symmetric=self.options.policies[0],
+                training_documents=self.training,
+            )
+            for model in (*self.models, *self.against)
+        }
+
+    @cached_property
+    def false_positives(self) -> dict[str, dict[str, SentenceShare]]:
+        """Shares of the sentences in which gold has nothing to find, by model name."""
+        excluded = "entities" if self.options.gold_entities else None
+        return {
+            model.name: {key: one for key, one in count_false_positives(self.pairs(model)).items() if key != excluded}
+            for model in (*self.models, *self.against)
+        }
+
+    def segmentation(self, model: EvaluatedModel) -> Segmentation | None:
+        """Return how well the words and sentences of a model fit gold, or None if it got those of the data."""
+        return measure_segmentation(self.gold, model.predicted) if self.options.from_text else None
 
     @property
     def excluded_tasks(self) -> tuple[str, ...]:
@@ -164,9 +231,10 @@ class Evaluation:
     @cached_property
     def scores(self) -> dict[str, list[Scores]]:
         """Scores by model name, under each policy."""
+        gold, predicted = self.aligned
         return {
             model.name: [
-                score_documents(self.gold, model.predicted, schema=model.schema, symmetric=policy)
+                score_documents(gold, predicted[model.name], schema=model.schema, symmetric=policy)
                 for policy in self.options.policies
             ]
             for model in (*self.models, *self.against)
@@ -174,9 +242,15 @@ class Evaluation:
 
     def summarise(self, models: Sequence[EvaluatedModel], *, per_label: bool = False) -> list[Figure]:
         """Return the figures of one model, or mean and standard deviation of several."""
-        condition = self.condition if self.options.gold_entities else ""
         scores = [self.scores[model.name] for model in models]
-        return summarise(scores, per_label=per_label, condition=condition, exclude=self.excluded_tasks)
+        return summarise(scores, per_label=per_label, condition=self.suffix, exclude=self.excluded_tasks)
+
+    def summarise_groups(self, models: Sequence[EvaluatedModel], name: str) -> tuple[str, list[Figure]]:
+        """Return the title and the figures of the groups of a breakdown."""
+        chosen = [next(one for one in self.breakdowns[model.name] if one.name == name) for model in models]
+        policy = self.options.policies[0]
+        figures = summarise_groups(chosen, symmetric=policy, condition=self.suffix, exclude=self.excluded_tasks)
+        return chosen[0].title, figures
 
     @property
     def sides(self) -> tuple[tuple[EvaluatedModel, ...], tuple[EvaluatedModel, ...]] | None:
@@ -188,7 +262,8 @@ class Evaluation:
     @property
     def n_units(self) -> int:
         """Number of documents or sentences that the bootstrap draws from."""
-        return len(self.gold) if self.options.resample == "documents" else self.models[0].n_sentences
+        gold, _ = self.aligned
+        return len(gold) if self.options.resample == "documents" else sum(len(d.sentences) for d in gold)
 
     @cached_property
     def differences(self) -> list[Difference]:
@@ -200,12 +275,11 @@ class Evaluation:
             return []
         options = self.options
         bootstrap = Bootstrap(options.n_resamples, options.resample.removesuffix("s"), options.seed)
-        first, second = ([model.predicted for model in side] for side in self.sides)
+        gold, predicted = self.aligned
+        first, second = ([predicted[model.name] for model in side] for side in self.sides)
         found: dict[str, Difference] = {}
         for policy in options.policies:
-            by_task = compare(
-                self.gold, first, second, schema=self.models[0].schema, symmetric=policy, bootstrap=bootstrap
-            )
+            by_task = compare(gold, first, second, schema=self.models[0].schema, symmetric=policy, bootstrap=bootstrap)
             named = [self._add_condition(d) for task, d in by_task.items() if task not in self.excluded_tasks]
             found |= {difference.protocol: difference for difference in named}
         return sorted(found.values(), key=lambda difference: difference.protocol.split(",")[0])
@@ -217,14 +291,16 @@ class Evaluation:
             if self.options.train is not None:
                 about["training data"] = display_name(self.options.train)
             about |= {key: str(self.environment[key]) for key in ("gpu", "cpu", "date") if self.environment.get(key)}
+            gold, predicted = self.aligned
             analysis = analyse(
-                self.gold,
-                model.predicted,
+                gold,
+                predicted[model.name],
                 schema=model.schema,
                 symmetric=self.options.policies[0],
                 training_documents=self.training,
                 entities=self.options.entities,
                 about=about,
+                segmentation=self.segmentation(model),
             )
             yield f"{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', model.name).strip('-')}", analysis
 
@@ -239,8 +315,8 @@ class Evaluation:
             "data": {
                 "name": display_name(options.data),
                 "n_documents": len(self.gold),
-                "n_sentences": self.models[0].n_sentences,
-                "n_words": self.models[0].n_words,
+                "n_sentences": sum(len(document.sentences) for document in self.gold),
+                "n_words": sum(len(sentence) for document in self.gold for sentence in document.sentences),
             },
         }
         for name, models in sides:
@@ -252,16 +328,27 @@ class Evaluation:
         return record
 
     def _add_condition(self, difference: Difference) -> Difference:
-        if not self.options.gold_entities:
-            return difference
-        return replace(difference, protocol=f"{difference.protocol}, {self.condition}")
+        return replace(difference, protocol=f"{difference.protocol}, {self.suffix}") if self.suffix else difference
 
     def _model_record(self, model: EvaluatedModel) -> dict[str, Any]:
         scores = {
             one.symmetric: {key: value for key, value in one.to_dict().items() if key not in self.excluded_tasks}
             for one in self.scores[model.name]
         }
-        return {"name": model.name, "joint": model.joint, "scores": scores, "speed": model.measure_speed()}
+        breakdowns = [breakdown.to_dict() for breakdown in self.breakdowns[model.name]]
+        for breakdown in breakdowns:
+            for task in self.excluded_tasks:
+                breakdown["tasks"].pop(task, None)
+        segmentation = self.segmentation(model)
+        return {
+            "name": model.name,
+            "joint": model.joint,
+            "scores": scores,
+            "false_positives": {key: one.to_dict() for key, one in self.false_positives[model.name].items()},
+            "segmentation": None if segmentation is None else segmentation.to_dict(),
+            "breakdowns": breakdowns,
+            "speed": model.measure_speed(),
+        }
 
 
 def evaluate(
@@ -286,22 +373,29 @@ def evaluate(
         SchemaError: The data has labels that a model does not have, or the labels of the models differ.
     """
 
-    def read(path: str, format: str | None = None) -> list[Document]:
-        stream = read_documents(path, format, align=cast(Align, options.align))
-        documents = list(stream)
+    def read(path: str, format: str | None = None, *, from_text: bool = False) -> list[Document]:
+        # From text, gold is compared by characters and does not have to fit words or sentences of the package.
+        segmenter = split_characters if from_text else None
+        stream = read_documents(path, format, align=cast(Align, options.align), segmenter=segmenter)
+        documents = [rebuild_text(restore_words(document)) if from_text else document for document in stream]
         on_read(stream.report)
         return documents
 
     if is_model(options.data):
         raise ConfigError(f"the data {options.data!r} is a model", "Give one or more models first, and the data last")
-    gold = read(options.data, options.format)
+    gold = read(options.data, options.format, from_text=options.from_text)
     training = None if options.train is None else read(options.train)
 
     def run(path: str, name: str) -> EvaluatedModel:
         extractor = Extractor.from_pretrained(path, device=device, precision=options.precision)
         check_labels(extractor.schema, gold, model=name, data=display_name(options.data))
         return run_model(
-            extractor, gold, name=name, gold_entities=options.gold_entities, batch_words=options.batch_words
+            extractor,
+            gold,
+            name=name,
+            gold_entities=options.gold_entities,
+            from_text=options.from_text,
+            batch_words=options.batch_words,
         )
 
     paths = (*options.models, *options.against)

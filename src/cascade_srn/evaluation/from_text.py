@@ -180,9 +180,7 @@ def restore_words(document: Document) -> Document:
     if [list(sentence.offsets) for sentence in document.sentences] != split_characters(document.text):
         return document
     entities = [(entity.start, entity.end) for entity in document.entities]
-    relations = [
-        (min(one.head.start, one.tail.start), max(one.head.end, one.tail.end)) for one in document.relations
-    ]
+    relations = [(min(one.head.start, one.tail.start), max(one.head.end, one.tail.end)) for one in document.relations]
     own = [words for words in segment(document.text) if words]
     common = _CommonWords(
         document.text,
@@ -224,8 +222,8 @@ class Segmentation:
     def shares(self) -> dict[str, tuple[int, int, float | None]]:
         """Number found, number in gold and share of gold, by what is looked for. The share of nothing is None."""
         counts = {
-            "sentence breaks": (self.n_breaks_found, self.n_breaks),
-            "entity boundaries": (self.n_edges_found, self.n_edges),
+            "sentence_breaks": (self.n_breaks_found, self.n_breaks),
+            "entity_boundaries": (self.n_edges_found, self.n_edges),
             "entities": (self.n_entities_fitting, self.n_entities),
             "relations": (self.n_relations_fitting, self.n_relations),
         }
@@ -236,8 +234,13 @@ class Segmentation:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        shares = {name: {"n_found": found, "n_gold": n, "share": share} for name, (found, n, share) in self.shares.items()}
-        return {"n_gold_sentences": self.n_gold_sentences, "n_sentences": self.n_sentences, "gold_found": shares}
+        return {
+            "n_gold_sentences": self.n_gold_sentences,
+            "n_sentences": self.n_sentences,
+            "found": {
+                name: {"n_found": found, "n_gold": n, "share": share} for name, (found, n, share) in self.shares.items()
+            },
+        }
 
 
 def measure_segmentation(gold: Sequence[Document], segmented: Sequence[Document]) -> Segmentation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.data.alignment import check_align
 from cascade_srn.errors import ConfigError
+from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 
 # A copy of those in inference/predictor.py, which imports torch.
@@ -27,6 +28,8 @@ class EvaluateOptions(Settings):
         align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
         symmetric: Policy for symmetric relations, or "all".
         gold_entities: Predict relations between the gold entities only.
+        from_text: Rebuild the text of the data, extract from it, and score by character offsets.
+        by: Breakdowns to print.
         train: Path of the training data, in any format, for scores by whether an entity text was seen.
         resample: Unit of the bootstrap, which also uses ``n_resamples`` and ``seed``.
     """
@@ -38,6 +41,8 @@ class EvaluateOptions(Settings):
     align: str = "exact"
     symmetric: str = "directed"
     gold_entities: bool = False
+    from_text: bool = False
+    by: tuple[str, ...] = ()
     train: str | None = None
     batch_words: int = 4096
     precision: str = "auto"
@@ -52,15 +57,24 @@ class EvaluateOptions(Settings):
         require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"), option="symmetric")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
         require_choice("resample", self.resample, RESAMPLED, option="resample")
+        for name in self.by:
+            require_choice("by", name, BREAKDOWNS, option="by")
+        if "entity_text" in self.by and self.train is None:
+            raise ConfigError(
+                "scores by entity_text need the training data",
+                "Give the data the models were trained on",
+                option="train",
+            )
+        if self.from_text and self.gold_entities:
+            raise ConfigError(
+                "gold entities cannot be given to a model that starts from raw text",
+                "Evaluate one or the other",
+                option="gold_entities",
+            )
         require_range("batch_words", self.batch_words, 1, option="batch_words")
         require_range("n_resamples", self.n_resamples, 100, option="n_resamples")
         require_range("seed", self.seed, 0, option="seed")
-        # Two paths of one folder are the same model. Resolving a hub id does no harm.
-        names: dict[str, list[str]] = {}
-        for name in (*self.models, *self.against):
-            names.setdefault(os.path.realpath(os.path.expanduser(name)), []).append(name)
-        if repeated := next((given[1] for given in names.values() if len(given) > 1), None):
-            raise ConfigError(f"the model {repeated!r} is given twice", "Give each model once")
+        _require_distinct((*self.models, *self.against))
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -71,3 +85,37 @@ class EvaluateOptions(Settings):
     def entities(self) -> str:
         """Source of the entities, as :func:`~cascade_srn.evaluation.analysis.analyse` takes it."""
         return "gold" if self.gold_entities else "predicted"
+
+
+@dataclass(frozen=True)
+class ForeignOptions(Settings):
+    """Models, and raw text of another kind than they were trained on.
+
+    Args:
+        models: Model folders or hub ids.
+        texts: Text files or folders of them, as :func:`~cascade_srn.data.raw_text.find_files` takes them.
+        field: Field of JSON records that contains the text.
+    """
+
+    models: tuple[str, ...]
+    texts: tuple[str, ...]
+    field: str = "text"
+    batch_words: int = 4096
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.models or not self.texts:
+            raise ConfigError("there is no model or no text", "Give at least one of each")
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
+        require_range("batch_words", self.batch_words, 1, option="batch_words")
+        _require_distinct(self.models)
+
+
+def _require_distinct(models: tuple[str, ...]) -> None:
+    """Raise ConfigError if a model is given twice, also by two paths of one folder."""
+    names: dict[str, list[str]] = {}
+    for name in models:
+        # Resolving a hub id does no harm.
+        names.setdefault(os.path.realpath(os.path.expanduser(name)), []).append(name)
+    if repeated := next((given[1] for given in names.values() if len(given) > 1), None):
+        raise ConfigError(f"the model {repeated!r} is given twice", "Give each model once")

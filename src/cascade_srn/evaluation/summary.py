@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.errors import ConfigError
+from cascade_srn.evaluation.breakdown import Breakdown
 from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.scores import TASKS, Counts, Scores, TaskScores
 
@@ -93,6 +94,24 @@ def summarise(
                 protocol = ", ".join(part for part in (name, average, condition) if part)
                 precision, recall, f1 = (Spread.of(column) for column in zip(*rows, strict=True))
                 found.append(Figure(protocol, precision, recall, f1, counts))
+    return found
+
+
+def summarise_groups(
+    models: Sequence[Breakdown], *, symmetric: str, condition: str = "", exclude: Sequence[str] = ()
+) -> list[Figure]:
+    """Compute mean and standard deviation over models for each group of one breakdown that has items."""
+    found: list[Figure] = []
+    for task in (task for task in models[0].tasks if task not in exclude):
+        for group in models[0].tasks[task]:
+            counts = [model.tasks[task][group] for model in models]
+            if not any(one.n_gold or one.n_predicted for one in counts):
+                continue
+            parts = (task, "" if task == "ner" else symmetric, "micro", group, condition)
+            columns = zip(*((one.precision, one.recall, one.f1) for one in counts), strict=True)
+            precision, recall, f1 = (Spread.of(column) for column in columns)
+            protocol = ", ".join(part for part in parts if part)
+            found.append(Figure(protocol, precision, recall, f1, counts[0] if len(counts) == 1 else None))
     return found
 
 

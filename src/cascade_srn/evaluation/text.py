@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cascade_srn.evaluation.evaluate import EvaluatedModel, Evaluation, display_name
+from cascade_srn.evaluation.false_positives import FALSE_POSITIVES
 from cascade_srn.evaluation.items import format_table
-from cascade_srn.evaluation.summary import figures_table
+from cascade_srn.evaluation.summary import Spread, figures_table
 
 # Fewer units than this give unreliable intervals.
 FEW_UNITS = 20
@@ -27,8 +28,8 @@ def _heading(evaluation: Evaluation) -> str:
     first = evaluation.models[0]
     sizes = {
         "documents": len(evaluation.gold),
-        "sentences": first.n_sentences,
-        "words": first.n_words,
+        "sentences": sum(len(document.sentences) for document in evaluation.gold),
+        "words": sum(len(sentence) for document in evaluation.gold for sentence in document.sentences),
         "entities": evaluation.scores[first.name][0].ner.counts.n_gold,
         "relations": sum(len(set(s.triples)) for document in evaluation.gold for s in document.sentences),
     }
@@ -44,12 +45,40 @@ def _title(models: Sequence[EvaluatedModel]) -> str:
 
 def _scores(evaluation: Evaluation, models: Sequence[EvaluatedModel], per_label: bool) -> str:
     table = figures_table(evaluation.summarise(models, per_label=per_label))
+    groups = [evaluation.summarise_groups(models, name) for name in dict.fromkeys(evaluation.options.by)]
+    others = [f"{title}\n{figures_table(figures)}" for title, figures in groups]
+    others += [_false_positives(evaluation, models), *_segmentation(evaluation, models)]
     if len(models) == 1:
-        return table
+        return "\n\n".join([table, *others])
     micro = [[f for f in evaluation.summarise([model]) if ", micro" in f.protocol] for model in models]
     rows = [("F1 by model", *(figure.protocol for figure in micro[0]))]
     rows += [(model.name, *(str(f.f1) for f in figures)) for model, figures in zip(models, micro, strict=True)]
-    return f"{table}\n\n{format_table(rows)}"
+    return "\n\n".join([table, format_table(rows), *others])
+
+
+def _false_positives(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:
+    rows = [("predicted", "sentences", "with predictions", "share")]
+    found = [evaluation.false_positives[model.name] for model in models]
+    for key, one in found[0].items():
+        shares = [share for of_model in found if (share := of_model[key].share) is not None]
+        n_predicted = f"{one.n_predicted:,}" if len(models) == 1 else ""
+        rows.append(
+            (FALSE_POSITIVES[key][0], f"{one.n_sentences:,}", n_predicted, str(Spread.of(shares)) if shares else "-")
+        )
+    return format_table(rows)
+
+
+def _segmentation(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> list[str]:
+    """Return what the words and sentences of the models keep of gold, once for models with the same ones."""
+    found = dict.fromkeys(one for model in models if (one := evaluation.segmentation(model)) is not None)
+    tables = []
+    for one in found:
+        rows = [("gold kept by the segmenter", "gold", "kept", "share")]
+        for name, (kept, n, share) in one.shares.items():
+            rows.append((name.replace("_", " "), f"{n:,}", f"{kept:,}", "-" if share is None else f"{100 * share:.1f}"))
+        counts = f"{one.n_sentences:,} sentences from the text, {one.n_gold_sentences:,} in gold"
+        tables.append(f"{counts}\n{format_table(rows)}")
+    return tables
 
 
 def _differences(evaluation: Evaluation) -> list[str]:

@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from cascade_srn.evaluation.false_positives import FALSE_POSITIVES
 from cascade_srn.evaluation.report.filters import Kind, Kinds
 
 Record = Mapping[str, Any]
 View = dict[str, Any]
 
 TASKS = {
-    "ner": ("Entities", "An entity is correct if its first word, its last word and its type are."),
+    "ner": ("Entities", "An entity is correct if its boundaries and its type are."),
     "re_boundaries": (
         "Relations, boundaries",
-        "A relation is correct if the words of both arguments and its type are.",
+        "A relation is correct if the boundaries of both arguments and its type are.",
     ),
     "re_strict": (
         "Relations, strict",
-        "A relation is correct if the words and entity types of both arguments and its type are.",
+        "A relation is correct if the boundaries and entity types of both arguments and its type are.",
     ),
 }
 # Prefix of the labels in filter keys, and their name in the schema.
@@ -66,6 +67,33 @@ def make_headlines(analysis: Record) -> list[View]:
             }
         )
     return found
+
+
+def make_false_positives(analysis: Record) -> list[View]:
+    """Return the shares of sentences in which gold has nothing to find. Analyses of older versions have none."""
+    rows = []
+    for name, counts in analysis.get("false_positives", {}).items():
+        description = FALSE_POSITIVES[name][0]
+        linked = _linked_number(counts["n_predicted"], f"fp.{name}", f"predicted {description}")
+        rows.append({"name": description, "n": linked, "n_of": counts["n_sentences"]} | _share(counts["share"]))
+    return rows
+
+
+def make_segmentation(analysis: Record) -> View | None:
+    """Return what the words and sentences of the model keep of gold, or None if it got those of the data."""
+    record = analysis.get("segmentation")
+    if record is None:
+        return None
+    rows = [
+        {"name": name.replace("_", " "), "n": _linked_number(one["n_found"], None, ""), "n_of": one["n_gold"]}
+        | _share(one["share"])
+        for name, one in record["found"].items()
+    ]
+    return {"n_sentences": record["n_sentences"], "n_gold_sentences": record["n_gold_sentences"], "rows": rows}
+
+
+def _share(share: float | None) -> View:
+    return {"share": format_percent(share), "width": f"{100 * (share or 0):.2f}%"}
 
 
 def make_label_tables(analysis: Record) -> list[View]:

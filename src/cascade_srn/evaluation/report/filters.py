@@ -13,6 +13,7 @@ from typing import Any
 from cascade_srn.drawing import Mark
 from cascade_srn.evaluation.breakdown import break_down, group_in_triples
 from cascade_srn.evaluation.errors import Confusion, count_entity_confusions, count_relation_confusions
+from cascade_srn.evaluation.false_positives import FALSE_POSITIVES, has_false_positive
 from cascade_srn.evaluation.items import Pair
 from cascade_srn.evaluation.reliability import (
     ReliabilityCurve,
@@ -135,6 +136,7 @@ class FilterKeys:
         found += _item_keys(record, "relations", "r", self.schema.relation_types, self.kinds)
         pair = read_pair(record)
         found += self._relation_keys(pair)
+        found += [f"fp.{name}" for name in FALSE_POSITIVES if has_false_positive(name, pair)]
         if not self.given_entities:
             found += self._entity_keys(pair)
         for breakdown in break_down([pair], schema=self.schema, symmetric=self.symmetric):

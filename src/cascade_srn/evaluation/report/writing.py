@@ -21,9 +21,11 @@ from cascade_srn.evaluation.report.figures import (
     make_breakdowns,
     make_confusions,
     make_error_tables,
+    make_false_positives,
     make_headlines,
     make_label_tables,
     make_reliability_plots,
+    make_segmentation,
     make_triple_table,
 )
 from cascade_srn.evaluation.report.filters import CORRECT, FilterKeys, Kinds, read_pair
@@ -131,6 +133,8 @@ def render_report(analysis: Analysis | Mapping[str, Any], *, title: str = "Evalu
             script=as_markup(script),
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             headlines=make_headlines(record),
+            false_positives=make_false_positives(record),
+            segmentation=make_segmentation(record),
             label_tables=make_label_tables(record),
             triples=make_triple_table(record),
             errors=make_error_tables(record, keys.kinds),
