@@ -82,6 +82,63 @@ def test_gold_entities(capsys):
     assert "ner" not in text.replace("corpus", "")
 
 
+def test_from_text(tmp_path, capsys):
+    text = shown(capsys, saved_model(), corpus(), "--from-text", "--by", "brackets", "--json", tmp_path / "scores.json")
+    assert ", from text\n" in text
+    assert "re_strict, directed, micro, from text" in text
+    assert "re_strict, directed, micro, without brackets, from text" in text
+    assert "gold kept by the segmenter" in text
+    record = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert record["condition"] == "from text"
+    assert record["models"][0]["segmentation"]["found"]["entities"]["n_gold"] == 13
+
+
+def test_gold_entities_from_text(capsys):
+    printed = failure(capsys, saved_model(), corpus(), "--from-text", "--gold-entities")
+    assert "--gold-entities" in printed
+
+
+def test_scores_by_group(capsys):
+    models = saved_model(), saved_model(1), saved_model(2)
+    text = shown(capsys, *models, corpus(), "--by", "sentence_length", "--by", "nesting")
+    (line,) = [line for line in text.splitlines() if line.startswith("ner, micro, nested")]
+    assert line.count(" ± ") == 3
+    assert "ner, micro, 1–10" in text
+
+
+def test_foreign_text(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("A tagger helps parsing. It works.", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(json.dumps({"body": "Taggers and parsers."}), encoding="utf-8")
+    files = ("--foreign", tmp_path / "a.txt", "--foreign", tmp_path / "b.jsonl", "--field", "body")
+    text = shown(capsys, saved_model(), *files, "--json", tmp_path / "found.json", "--per-label")
+    assert ", foreign text, 2 texts" in text
+    record = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert record["models"][0]["relations"]["sentences"]["n_sentences"] == 3
+    assert str(tmp_path) not in json.dumps(record["data"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--gold-entities"],
+        ["--from-text"],
+        ["--train", "t"],
+        ["--by", "nesting"],
+        ["--report", "r"],
+        ["--against", "m"],
+    ],
+)
+def test_foreign_text_has_no_gold(options, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("It works.", encoding="utf-8")
+    assert options[0] in failure(capsys, saved_model(), "--foreign", tmp_path / "a.txt", *options)
+
+
+def test_foreign_text_and_data(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("It works.", encoding="utf-8")
+    assert "corpus.jsonl" in failure(capsys, saved_model(), corpus(), "--foreign", tmp_path / "a.txt")
+    assert "b.txt" in failure(capsys, saved_model(), "--foreign", tmp_path / "b.txt")
+
+
 def test_json(tmp_path, capsys):
     path = tmp_path / "new" / "scores.json"
     shown(capsys, saved_model(), corpus(), "--json", path, "--batch-words", "16", "--precision", "bf16")

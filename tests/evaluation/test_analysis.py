@@ -82,7 +82,7 @@ def test_to_dict_is_plain_json_and_names_its_protocol():
     assert record["calibration"]["relations"]["n"] == 2
     assert record["confusion"]["relations"]["rows"][0][1] == 1
     assert [b["name"] for b in record["breakdowns"]] == [
-        "sentence_length", "entity_length", "argument_distance", "nesting",
+        "sentence_length", "brackets", "entity_length", "argument_distance", "nesting",
     ]  # fmt: skip
 
 

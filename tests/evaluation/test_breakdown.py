@@ -9,6 +9,7 @@ from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, se
 
 from cascade_srn.evaluation import Counts, score
 from cascade_srn.evaluation.breakdown import (
+    BREAKDOWNS,
     Ranges,
     SeenTexts,
     break_down,
@@ -135,12 +136,25 @@ def test_by_hand():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("words", "group"),
+    [("a ( b )", "with brackets"), ("a -LRB- b", "with brackets"), ("f(x) b", "with brackets"), ("a ;-) b", "with brackets"),
+     ("a [ b ]", "without brackets"), ("a b", "without brackets")],
+)  # fmt: skip
+def test_brackets(words, group):
+    gold = Sentence.from_words(words.split(), [Span(0, 1, "A"), Span(1, 2, "B")])
+    related = gold.annotated(gold.entities, [Triple(*gold.entities[:1], "Directed", gold.entities[1])])
+    tasks = broken_down([(related, related)])["brackets"].tasks
+    assert tasks["ner"][group] == Counts(2, 2, 2)
+    assert tasks["re_strict"][group] == Counts(1, 1, 1)
+
+
 @some
 @given(any_pairs, policies, sentences())
 def test_the_groups_add_up_to_the_scores(pairs, symmetric, training):
     whole = score([a for a, _ in pairs], [b for _, b in pairs], schema=SCHEMA, symmetric=symmetric)
     found = broken_down(pairs, symmetric=symmetric, training_documents=[Document.from_sentences([training])])
-    assert list(found) == ["sentence_length", "entity_length", "argument_distance", "nesting", "entity_text"]
+    assert tuple(found) == BREAKDOWNS
     for breakdown in found.values():
         for task, groups in breakdown.tasks.items():
             assert sum(groups.values(), Counts()) == getattr(whole, task).counts

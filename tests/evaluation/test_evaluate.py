@@ -260,6 +260,8 @@ class TestOptions:
             ({"batch_words": 0}, "batch_words.* 0"),
             ({"n_resamples": 9}, "n_resamples.* 9"),
             ({"seed": -1}, "seed.* -1"),
+            ({"by": ("brackets", "bracket")}, "by.*'bracket'.*'brackets'"),
+            ({"by": ("entity_text",)}, "entity_text"),
             ({"models": ("m", "m")}, "'m'"),
             ({"against": ("m",)}, "'m'"),
             ({"models": ("m", "./n/../m/")}, "'./n/../m/'"),

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cascade_srn.cli.failures import print_read_notes
-from cascade_srn.cli.options import Alignment, BatchWords, DataFormat, Device, Precision, ResampledUnit, make_settings
+from cascade_srn.cli.options import (
+    Alignment,
+    BatchWords,
+    DataFormat,
+    Device,
+    Precision,
+    ResampledUnit,
+    TextField,
+    make_settings,
+)
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.options import EvaluateOptions, ForeignOptions
@@ -60,6 +69,7 @@ def evaluate(
     resample: ResampledUnit = EvaluateOptions.resample,
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,
+    field: TextField = ForeignOptions.field,
     batch_words: BatchWords = EvaluateOptions.batch_words,
     precision: Precision = EvaluateOptions.precision,
     device: Device = "auto",

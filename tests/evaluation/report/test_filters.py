@@ -72,6 +72,12 @@ def test_cells_of_confusions(analysis, keys):
                 assert found <= n
 
 
+def test_false_positives(analysis, keys):
+    for name, counts in analysis["false_positives"].items():
+        assert len(having(keys, f"fp.{name}", analysis)) == counts["n_predicted"]
+    assert any(counts["n_predicted"] for counts in analysis["false_positives"].values())
+
+
 def test_groups_bins_and_triples(analysis, keys):
     numbers = {}
     for name in ("in_triple", "out_of_triple"):

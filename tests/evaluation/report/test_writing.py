@@ -11,6 +11,7 @@ from tests.evaluation.report.example import example
 
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.analysis import analyse
+from cascade_srn.evaluation.from_text import Segmentation
 from cascade_srn.evaluation.report import REPORT_NAME, render_report, write_report
 from cascade_srn.evaluation.report.figures import format_percent
 from cascade_srn.evaluation.report.filters import FilterKeys
@@ -120,6 +121,35 @@ def test_kinds_of_errors_with_their_definitions(page, analysis):
             assert kind["name"] in row[0]
             assert kind["description"] in row[0]
             assert row[1:] == [str(kind["n"]), format_percent(kind["share"])]
+
+
+def test_false_positives(page, analysis):
+    (table,) = section(page, "scores").all("table")
+    shares = analysis["false_positives"]
+    assert len(shares) == 3
+    for row, counts in zip(rows(table)[1:], shares.values(), strict=True):
+        assert row[1:] == [str(counts["n_sentences"]), str(counts["n_predicted"]), format_percent(counts["share"])]
+
+
+def test_figures_from_text_say_so(analysis):
+    gold = [Document.from_words([["a", "b"]])]
+    found = analyse(gold, gold, schema=Schema(("A",)), segmentation=Segmentation(7, 9, 6, 3, 4, 4, 2, 2, 0, 0))
+    page = read_markup(render_report(found))
+    assert page.all("span", "condition")[0].text == "from text"
+    assert all(one.text.endswith("from text") for one in section(page, "scores").all("span", "protocol"))
+    table = section(page, "scores").all("table")[-1]
+    assert "9 sentences from the text, 7 in gold" in table.text
+    assert rows(table)[1:] == [
+        ["sentence breaks", "6", "3", "50.0"],
+        ["entity boundaries", "4", "4", "100.0"],
+        ["entities", "2", "2", "100.0"],
+        ["relations", "0", "0", "–"],
+    ]
+
+
+def test_an_analysis_of_an_older_version(analysis):
+    old = {key: value for key, value in analysis.items() if key not in ("false_positives", "segmentation")}
+    assert not section(read_markup(render_report(old)), "scores").all("table")
 
 
 def test_breakdowns(page, analysis):
