@@ -138,8 +138,8 @@ def test_by_hand():
 
 @pytest.mark.parametrize(
     ("words", "group"),
-    [("a ( b )", "with brackets"), ("a -LRB- b", "with brackets"), ("f(x) b", "with brackets"), ("a ;-) b", "with brackets"),
-     ("a [ b ]", "without brackets"), ("a b", "without brackets")],
+    [("a ( b )", "with brackets"), ("a -LRB- b", "with brackets"), ("f(x) b", "with brackets"),
+     ("a ;-) b", "with brackets"), ("a [ b ]", "without brackets"), ("a b", "without brackets")],
 )  # fmt: skip
 def test_brackets(words, group):
     gold = Sentence.from_words(words.split(), [Span(0, 1, "A"), Span(1, 2, "B")])

@@ -46,7 +46,7 @@ def test_counts_are_those_of_the_extractor(texts):
     assert record["models"][0]["entities"]["sentences"]["n_sentences"] == 3
     table = found.table(per_label=True)
     assert "…/seed-1-0/best, relations" in table
-    assert "label Thing" in table
+    assert "…/seed-1-0/best, relations, label compare" in table
 
 
 def test_no_text(tmp_path):
@@ -72,5 +72,5 @@ def test_the_example_is_ordinary_prose():
     documents = [Document.from_text(text) for text in read_texts([NEWS])]
     sentences = [sentence for document in documents for sentence in document.sentences]
     assert len(sentences) == 42
-    assert all(len(sentence) >= 5 or sentence.words == ("No", "one", "was", "hurt", ".") for sentence in sentences)
+    assert all(sentence.words[-1] in (".", '"') for sentence in sentences)
     assert len({sentence.words for sentence in sentences}) == 42

@@ -25,8 +25,6 @@ from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.text import format_evaluation
 from cascade_srn.text.presplit import given_words
 
-A, B, C = Span(0, 1, "A"), Span(2, 3, "B"), Span(4, 5, "B")
-
 
 def annotated(words, entities=(), triples=()):
     return Sentence.from_words(words.split(), entities, triples)
@@ -83,7 +81,9 @@ def with_words(document, words, *, at=()):
 
 class TestAligning:
     def test_words_are_cut_where_either_side_cuts(self):
-        gold = Document("pre-trained nets", (Sentence(("pre-trained", "nets"), ((0, 11), (12, 16)), (A,)),), "d")
+        gold = Document(
+            "pre-trained nets", (Sentence(("pre-trained", "nets"), ((0, 11), (12, 16)), (Span(0, 1, "A"),)),), "d"
+        )
         other = with_words(gold, [["pre", "-", "trained nets"]], at=[(0, 4, 16, "A")])
         ((one,), (two,)) = align_by_characters([gold], [other])
         assert one.sentences[0].words == two.sentences[0].words == ("pre", "-", "trained", "nets")
@@ -134,7 +134,6 @@ class TestAligning:
 class TestSegmentationErrors:
     """Gold has two sentences with a relation each, and the prediction repeats gold as far as its words allow."""
 
-    WORDS = "a uses b . c uses d . e"
     SPANS = (Span(0, 1, "A"), Span(2, 3, "B"))
     PART = annotated("a uses b .", SPANS, [Triple(SPANS[0], "Directed", SPANS[1])])
     OTHER = annotated("c uses d .", SPANS, [Triple(SPANS[0], "Same", SPANS[1])])
@@ -189,7 +188,8 @@ class TestSegmentationErrors:
         assert fit.shares["relations"] == (1, 2, 1 / 2)
 
     def test_the_analysis_says_so(self):
-        analysis = analyse([self.GOLD], [self.GOLD], schema=SCHEMA, segmentation=measure_segmentation([self.GOLD] * 1, [self.GOLD]))  # fmt: skip
+        fit = measure_segmentation([self.GOLD], [self.GOLD])
+        analysis = analyse([self.GOLD], [self.GOLD], schema=SCHEMA, segmentation=fit)
         assert analysis.condition == analysis.to_dict()["protocol"]["condition"] == "from text"
         record = analysis.to_dict()["segmentation"]
         assert record["found"]["relations"] == {"n_found": 2, "n_gold": 2, "share": 1.0}
@@ -231,7 +231,6 @@ class TestReadingCharacters:
 
     def test_otherwise_words_and_sentences_are_those_of_the_package(self, tmp_path):
         found = self.read(tmp_path, [(0, 7), (9, 18)], [(0, 1)])
-        assert found.annotated if False else True
         bare = Document.from_text(self.TEXT, id="d")
         assert [s.offsets for s in found.sentences] == [s.offsets for s in bare.sentences]
         assert found.id == "d"

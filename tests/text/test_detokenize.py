@@ -87,8 +87,8 @@ def test_the_segmenter_finds_the_tokens_again(tokens):
     assert segment(text) == offsets
 
 
-SPECIAL = ["-LRB-", "-RRB-", "(", ")", "``", "''", '"', "'", "`", "'s", "n't", ",", ".", "...", "%", "$", "#", "/", r"\/",
-           "-", "--", "can", "not", "“", "”", "’", "5", "the", "parsers"]  # fmt: skip
+SPECIAL = ["-LRB-", "-RRB-", "(", ")", "``", "''", '"', "'", "`", "'s", "n't", ",", ".", "...", "%", "$", "#", "/",
+           r"\/", "-", "--", "can", "not", "“", "”", "’", "5", "the", "parsers"]  # fmt: skip
 any_token = st.one_of(st.sampled_from(SPECIAL), st.text(min_size=1, max_size=5))
 
 
