@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.evaluation.saved_models import corpus, saved_model
 from tests.evaluation.strategies import SCHEMA, policies, sentences, some
 from tests.small_models import SCHEMA as MODEL_SCHEMA
+from tests.small_models import small_model
 
 from cascade_srn import Document, Extractor, Sentence, Span, Triple, read_documents, write_documents
 from cascade_srn.errors import AnnotationError, ConfigError
@@ -308,6 +309,22 @@ class TestEvaluation:
         assert (scores.ner.counts.n_gold, scores.re_strict.counts.n_gold) == (2, 1)
         assert scores.re_strict.counts.n_correct == 0
         assert found.segmentation(found.models[0]).shares["relations"] == (0, 1, 0)
+
+    def test_brat_keeps_its_text_and_all_annotations(self, tmp_path):
+        (tmp_path / "a.txt").write_text("Taggers  work .\nParsers work.", encoding="utf-8")
+        annotations = "T1\tThing 0 7\tTaggers\nT2\tThing 16 22\tParser\nR1\tcompare Arg1:T1 Arg2:T2\n"
+        (tmp_path / "a.ann").write_text(annotations, encoding="utf-8")
+        found = evaluated(saved_model(), data=str(tmp_path), from_text=True)
+        assert found.gold[0].text == "Taggers  work .\nParsers work."
+        assert [(e.start, e.end) for e in found.gold[0].entities] == [(0, 7), (16, 22)]
+        (scores,) = found.scores["…/seed-0-0/best"]
+        assert (scores.ner.counts.n_gold, scores.re_strict.counts.n_gold) == (2, 1)
+
+    @pytest.mark.parametrize("method", ["pipeline", "pfn"])
+    def test_baselines(self, method, tmp_path):
+        small_model(method=method).save(tmp_path / "model")
+        record = evaluated(str(tmp_path / "model"), from_text=True).to_dict()
+        assert record["models"][0]["scores"]["directed"]["ner"]["micro"]["n_gold"] == 13
 
     def test_a_model_without_relations(self):
         found = evaluated(saved_model(joint=False), from_text=True)
