@@ -18,10 +18,11 @@ demo: $(READY)
 test: lint types
 	$(PYTEST) -m "not slow and not browser and not gpu"
 
-# All of `make test`, then the slow tests, the property tests with more examples, and those for a browser and a GPU
-# where the machine has them.
+# All of `make test`, then the slow tests, those for a browser and a GPU where the machine has them, and the property
+# tests with more examples.
 test-all: test
-	$(PYTEST) -m "slow or browser or gpu or hypothesis" --hypothesis-profile=thorough
+	$(PYTEST) -m "slow or browser or gpu"
+	$(PYTEST) -m hypothesis --hypothesis-profile=thorough
 
 # The documentation site, in build/docs. Warnings are errors.
 docs: $(READY)

@@ -1,5 +1,7 @@
 """Lines, columns and paragraphs of the pieces of a page."""
 
+import time
+
 import pytest
 
 from cascade_srn.text.pdf_layout import join_pages
@@ -113,3 +115,18 @@ def test_three_columns_that_are_drawn_row_by_row():
 def test_rows_of_a_table_are_kept(n_rows, left):
     text = join_pages([rows(n_rows, left, "text in the right column")])
     assert text.startswith(f"{left} 0 text in the right column 0\n{left} 1 ")
+
+
+def test_many_lines_take_little_time():
+    pages = [[(f"line {at}\n", float(at), y, 1e9) for at in range(20_000)] for y in (0.0, 100.0)]
+    start = time.process_time()
+    assert len(join_pages(pages).split()) == 80_000
+    assert time.process_time() - start < 20
+
+
+def test_many_columns():
+    rows = [
+        (f"some text of a column {at}", 200.0 * column, -12.0 * at, 10.0) for at in range(9) for column in range(50)
+    ]
+    ended = [(f"{text}\n" if (number + 1) % 50 == 0 else text, *place) for number, (text, *place) in enumerate(rows)]
+    assert len(join_pages([ended]).split()) >= 9 * 50 * 5

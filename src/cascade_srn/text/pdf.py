@@ -19,7 +19,7 @@ from cascade_srn.text.pdf_layout import Piece, join_pages
 
 MAX_BYTES = 256 << 20
 MAX_PAGES = 2000
-MAX_CHARACTERS = 50_000_000
+MAX_CHARACTERS = 10_000_000
 MAX_SECONDS_PER_PAGE = 60.0
 """Limits of one PDF. They stop damaged and hostile files, and are far above those of a book."""
 _MARK = b"%PDF-"

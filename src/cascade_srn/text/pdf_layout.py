@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from statistics import median
 
@@ -18,6 +19,8 @@ _SAME_PLACE = 6.0
 # Columns that are drawn row by row have many rows of long lines, unlike tables.
 _MIN_ROWS = 8
 _MIN_COLUMN_CHARACTERS = 18
+_MAX_COLUMNS = 6
+_MAX_SIZE = 100
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BLANKS = re.compile(r"[ \t\n]+")
@@ -68,9 +71,9 @@ def _make_line(pieces: Sequence[Piece]) -> Line | None:
     return Line(text, drawn[0][1], y, size, tuple(pieces))
 
 
-def _order_columns(lines: list[Line]) -> list[Line]:
+def _order_columns(lines: list[Line], depth: int = 0) -> list[Line]:
     """Return the lines of a page column by column, if the page draws its columns row by row."""
-    start = _find_second_column(lines)
+    start = _find_second_column(lines) if depth < _MAX_COLUMNS else None
     if start is None:
         return lines
     left: list[Line] = []
@@ -87,7 +90,7 @@ def _order_columns(lines: list[Line]) -> list[Line]:
     below = [line for line in left if line.y < bottom - 2 * line.size and _may_cross(line, start)]
     outside = {*map(id, above), *map(id, below)}
     inside = [line for line in left if id(line) not in outside]
-    return [*above, *_order_columns(inside), *_order_columns(right), *below]
+    return [*above, *_order_columns(inside, depth + 1), *_order_columns(right, depth + 1), *below]
 
 
 def _find_second_column(lines: Sequence[Line]) -> float | None:
@@ -124,14 +127,15 @@ def _may_cross(line: Line, start: float) -> bool:
 def _without_repeated(pages: Sequence[Sequence[Line]]) -> list[list[Line]]:
     """Remove lines at the top or bottom edge that other pages have at the same height, apart from numbers."""
     edges = [(_find_rows(lines), _find_rows(lines)[::-1]) for lines in pages]
-    seen: defaultdict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
+    seen: defaultdict[tuple[int, str], set[tuple[int, float]]] = defaultdict(set)
     for number, both in enumerate(edges):
         for edge, rows in enumerate(both):
             for line in (line for row in rows[:_EDGE_ROWS] for line in row):
-                seen[edge, _without_numbers(line)].append((number, line.y))
+                seen[edge, _without_numbers(line)].add((number, line.y))
 
-    def repeats(edge: int, line: Line) -> bool:
-        others = {number for number, y in seen[edge, _without_numbers(line)] if abs(y - line.y) <= _SAME_PLACE}
+    @cache
+    def repeats(edge: int, text: str, height: float) -> bool:
+        others = {number for number, y in seen[edge, text] if abs(y - height) <= _SAME_PLACE}
         return len(others) >= min(max(2, len(pages)), 3)
 
     kept = []
@@ -140,7 +144,7 @@ def _without_repeated(pages: Sequence[Sequence[Line]]) -> list[list[Line]]:
         for edge, rows in enumerate(both):
             # From the edge inwards, so that a row of a table is kept below a line that differs.
             for row in rows[:_EDGE_ROWS]:
-                if not all(repeats(edge, line) for line in row):
+                if not all(repeats(edge, _without_numbers(line), line.y) for line in row):
                     break
                 removed.update(map(id, row))
         kept.append([line for line in lines if id(line) not in removed])
@@ -196,11 +200,8 @@ def _find_leading(pages: Sequence[Sequence[Line]]) -> dict[int, float]:
 def _find_indents(lines: Sequence[Line]) -> dict[int, bool]:
     """Return whether lines that start at each x are indented: many more start up to four ems to the left."""
     starts = Counter(round(line.x) for line in lines)
-    sizes = {round(line.x): line.size for line in lines}
+    sizes = {round(line.x): min(line.size, _MAX_SIZE) for line in lines}
     return {
-        x: any(
-            sizes[x] / 2 < x - other <= 4 * sizes[x] and n_other >= max(3, 2 * count)
-            for other, n_other in starts.items()
-        )
+        x: any(starts[x - step] >= max(3, 2 * count) for step in range(int(sizes[x] / 2) + 1, int(4 * sizes[x]) + 1))
         for x, count in starts.items()
     }

@@ -67,8 +67,9 @@ def _read_page(page: Any) -> list[Piece]:
 
     def visit(text: str, cm: list[float], tm: list[float], font: Any, size: float) -> None:
         nonlocal last
-        if text.strip():
-            a, b, c, d, e, f = _multiply(tm, cm)
+        matrix = _multiply(tm, cm)
+        if text.strip() and all(map(math.isfinite, (*matrix, size))):
+            a, b, c, d, e, f = matrix
             last = round(math.degrees(math.atan2(b, a)) / 90) % 4
             x, y = ((e, f), (f, -e), (-e, -f), (-f, e))[last]
             piece = text, round(x, 2), round(y, 2), round(size * math.hypot(c, d), 2)
