@@ -50,7 +50,8 @@ def join_pages(pages: Iterable[Sequence[Piece]]) -> str:
 
 
 def _find_lines(pieces: Sequence[Piece]) -> list[Line]:
-    lines, current = [], []
+    lines: list[Line | None] = []
+    current: list[Piece] = []
     for text, x, y, size in pieces:
         *ended, rest = _CONTROL.sub("", _SURROGATE.sub("�", text)).split("\n")
         for part in ended:
