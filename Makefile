@@ -18,9 +18,11 @@ demo: $(READY)
 test: lint types
 	$(PYTEST) -m "not slow and not browser and not gpu"
 
-# All of `make test`, then the slow tests, and those for a browser and a GPU where the machine has them.
+# All of `make test`, then the slow tests, those for a browser and a GPU where the machine has them, and the property
+# tests with more examples.
 test-all: test
 	$(PYTEST) -m "slow or browser or gpu"
+	$(PYTEST) -m hypothesis --hypothesis-profile=thorough
 
 # The documentation site, in build/docs. Warnings are errors.
 docs: $(READY)
@@ -39,7 +41,7 @@ format: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,report,train,serve,graph]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,report,train,serve,graph,pdf]"
 	touch $@
 
 clean:

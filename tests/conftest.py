@@ -1,6 +1,9 @@
 """Settings for all tests: no network, one thread, a fixed seed, and the rules of the test tiers."""
 
+import base64
+import gc
 import os
+import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -11,8 +14,23 @@ from hypothesis import settings
 
 # One thread is faster on tiny tensors.
 torch.set_num_threads(1)
-settings.register_profile("cascade", deadline=None, print_blob=True)
+# `make test-all` repeats the property tests with the profile "thorough".
+settings.register_profile("cascade", deadline=None, print_blob=True, max_examples=25)
+settings.register_profile("thorough", settings.get_profile("cascade"), max_examples=100)
 settings.load_profile("cascade")
+# The smallest picture, as a file.
+_PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg==")
+
+
+def pytest_collection_finish():
+    """Leave what the imports have made out of each garbage collection, which takes a second of it otherwise."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    """Let the end of the interpreter free all objects again."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items):
@@ -27,3 +45,25 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting():
+    """Replace what takes long and shows nothing here: flushing to disk, and the picture at the end of each training.
+
+    A test that uses the fixture ``real_curves`` draws the picture.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        training = sys.modules.get("cascade_srn.training.run")
+        if training is not None:
+            patch.setattr(training, "draw_curves", lambda log, path: path.write_bytes(_PNG))
+        yield
+
+
+@pytest.fixture
+def real_curves(monkeypatch):
+    """Draw the picture at the end of a training."""
+    from cascade_srn.training import progress, run
+
+    monkeypatch.setattr(run, "draw_curves", progress.draw_curves)

@@ -150,7 +150,7 @@ def test_of_few_long_documents_the_last_sequences_are_held_out(n_parts):
 def test_one_long_document_among_many_does_not_take_the_rest_with_it():
     """Whichever documents are drawn, not much more than the share is held out."""
     long = " ".join(TEXTS * 4)
-    for place in range(0, len(TEXTS), 10):
+    for place in range(0, len(TEXTS), 30):
         packed = _packed(texts=[*TEXTS[:place], long, *TEXTS[place:]], held_out=0.1)
         n_all = len(packed.train) + len(packed.held_out)
         assert 0.0 < len(packed.held_out) <= 0.2 * n_all + 1

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 
 import pytest
@@ -82,15 +83,23 @@ def test_there_was_much_to_resume(uninterrupted):
     assert len(_perplexity(uninterrupted)["during"]) >= 5
 
 
-@pytest.fixture
-def begun(tmp_path):
-    """An adaptation that stopped after a state."""
-    text, encoder = write_text(tmp_path), tiny_encoder("bert", tmp_path / "encoder")
-    arguments = [text], small_settings(encoder, save_steps=2), tmp_path / "out"
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("begun")
+    text, encoder = write_text(folder), tiny_encoder("bert", folder / "encoder")
+    arguments = [text], small_settings(encoder, save_steps=2), folder / "out"
     for progress in Adaptation(*arguments, device="cpu"):
         if progress.step == 4:
             break
     return arguments
+
+
+@pytest.fixture
+def begun(stopped, tmp_path):
+    """A copy of an adaptation that stopped after a state."""
+    paths, settings, folder = stopped
+    shutil.copytree(folder, tmp_path / "out")
+    return paths, settings, tmp_path / "out"
 
 
 def test_it_goes_on_where_it_stood(begun):

@@ -34,7 +34,14 @@ def _summary(folder):
     return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# test_network.py and test_loop.py have all families in the default tier.
+@pytest.mark.parametrize(
+    "family",
+    [
+        family if family in ("bert", "deberta-v2") else pytest.param(family, marks=pytest.mark.slow)
+        for family in FAMILIES
+    ],
+)
 def test_the_folder_is_an_encoder(family, tmp_path, text):
     name = tiny_encoder(family, tmp_path / "before")
     adaptation = Adaptation([text], small_settings(name, learning_rate=1e-2), tmp_path / "out", device="cpu")

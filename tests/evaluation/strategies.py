@@ -11,7 +11,7 @@ from cascade_srn.types import Document, Sentence, Span, Triple
 SCHEMA = Schema(("A", "B"), ("Directed", "Other", "Same"), symmetric=frozenset({"Same"}))
 N_WORDS = 5
 WORDS = tuple(f"w{i}" for i in range(N_WORDS))
-some = settings(max_examples=50)
+some = settings()
 policies = st.sampled_from(SYMMETRIC_POLICIES)
 
 

@@ -75,8 +75,7 @@ def _literal_differences(gold, first, second, symmetric, bootstrap):
     return np.array(found)
 
 
-@pytest.mark.parametrize("draw_models", [True, False])
-@pytest.mark.parametrize("symmetric", ["directed", "doubled"])
+@pytest.mark.parametrize(("symmetric", "draw_models"), [("directed", False), ("doubled", True)])
 def test_equals_scoring_each_resample(symmetric, draw_models):
     bootstrap = Bootstrap(n_resamples=100, seed=3, draw_models=draw_models)
     found = compare(GOLD, GOOD[:2], POOR, schema=SCHEMA, symmetric=symmetric, bootstrap=bootstrap)

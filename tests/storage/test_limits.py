@@ -16,12 +16,12 @@ from cascade_srn.extraction.sources import Sources, Unreadable
 from cascade_srn.storage import files as limits
 
 MEGABYTE = 1 << 20
-SIZE = 100 * MEGABYTE
+SIZE = 64 * MEGABYTE
 
 
 @pytest.fixture(scope="module", params=[gzip, lzma, bz2], ids=["gz", "xz", "bz2"])
 def bomb(request, tmp_path_factory):
-    """Compressed file of 100 MB of zeros, with every suffix of texts and corpora."""
+    """Compressed file of 64 MB of zeros, with every suffix of texts and corpora."""
     ending = {gzip: "gz", lzma: "xz", bz2: "bz2"}[request.param]
     folder = tmp_path_factory.mktemp("bomb")
     path = folder / f"bomb.{ending}"

@@ -8,13 +8,10 @@ SCORED = {"best": True, "dev": {"symmetric": "directed", "ner": 0.5, "re_boundar
 
 
 def test_a_picture_of_what_was_logged(tmp_path):
+    pictures = []
     for lines in ([], LINES, [LINES[0], LINES[1] | SCORED]):
         draw_curves(lines, tmp_path / "curves.png")
-        assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+        pictures.append((tmp_path / "curves.png").read_bytes())
+        assert pictures[-1].startswith(b"\x89PNG")
+    assert len(set(pictures)) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["curves.png"]
-
-
-def test_scores_change_the_picture(tmp_path):
-    draw_curves(LINES, tmp_path / "a.png")
-    draw_curves([LINES[0], LINES[1] | SCORED], tmp_path / "b.png")
-    assert (tmp_path / "a.png").read_bytes() != (tmp_path / "b.png").read_bytes()

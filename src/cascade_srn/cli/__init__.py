@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from cascade_srn.cli.adapt import adapt
 from cascade_srn.cli.benchmark import app as benchmark
@@ -71,4 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Idle OpenMP threads spin by default, which slows everything down on shared cores. torch reads this on import.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.formatwarning = _format_warning
-    app(args=None if arguments is None else list(arguments), prog_name="cascade-srn")
+    _command()(args=None if arguments is None else list(arguments), prog_name="cascade-srn")
+
+
+@cache
+def _command() -> Any:
+    return get_command(app)

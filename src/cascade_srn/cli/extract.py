@@ -25,8 +25,8 @@ def extract(
         list[str] | None,
         typer.Argument(
             metavar="[FILE|FOLDER|PATTERN|-]…",
-            help="Raw text: .txt and .jsonl files (also .gz, .xz, .bz2), folders, quoted patterns, or - for standard "
-            "input.",
+            help="Raw text: .txt, .jsonl and .pdf files (also .gz, .xz, .bz2), folders, quoted patterns, or - for "
+            "standard input.",
         ),
     ] = None,
     text: Annotated[list[str] | None, typer.Option(metavar="T", help="A text to extract from. Repeatable.")] = None,

@@ -51,11 +51,12 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
     return list(found.values())
 
 
-def find_text_files(folder: Path) -> list[Path]:
+def find_text_files(folder: Path, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
     """Return the text files in a folder and its subfolders, except hidden ones. At least one must exist."""
-    members = sorted(path for path in files_below(folder, is_text_file) if not is_hidden(path, folder))
+    found = files_below(folder, lambda path: path.name.lower().endswith(endings))
+    members = sorted(path for path in found if not is_hidden(path, folder))
     if not members:
-        raise DataError(f"the folder {folder} contains no text", f"Use files that end in {', '.join(ENDINGS)}")
+        raise DataError(f"the folder {folder} contains no text", f"Use files that end in {', '.join(endings)}")
     return members
 
 

@@ -16,24 +16,19 @@ from cascade_srn.config import require_choice
 from cascade_srn.data.formats.base import MalformedInput
 from cascade_srn.data.formats.files import decode_text, is_stream, parse_json_record
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.raw_text import (
-    ENDINGS,
-    RECORDS,
-    TEXT,
-    TextFile,
-    find_text_files,
-    has_records,
-    is_text_file,
-    open_text,
-    plain_name,
-)
+from cascade_srn.data.raw_text import ENDINGS as TEXT_ENDINGS
+from cascade_srn.data.raw_text import RECORDS, TEXT, TextFile, find_text_files, has_records, open_text, plain_name
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import CascadeError, DataError, did_you_mean, short_repr
-from cascade_srn.storage.files import encodable_names
+from cascade_srn.storage.files import PACKED, encodable_names
+from cascade_srn.text.pdf import is_pdf, parse_pdf
 from cascade_srn.text.presplit import given_sentences
 from cascade_srn.types import Document
 
 STDIN = "-"
+PDF = ".pdf"
+ENDINGS = (*TEXT_ENDINGS, *(PDF + packed for packed in ("", *PACKED)))
+"""Suffixes of the files that texts are extracted from."""
 
 
 def find_inputs(
@@ -70,10 +65,10 @@ def _find_files(argument: str) -> list[tuple[Path, str]]:
     """Return the files of one argument, each with the path that its name is made from."""
     path = Path(argument)
     if os.path.isdir(path):
-        return [(member, member.relative_to(path).as_posix()) for member in find_text_files(path)]
+        return [(member, member.relative_to(path).as_posix()) for member in find_text_files(path, ENDINGS)]
     if os.path.exists(path):
         # A pipe such as the shell's <(command) has no suffix.
-        if not is_text_file(path) and not is_stream(path):
+        if not _is_input(path) and not is_stream(path):
             raise DataError(
                 f"{path} does not end in {', '.join(ENDINGS)}", f"Rename it, or read it from standard input: - < {path}"
             )
@@ -81,14 +76,22 @@ def _find_files(argument: str) -> list[tuple[Path, str]]:
     if glob.has_magic(argument):
         matches = [Path(match) for match in sorted(glob.glob(argument, recursive=True))]
         files = [match for match in matches if match.is_file()]
-        if not any(map(is_text_file, files)):
+        if not any(map(_is_input, files)):
             raise _no_match(argument, files)
-        return [(file, file.name) for file in files if is_text_file(file)]
+        return [(file, file.name) for file in files if _is_input(file)]
     raise DataError(
         f"{argument} does not exist",
         "Give a file, a folder, a pattern or - for standard input, or pass the text itself",
         option="text",
     )
+
+
+def _is_input(path: Path) -> bool:
+    return path.name.lower().endswith(ENDINGS)
+
+
+def _has_pdf_suffix(path: Path) -> bool:
+    return plain_name(path).suffix.lower() == PDF
 
 
 def _no_match(pattern: str, files: Sequence[Path]) -> DataError:
@@ -131,7 +134,7 @@ class _OutputFiles:
 
 def _without_suffix(name: str) -> str:
     plain = plain_name(Path(name))
-    return plain.with_suffix("").as_posix() if plain.suffix.lower() in (TEXT, RECORDS) else plain.as_posix()
+    return plain.with_suffix("").as_posix() if plain.suffix.lower() in (TEXT, RECORDS, PDF) else plain.as_posix()
 
 
 def _choose_names(files: dict[str, tuple[Path, str] | None]) -> dict[str, str]:
@@ -196,7 +199,7 @@ class Sources:
         arguments: Files, folders, patterns, or ``-`` for standard input.
         texts: Texts given directly.
         per: What a document is: "file", "line" or "record" of JSON lines; "auto" is a record in ``.jsonl`` files and a
-            file otherwise.
+            file otherwise. A PDF is always one document.
         field: Field of a record with its text: a string, a list of sentences or a list of lists of words.
         id_field: Field of a record with its id.
         stdin: Stream to read instead of standard input.
@@ -253,6 +256,8 @@ class Sources:
         per = self.per
         if per == "auto":
             per = "record" if has_records(file.path) else "file"
+        if _has_pdf_suffix(file.path):
+            per = "file"
         if per == "file":
             data = file.whole()
             place = Place(str(file.path))
@@ -270,6 +275,9 @@ class Sources:
             if record:
                 id, text = self._parse_record(parse_json_record(data, place), name)
                 return Text(id, text, str(place), position)
+            # Standard input and pipes have no suffix.
+            if not place.where and (_has_pdf_suffix(Path(place.file)) or is_pdf(data)):
+                return Text(name, parse_pdf(data, str(place)), str(place), position)
             text = decode_text(data, place)
             return Text(name, text.rstrip("\r\n") if place.where else text, str(place), position)
         except MalformedInput as refused:

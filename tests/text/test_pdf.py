@@ -1,0 +1,155 @@
+"""Text of PDF files. The files in ``tests/data/pdf`` were made with its ``make.py``."""
+
+import re
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+from tests.data.pdf.make import PARAGRAPHS, draw_pdf
+
+from cascade_srn.errors import DataError
+from cascade_srn.text import pdf
+from cascade_srn.text.pdf import is_pdf, parse_pdf, read_pdf
+
+FILES = Path(__file__).parents[1] / "data" / "pdf"
+needs_pypdf = pytest.mark.skipif(not pdf.has_pypdf(), reason="the extra pdf is not installed")
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def words(text):
+    """Return the words of a text, with ligatures resolved and hyphens at line ends removed."""
+    for ligature, letters in {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬄ": "ffl"}.items():
+        text = text.replace(ligature, letters)
+    return re.sub(r"-\n", "", text).split()
+
+
+def simple(*lines):
+    return draw_pdf([[(50, 500 - 12 * at, 10, line) for at, line in enumerate(lines)]])
+
+
+def expected(name):
+    return (FILES / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
+
+
+@needs_pypdf
+def test_columns_are_read_in_order_without_headers_and_page_numbers():
+    text = read_pdf(str(FILES / "columns.pdf"))
+    assert text == expected("columns")
+    paragraphs = text.split("\n\n")
+    source = [paragraph.replace("s-s", "ss").replace("i-m", "im").split() for paragraph in PARAGRAPHS]
+    # Paragraphs that continue in another column or on another page are whole.
+    assert [words(one) for one in paragraphs if words(one) in source] == source * 5
+    others = [one for one in paragraphs if words(one) not in source]
+    assert others[0] == "Parsing with a Stack of Partial Trees"
+    assert [one for one in others if "Section" in one] == [f"{number} Section of the Paper" for number in range(1, 6)]
+    assert "CRF 81.2 79.9\nParser 84.0 83.5" in others
+    assert "1 It is on the last page." in others
+    assert len(others) == 9
+
+
+@needs_pypdf
+def test_rows_of_columns_are_put_in_order():
+    found = read_pdf(FILES / "rows.pdf")
+    assert found == expected("rows")
+    title, text = found.split("\n\n")
+    assert title == "A title across both columns of the page"
+    source = " ".join(PARAGRAPHS * 4).replace("s-s", "ss").replace("i-m", "im")
+    assert text.split() == source.split()
+
+
+def damage(kind):
+    data = simple("one", "two")
+    return {
+        "no PDF": b"plain text",
+        "only the mark": b"%PDF-1.7\n",
+        "no text": draw_pdf([[]]),
+        "encrypted": (FILES / "encrypted.pdf").read_bytes(),
+        "zeros": b"%PDF-1.4\n" + bytes(2000),
+        "truncated": data[:-200],
+    }[kind]
+
+
+@needs_pypdf
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("no PDF", "is not a PDF"),
+        ("only the mark", "is damaged"),
+        ("no text", "contains no text"),
+        ("encrypted", "is encrypted"),
+        ("zeros", "is damaged"),
+        ("truncated", "is damaged"),
+    ],
+)
+def test_files_that_cannot_be_read(kind, problem):
+    with pytest.raises(DataError, match=problem) as caught:
+        parse_pdf(damage(kind), "a.pdf")
+    assert caught.value.problem.startswith("a.pdf: ")
+    assert caught.value.hint
+
+
+@needs_pypdf
+@pytest.mark.parametrize(
+    ("limit", "value", "problem"),
+    [
+        ("MAX_BYTES", 500, "more than 0 MB"),
+        ("MAX_PAGES", 1, "has 2 pages, more than 1"),
+        ("MAX_CHARACTERS", 10, "more than 10 characters"),
+    ],
+)
+def test_limits(monkeypatch, limit, value, problem):
+    monkeypatch.setattr(pdf, limit, value)
+    with pytest.raises(DataError, match=problem):
+        parse_pdf(draw_pdf([[(50, 500, 10, "some words")]] * 2), "a.pdf")
+
+
+@pytest.mark.parametrize(
+    ("worker", "problem"),
+    [
+        ("import time; time.sleep(60)", "took more than 0.2 seconds"),
+        ("import os; os.abort()", "stopped"),
+        ("while True: print('[]', flush=True)", "more pages"),
+    ],
+)
+def test_a_worker_that_does_not_end(monkeypatch, tmp_path, worker, problem):
+    script = tmp_path / "worker.py"
+    script.write_text(worker, encoding="utf-8")
+    monkeypatch.setattr(pdf, "has_pypdf", lambda: True)
+    monkeypatch.setattr(pdf.pdf_worker, "__file__", str(script))
+    monkeypatch.setattr(pdf, "MAX_SECONDS_PER_PAGE", 0.2 if "sleep" in worker else 30.0)
+    with pytest.raises(DataError, match=problem):
+        parse_pdf(simple("one"), "a.pdf")
+
+
+@pytest.mark.slow
+@needs_pypdf
+def test_a_stream_that_expands_without_end():
+    bomb = zlib.compress(bytes(100_000_000), 9)
+    data = simple("one").replace(b"/Contents 5 0 R", b"/Contents 9 0 R")
+    body = b"9 0 obj\n<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream\nendobj\n" % (len(bomb), bomb)
+    # Without a valid table of places, the objects are searched.
+    with pytest.raises(DataError):
+        parse_pdf(data.replace(b"xref\n0 ", body + b"xref\n9 "), "a.pdf")
+
+
+def test_without_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with pytest.raises(DataError, match="pypdf") as caught:
+        parse_pdf(simple("one"), "a.pdf")
+    assert "cascade-srn[pdf]" in caught.value.hint
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_pdf(tmp_path / "none.pdf")
+
+
+def test_the_mark():
+    assert is_pdf(simple("one"))
+    assert not is_pdf(b"A text about %PDF-1.4")
+
+
+@needs_pypdf
+def test_bytes_before_the_mark():
+    assert parse_pdf(b"\n\nHTTP rest\n" + simple("one"), "a.pdf") == "one"
