@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from cascade_srn.cli.failures import print_read_notes
-from cascade_srn.cli.options import Alignment, BatchWords, DataFormat, Device, Precision, ResampledUnit, make_settings
+from cascade_srn.cli.options import (
+    Alignment,
+    BatchWords,
+    DataFormat,
+    Device,
+    Overlaps,
+    Precision,
+    ResampledUnit,
+    make_settings,
+)
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
 
@@ -28,6 +37,7 @@ def evaluate(
     gold_entities: Annotated[
         bool, typer.Option("--gold-entities", help="Give the gold entities to the model and score the relations.")
     ] = EvaluateOptions.gold_entities,
+    overlaps: Overlaps = EvaluateOptions.overlaps,
     train: Annotated[
         str | None, typer.Option(metavar="DATA", help="Training data, to score seen and unseen entities separately.")
     ] = None,

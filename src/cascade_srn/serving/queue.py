@@ -36,6 +36,7 @@ class ExtractionItem:
     Attributes:
         document: The text in sentences and words, with the given entities, if any.
         thresholds: The thresholds to apply.
+        overlaps: Treatment of entities that share words.
         examples: The sentences with their context.
         costs: Cost of each sentence, counted in ordinary words (``WordPieces.cost``).
         given_entities: Whether the model only looks for relations between the given entities.
@@ -47,6 +48,7 @@ class ExtractionItem:
 
     document: Document
     thresholds: Thresholds
+    overlaps: str
     examples: Sequence[Example]
     costs: Sequence[int]
     given_entities: bool = False
