@@ -14,6 +14,8 @@ from cascade_srn.model.model import Model
 
 # Loss in F1, of NER and strict relations together, that is accepted for a simpler result.
 OVERLAPS_SLACK = 0.002
+# With fewer gold entities, the choice of the model is kept: in SciERC, two of a hundred share a word with another.
+MIN_ENTITIES = 50
 
 
 def calibrate_all(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
@@ -22,20 +24,22 @@ def calibrate_all(model: Model, examples: Sequence[Example], *, by_label: bool =
     Thresholds are chosen on all candidates: a candidate that a better one replaces still tells right from wrong.
     """
     chosen = calibrate(with_overlaps(model, "all"), examples, by_label=by_label)
-    return with_overlaps(chosen, choose_overlaps(chosen, examples))
+    return with_overlaps(chosen, choose_overlaps(with_overlaps(chosen, model.overlaps), examples))
 
 
 def choose_overlaps(model: Model, examples: Sequence[Example]) -> str:
     """Choose "flat", "nested" or "all" for a model.
 
-    "flat" unless gold entities share words. Then it is the simplest whose NER F1 plus strict relation F1 is within
-    ``OVERLAPS_SLACK`` of the best.
+    It is "flat" if no gold entities share words. Otherwise it is the simplest whose NER F1 plus strict relation F1 is
+    within ``OVERLAPS_SLACK`` of the best. With fewer than ``MIN_ENTITIES`` gold entities, it is that of the model.
 
     Args:
         model: A model with its thresholds.
         examples: Annotated sentences that the model was not trained on.
     """
     gold = [example.sentence for example in examples]
+    if sum(len(sentence.entities) for sentence in gold) < MIN_ENTITIES:
+        return model.overlaps
     if not any(have_overlaps(sentence.entities) for sentence in gold):
         return OVERLAPS[0]
     reached = {}

@@ -297,7 +297,8 @@ class Predictor:
         kept = select_entities(sentence.entities, self.overlaps, self._margin)
         if len(kept) == len(sentence.entities):
             return found
-        survivors = find_survivors(sentence.entities, kept)
+        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
+        survivors = find_survivors(related, kept)
         moved: dict[Triple, ScoredTriple] = {}
         for scored in found.triples:
             head, tail = (survivors.get(entity) for entity in (scored.triple.head, scored.triple.tail))

@@ -78,7 +78,12 @@ def prepare_item(
     costs = [max(1, extractor.model.cost(example), len(example.sentence.entities)) for example in examples]
     chosen = extractor.model.settings.thresholds if thresholds is None else thresholds
     return ExtractionItem(
-        document, chosen, overlaps or extractor.overlaps, examples, costs, given_entities=entities is not None
+        document,
+        chosen,
+        examples,
+        costs,
+        given_entities=entities is not None,
+        overlaps=overlaps or extractor.overlaps,
     )
 
 
