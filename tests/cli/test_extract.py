@@ -50,7 +50,7 @@ def test_a_text_in_a_pipe_gives_json_lines(capsys):
 
 def test_overlaps(capsys):
     def found(*options):
-        assert run("--text", TEXT, "--threshold", "0.01", *options) == 0
+        assert run("--text", TEXT, "--threshold", "0", *options) == 0
         return [(e["start"], e["end"]) for e in json.loads(capsys.readouterr().out)["entities"]]
 
     flat, everything = found("--overlaps", "flat"), found("--overlaps", "all")
