@@ -81,7 +81,7 @@ class TestText:
             )
             # Requests are sent only after a pause in typing.
             assert 1 <= len(sent_bodies(page, "/extract")) < 9
-            assert sent_bodies(page, "/extract")[-1] == {"text": TEXT}
+            assert sent_bodies(page, "/extract")[-1] == {"text": TEXT, "overlaps": "all"}
 
     def test_late_answer_is_dropped(self, browser, url):
         with open_page(browser, url) as page:
