@@ -72,7 +72,8 @@ def small_encoder(folder: str | None = None) -> str:
     return create_encoder(words, target, width=32, n_layers=1, n_heads=2, vocabulary=70, dropout=0.0)
 
 
-# Random models find far more than trained ones, so that limits are off unless a test sets them.
+# Random models find far more than trained ones, so that limits are off and overlapping entities are kept unless a test
+# sets them.
 _MANY = 1_000_000
 NO_LIMITS = SearchLimits(_MANY, _MANY, _MANY, _MANY, _MANY)
 
@@ -96,7 +97,7 @@ def small_model(
         encoder=EncoderSettings(small_encoder(folder), **encoder),
         fusion=FusionSettings.from_dict({**axes, "tag_width": 4, "max_distance": 3}),
         sequence_encoder=sequence_encoder,
-        **{"hidden_width": 6, "matcher_width": 10, "dropout": 0.0, "limits": NO_LIMITS, **settings},
+        **{"hidden_width": 6, "matcher_width": 10, "dropout": 0.0, "limits": NO_LIMITS, "overlaps": "all", **settings},
     )
     model = Model.create(chosen, schema, seed=seed)
     model.network.eval()

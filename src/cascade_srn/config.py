@@ -24,6 +24,8 @@ SRN_BACKENDS = ("auto", "plain", "fused", "triton")
 MATCHERS = ("mlp", "linear")
 ENTITY_FUSIONS = ("none", "markers", "tags")
 SUBJECT_FUSIONS = ("markers", "tag", "span")
+# What to do with entities that share words, from the simplest result to the least restricted (inference/overlaps.py).
+OVERLAPS = ("flat", "nested", "all")
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,12 @@ def _convert_items(values: Sequence[Any], hints: tuple[Any, ...], where: str) ->
         raise ConfigError(f"{where} is {short_repr(values)}", f"Give a list of {len(types)} values")
     pairs = enumerate(zip(values, types, strict=True))
     return tuple(_convert(value, hint, f"{where}[{at}]") for at, (value, hint) in pairs)
+
+
+def check_overlaps(value: str | None) -> None:
+    """Raise a ConfigError if a value is neither None nor one of ``OVERLAPS``."""
+    if value is not None:
+        require_choice("overlaps", value, OVERLAPS, option="overlaps")
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...], *, option: str = "") -> None:
@@ -374,6 +382,8 @@ class ModelSettings(Settings):
         thresholds: Default thresholds of the model.
         temperatures: Temperatures of the model.
         limits: Bounds on the work per sentence.
+        overlaps: Default for entities that share words: "flat" (no two entities share a word), "nested" (entities may
+            contain each other, but not cross) or "all". None: not chosen, the same as "flat".
         method: Model family: "cascade" or a baseline. Baselines ignore some settings (docs/baselines.md).
         baseline: Settings of the baselines.
 
@@ -397,6 +407,7 @@ class ModelSettings(Settings):
     thresholds: Thresholds = field(default_factory=Thresholds)
     temperatures: Temperatures = field(default_factory=Temperatures)
     limits: SearchLimits = field(default_factory=SearchLimits)
+    overlaps: str | None = None
     method: str = "cascade"
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
 
@@ -405,6 +416,7 @@ class ModelSettings(Settings):
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
         require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)
         require_choice("matcher", self.matcher, MATCHERS)
+        check_overlaps(self.overlaps)
         require_range("hidden_width", self.hidden_width, 1)
         require_range("matcher_width", self.matcher_width, 1)
         require_range("dropout", self.dropout, 0, 0.99)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cascade_srn.config import require_choice
+from cascade_srn.config import check_overlaps, require_choice
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import release_freed_memory
@@ -35,13 +35,16 @@ class Extractor:
 
     In all methods, ``thresholds`` is one number for all three turns, a mapping with the thresholds that differ from
     those of the model, such as ``{"entity": 0.4, "relation_types": {"PART-OF": 0.3}}``, or :class:`.Thresholds`. None
-    means those of the model.
+    means those of the model. ``overlaps`` is the treatment of entities that share words: "flat" keeps the best of them,
+    so that no two entities share a word, "nested" keeps entities inside others, and "all" keeps everything. None means
+    that of the extractor.
 
     Args:
         model: The model. It is switched to evaluation mode.
         segmenter: Splits texts into sentences and words.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. CPUs with bf16 instructions, such as Intel AMX, are several times faster with "bf16".
+        overlaps: Treatment of entities that share words. None: the choice stored with the model, else "flat".
 
     Example:
         >>> extractor = Extractor.from_pretrained()
@@ -55,9 +58,13 @@ class Extractor:
         CRF | USED-FOR | named entity recognition | 0.7
     """
 
-    def __init__(self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto") -> None:
+    def __init__(
+        self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto", overlaps: str | None = None
+    ) -> None:
         require_choice("precision", precision, PRECISIONS)
+        check_overlaps(overlaps)
         self.model = model
+        self.overlaps = model.overlaps if overlaps is None else overlaps
         self.precision = precision
         self.segmenter = segmenter
         model.network.eval()
@@ -70,6 +77,7 @@ class Extractor:
         device: str | torch.device = "cpu",
         precision: str = "auto",
         segmenter: Segmenter = segment,
+        overlaps: str | None = None,
     ) -> Extractor:
         """Load a model.
 
@@ -78,12 +86,15 @@ class Extractor:
             device: Device of the model, such as "cuda".
             precision: Precision of the pretrained encoder. See :class:`Extractor`.
             segmenter: Splits texts into sentences and words.
+            overlaps: Treatment of entities that share words. See :class:`Extractor`.
 
         Raises:
             ModelError: If the model cannot be found or is damaged.
-            ConfigError: If the device is not available.
+            ConfigError: If the device is not available, or ``overlaps`` is unknown.
         """
-        return cls(Model.load(find_model(name)), precision=precision, segmenter=segmenter).to(device)
+        check_overlaps(overlaps)
+        model = Model.load(find_model(name))
+        return cls(model, precision=precision, segmenter=segmenter, overlaps=overlaps).to(device)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
@@ -111,12 +122,15 @@ class Extractor:
             ) from error
         return self
 
-    def extract(self, text: str | Document, *, thresholds: ThresholdsLike | None = None) -> Document:
+    def extract(
+        self, text: str | Document, *, thresholds: ThresholdsLike | None = None, overlaps: str | None = None
+    ) -> Document:
         """Extract entities and relations from one text.
 
         Args:
             text: The text, or a :class:`.Document` if its sentences and words are known.
             thresholds: Minimum scores. See :class:`Extractor`.
+            overlaps: Treatment of entities that share words. See :class:`Extractor`.
 
         Returns:
             A document with the annotations of the model.
@@ -124,7 +138,7 @@ class Extractor:
         Raises:
             CascadeError: If the text is not a string, or contains an unpaired surrogate.
         """
-        return self.predict([self._document(text)], thresholds=thresholds)[0]
+        return self.predict([self._document(text)], thresholds=thresholds, overlaps=overlaps)[0]
 
     def stream(
         self,
@@ -132,6 +146,7 @@ class Extractor:
         *,
         batch_words: int = 4096,
         thresholds: ThresholdsLike | None = None,
+        overlaps: str | None = None,
         on_error: OnError = "warn",
     ) -> Iterator[Document]:
         """Extract entities and relations from any number of texts.
@@ -143,6 +158,7 @@ class Extractor:
             texts: The texts or documents.
             batch_words: Maximum number of words per batch, padding included.
             thresholds: Minimum scores. See :class:`Extractor`.
+            overlaps: Treatment of entities that share words. See :class:`Extractor`.
             on_error: What to do with a text that cannot be processed: "warn" skips it with a warning, "skip" skips it
                 and "raise" raises its error. A function is called with the :class:`.BadText`. It returns a document
                 to yield instead, or None.
@@ -164,7 +180,7 @@ class Extractor:
                 f"texts is a {type(texts).__name__}, not an iterable of texts",
                 "Pass [text], or use extract for a single text",
             )
-        policy, predictor = error_policy(on_error), self.predictor(thresholds, batch_words)
+        policy, predictor = error_policy(on_error), self.predictor(thresholds, batch_words, overlaps=overlaps)
         return self._stream(iter(texts), predictor, batch_words, policy)
 
     def _stream(
@@ -206,7 +222,7 @@ class Extractor:
 
         Args:
             text: The text, or a :class:`.Document`.
-            entities: The entities, by character offsets. All of them are kept.
+            entities: The entities, by character offsets. All of them are kept, also those that share words.
             thresholds: Minimum scores. See :class:`Extractor`.
             align: "exact" refuses an entity that does not start and end at word boundaries. "expand" expands it to
                 whole words, with a warning.
@@ -276,6 +292,7 @@ class Extractor:
         given_entities: bool = False,
         batch_words: int = 4096,
         thresholds: ThresholdsLike | None = None,
+        overlaps: str | None = None,
     ) -> list[Document]:
         """Annotate documents.
 
@@ -284,6 +301,7 @@ class Extractor:
             given_entities: Keep the entities of the documents, and predict relations only.
             batch_words: Maximum number of words per batch, padding included.
             thresholds: Minimum scores. See :class:`Extractor`.
+            overlaps: Treatment of entities that share words. See :class:`Extractor`. Given entities are all kept.
 
         Returns:
             The annotated documents, in order.
@@ -292,7 +310,7 @@ class Extractor:
             CascadeError: If an item is not a document.
             SchemaError: If the model does not have the label of a given entity.
         """
-        predictor = self.predictor(thresholds, batch_words)
+        predictor = self.predictor(thresholds, batch_words, overlaps=overlaps)
         documents = _list_documents(documents)
         for document in documents:
             _check_characters(document.text)
@@ -310,11 +328,17 @@ class Extractor:
         thresholds: ThresholdsLike | None = None,
         batch_words: int = 4096,
         *,
+        overlaps: str | None = None,
         check: Callable[[], None] = never_stop,
     ) -> Predictor:
         """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
-        chosen = resolve_thresholds(thresholds, self.model.settings.thresholds)
-        return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision, check=check)
+        return self.model.predictor(
+            thresholds=resolve_thresholds(thresholds, self.model.settings.thresholds),
+            overlaps=self.overlaps if overlaps is None else overlaps,
+            batch_words=batch_words,
+            precision=self.precision,
+            check=check,
+        )
 
     def examples(self, documents: Iterable[Document]) -> list[Example]:
         """Return the sentences of documents with the context that the model reads."""

@@ -60,7 +60,7 @@ def test_thresholds_and_temperatures_are_written(model, data, tmp_path):
     assert _files(tmp_path / "other")["README.md"] == after["README.md"]
     configs = [json.loads(files["config.json"]) for files in (before, after)]
     for config in configs:
-        del config["model"]["thresholds"], config["model"]["temperatures"]
+        del config["model"]["thresholds"], config["model"]["temperatures"], config["model"]["overlaps"]
     assert configs[0] == configs[1]
 
 

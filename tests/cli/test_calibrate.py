@@ -48,6 +48,7 @@ def test_nothing_to_change(tmp_path, capsys):
     chosen = model.settings.thresholds
     assert shown[5].startswith(f"thresholds: entity {chosen.entity:g}, subject {chosen.subject:g}, object ")
     assert shown[6].startswith("temperatures: entity 1")
+    assert shown[7] == "overlaps: all"
 
 
 def test_offsets_within_words(tmp_path, capsys):

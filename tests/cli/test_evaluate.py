@@ -149,6 +149,17 @@ def test_json(tmp_path, capsys):
     assert str(tmp_path) not in path.read_text(encoding="utf-8")
 
 
+def test_overlaps(tmp_path, capsys):
+    found = {}
+    for overlaps in ("flat", "all"):
+        text = shown(capsys, saved_model(), corpus(), "--overlaps", overlaps, "--json", tmp_path / "scores.json")
+        assert text.splitlines()[0].endswith(f", end to end, overlaps {overlaps}")
+        (found[overlaps],) = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["models"]
+        assert found[overlaps]["overlaps"] == overlaps
+    n_predicted = [one["scores"]["directed"]["ner"]["micro"]["n_predicted"] for one in found.values()]
+    assert n_predicted[0] < n_predicted[1]
+
+
 def test_report(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
@@ -206,6 +217,7 @@ def test_labels_that_the_model_does_not_know(tmp_path, capsys):
     [
         (["--symmetric", "doubl"], "'doubled'"),
         (["--precision", "half"], "'half'"),
+        (["--overlaps", "some"], "'some'"),
         (["--resample", "words"], "'words'"),
         (["--resamples", "1"], "n_resamples is 1"),
         (["--format", "conll"], "'conll'"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,16 @@ def test_a_text_in_a_pipe_gives_json_lines(capsys):
     assert record["entities"]
     assert all(TEXT[e["start"] : e["end"]] == e["text"] for e in record["entities"])
     assert shown.err == ""
+
+
+def test_overlaps(capsys):
+    def found(*options):
+        assert run("--text", TEXT, "--threshold", "0", *options) == 0
+        return [(e["start"], e["end"]) for e in json.loads(capsys.readouterr().out)["entities"]]
+
+    flat, everything = found("--overlaps", "flat"), found("--overlaps", "all")
+    assert all(end <= start for (_, end), (start, _) in pairwise(flat))
+    assert len(flat) < len(found("--overlaps", "nested")) < len(everything)
 
 
 def test_a_table(capsys):
@@ -134,6 +145,7 @@ def test_nothing_readable(tmp_path, capsys, monkeypatch):
         (["--text", "a", "--threshold", "Persona=0.5"], "'Person'"),
         (["--text", "a", "--segmenter", "rule"], "'rules'"),
         (["--text", "a", "--precision", "half"], "'half'"),
+        (["--text", "a", "--overlaps", "some"], "'some'"),
         (["--text", "a", "--batch-words", "0"], "batch_words is 0"),
         (["--text", "a", "--device", "cuda:99"], "'cuda:99'"),
         (["--text", "a", "--model", "./nowhere"], "'./nowhere'"),

@@ -27,7 +27,7 @@ TRAINING = TrainingSettings(epochs=100, batch_size=12, learning_rate=6e-3, encod
 def new_model(folder, fusion, *, width, seed):
     encoder = create_encoder(WORDS, folder, width=width, n_layers=1, n_heads=2, vocabulary=300, dropout=0.0, seed=seed)
     values = {"encoder": {"name": encoder}, "hidden_width": 32, "matcher_width": 32, "dropout": 0.0, "fusion": fusion}
-    return Model.create(ModelSettings.from_dict(values), SCHEMA, seed=seed)
+    return Model.create(ModelSettings.from_dict(values | {"overlaps": "all"}), SCHEMA, seed=seed)
 
 
 @pytest.fixture(scope="module")

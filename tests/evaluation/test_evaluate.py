@@ -72,9 +72,25 @@ class TestOneModel:
         assert analysis.about == {
             "model": "…/seed-0-0/best",
             "data": display_name(corpus()),
+            "overlapping entities": "all: all entities that pass the thresholds",
             "training data": display_name(corpus()),
             "cpu": "a processor",
         }
+
+    def test_overlaps(self):
+        given = evaluated(saved_model(), overlaps="flat")
+        (model,) = given.models
+        expected = Extractor.from_pretrained(saved_model(), overlaps="flat").predict(DOCUMENTS)
+        assert (model.overlaps, model.predicted) == ("flat", expected)
+        assert given.to_dict()["models"][0]["overlaps"] == "flat"
+        ((_, analysis),) = given.analyse_models()
+        assert analysis.about["overlapping entities"].startswith("flat: ")
+        assert format_evaluation(given).splitlines()[0].endswith("end to end, overlaps flat")
+        stored = evaluated(saved_model(), saved_model(1, overlaps="nested"))
+        assert [model.overlaps for model in stored.models] == ["all", "nested"]
+        first, second = (model.name for model in stored.models)
+        heading = format_evaluation(stored).splitlines()[0]
+        assert heading.endswith(f"overlaps all ({first}); nested ({second})")
 
     def test_an_unknown_format(self):
         with pytest.raises(DataError, match="'jsnl'"):
@@ -99,6 +115,8 @@ class TestGoldEntities:
         found = evaluated(saved_model(), saved_model(1), gold_entities=True)
         record = found.to_dict()
         assert (record["condition"], record["entities"]) == ("with gold entities", "gold")
+        assert [model["overlaps"] for model in record["models"]] == [None, None]
+        assert "overlaps" not in format_evaluation(found)
         assert all(figure["protocol"].endswith("with gold entities") for figure in record["figures_of_models"])
         assert all(set(scores) == {"symmetric", "re_boundaries", "re_strict"}
                    for model in record["models"] for scores in model["scores"].values())  # fmt: skip
@@ -155,7 +173,7 @@ KNOWN = {"cpu": "a processor", "gpu": None, "threads": 1, "precision": "float32"
 class TestText:
     def test_one_model(self):
         lines = format_evaluation(evaluated(saved_model(), environment=KNOWN)).splitlines()
-        assert lines[0] == f"…/seed-0-0/best on {display_name(corpus())}, end to end"
+        assert lines[0] == f"…/seed-0-0/best on {display_name(corpus())}, end to end, overlaps all"
         assert lines[1].startswith("5 documents, 6 sentences, 32 words, 13 entities, 7 relations")
         protocols = [line.split("  ")[0] for line in lines[4:10]]
         assert protocols == [

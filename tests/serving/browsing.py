@@ -52,6 +52,7 @@ def trained_extractor() -> Extractor:
         "matcher_width": 24,
         "dropout": 0.0,
         "temperatures": {"entity": 2.5, "subject": 2.5, "object": 2.5},
+        "overlaps": "all",
     }
     model = Model.create(ModelSettings.from_dict(settings), SCHEMA, seed=0)
     training = TrainingSettings(epochs=12, learning_rate=1e-2, encoder_learning_rate=1e-2, evaluate_every=12)

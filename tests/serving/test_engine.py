@@ -114,6 +114,21 @@ def test_one_bad_text_does_not_fail_others(held, caplog, error, status, message)
     assert ("RuntimeError at " in caplog.text) == (status == 500)
 
 
+def test_texts_with_different_overlaps_are_kept_apart(held, started):
+    extractor, engine = held.extractor, started(held.extractor)
+    until(lambda: engine.is_ready)
+    held.hold()
+    first = engine.submit([prepare_item(extractor, "data")])
+    until(lambda: held.n_waiting == 1)  # later requests wait, and go into one batch
+    modes = ("flat", "all", "flat")
+    requests = [engine.submit([prepare_item(extractor, TEXT, overlaps=overlaps)]) for overlaps in modes]
+    held.let_go()
+    assert first.future.result(PATIENCE)
+    found = [request.future.result(PATIENCE)[0].entities for request in requests]
+    assert found == [extractor.extract(TEXT, overlaps=overlaps).entities for overlaps in modes]
+    assert len(found[0]) < len(found[1])
+
+
 def test_texts_with_different_thresholds_are_kept_apart(held, started):
     extractor, engine = held.extractor, started(held.extractor)
     until(lambda: engine.is_ready)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.serving.live import TEXT, live, random_extractor
 
-from cascade_srn import Entity
+from cascade_srn import Entity, Extractor
 from cascade_srn.config import Thresholds
 from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.serving import Limits, ServeSettings
@@ -69,6 +69,26 @@ def test_thresholds(service, extractor, thresholds):
     check(document, extractor.extract(TEXT, thresholds=thresholds))
     usual = extractor.extract(TEXT)
     assert (len(document["entities"]), len(document["relations"])) != (len(usual.entities), len(usual.relations))
+
+
+@pytest.mark.parametrize("overlaps", ["flat", "nested", "all", None])
+def test_overlaps(service, extractor, overlaps):
+    body = {"text": TEXT, "thresholds": 0.2, "overlaps": overlaps}
+    (document,) = service.post("/extract", body).json()["documents"]
+    expected = {o: extractor.extract(TEXT, thresholds=0.2, overlaps=o) for o in ("flat", "nested", "all")}
+    check(document, expected[overlaps or "all"])  # the model stores "all"
+    assert len({len(one.entities) for one in expected.values()}) == 3
+    drawings = [service.post("/draw", {**body, "overlaps": o}).text for o in (overlaps or "all", "flat")]
+    assert (drawings[0] == drawings[1]) == (overlaps == "flat")
+
+
+def test_overlaps_of_the_service(extractor):
+    flat = Extractor(extractor.model, overlaps="flat")
+    with live(flat) as service:
+        assert service.client.get("/schema").json()["overlaps"] == "flat"
+        (document,) = service.post("/extract", {"text": TEXT}).json()["documents"]
+    check(document, flat.extract(TEXT))
+    assert len(document["entities"]) < len(extractor.extract(TEXT).entities)
 
 
 def test_one_number_replaces_all_thresholds():

@@ -73,6 +73,7 @@ def test_the_schema(service, extractor):
     assert found["symmetric"] == ["compare"]
     assert found["model"] == {"name": "encoder", "description": "swift fusion over encoder, srn"}
     assert found["thresholds"] == extractor.model.settings.thresholds.to_dict()
+    assert found["overlaps"] == extractor.overlaps
     assert found["limits"]["characters"] == 100_000
     assert found["limits"]["threshold"] == 0.05
 

@@ -81,7 +81,7 @@ class TestText:
             )
             # Requests are sent only after a pause in typing.
             assert 1 <= len(sent_bodies(page, "/extract")) < 9
-            assert sent_bodies(page, "/extract")[-1] == {"text": TEXT}
+            assert sent_bodies(page, "/extract")[-1] == {"text": TEXT, "overlaps": "all"}
 
     def test_late_answer_is_dropped(self, browser, url):
         with open_page(browser, url) as page:
@@ -206,7 +206,7 @@ class TestScores:
             wait_for_result(page)
             assert read_drawing(page) == expected_drawing(lower)
             lowered = {"entity": 0.25, "subject": 0.25, "object": 0.25, "entity_types": {}, "relation_types": {}}
-            assert sent_bodies(page, "/extract")[-1] == {"text": text, "thresholds": lowered}
+            assert sent_bodies(page, "/extract")[-1] == {"text": text, "thresholds": lowered, "overlaps": "all"}
             with page.expect_response("**/draw"):
                 page.uncheck("#lower-thresholds")
             wait_for_result(page)
@@ -228,6 +228,25 @@ class TestScores:
             assert read_drawing(page) == expected_drawing(extractor.extract(TEXT, thresholds=lowered))
             asked = sent_bodies(page, "/extract")[-1]["thresholds"]
             assert asked == {**lowered, "entity_types": {}, "relation_types": {}}
+
+    def test_overlapping_entities(self, browser, url, document):
+        flat = trained_extractor().extract(TEXT, overlaps="flat")
+        assert len(flat.entities) < len(document.entities)
+        with open_page(browser, url) as page:
+            enter_text(page, TEXT)
+            assert page.locator("#overlaps").input_value() == "all"  # the default of the service
+            assert read_drawing(page) == expected_drawing(document)
+            helps = {page.locator("#overlaps-help").inner_text()}
+            for overlaps, expected in (("flat", flat), ("all", document), ("flat", flat)):
+                with page.expect_response("**/draw"):
+                    page.select_option("#overlaps", overlaps)
+                wait_for_result(page)
+                assert read_drawing(page) == expected_drawing(expected)
+                helps.add(page.locator("#overlaps-help").inner_text())
+            assert len(helps) == 2
+            bodies = sent_bodies(page, "/extract")
+            # Known answers are not requested again.
+            assert bodies == [{"text": TEXT, "overlaps": "all"}, {"text": TEXT, "overlaps": "flat"}]
 
 
 class TestSelection:

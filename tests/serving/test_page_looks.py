@@ -66,7 +66,7 @@ def test_keyboard_reaches_all_controls(browser, url):
             assert outline, reached[-1]
             if reached[-1] == "view-drawing":
                 break
-        controls = ["open", "clear", "text", "min-score", "lower-thresholds", "tab-drawing"]
+        controls = ["open", "clear", "text", "min-score", "lower-thresholds", "overlaps", "tab-drawing"]
         controls += ["get-jsonl", "get-ann", "get-txt", "get-svg"]
         assert [one for one in reached if one in controls] == controls
         assert reached[0] == "skip"

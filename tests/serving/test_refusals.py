@@ -48,7 +48,7 @@ def refusal(answer, status, code):
         ("text", "", ["a string", "an object"]),
         ({"text": "a", "threshold": 1}, "", ["'threshold'", "Did you mean 'thresholds'?"]),
         ({"Text": "a"}, "", ["'Text'", "Did you mean 'text'?"]),
-        ({"text": "a", "x" * 99: 1}, "", [repr("x" * 40), "align, entities, text"]),
+        ({"text": "a", "x" * 99: 1}, "", [repr("x" * 40), "align, entities, overlaps, text"]),
         ({"text": "a", "thresholds": {"entitty": 0.3}}, "thresholds: ", ["'entitty'", "Did you mean 'entity'?"]),
         (
             {"text": "a", "entities": [{"start": 0, "end": 1, "Lable": "Task"}]},
@@ -62,6 +62,7 @@ def refusal(answer, status, code):
             ["0.5", "a whole number"],
         ),
         ({"text": "a", "entities": 5}, "entities: ", ["5", "a list"]),
+        ({"text": "a", "overlaps": "some"}, "overlaps: ", ["'some'", "'flat', 'nested' or 'all'"]),
         ({"text": "a", "thresholds": 1.5}, "thresholds: ", ["1.5", "at most 1"]),
         ({"text": "a", "thresholds": "x"}, "thresholds: ", ["a string", "an object or a number"]),
         ({"text": "a", "thresholds": {"entity": -1}}, "thresholds.entity: ", ["-1", "at least 0"]),
@@ -376,8 +377,9 @@ def test_inconsistent_documents(service, path, change, data):
 def test_invalid_drawing_requests(service):
     for body in ({}, {"text": TEXT, "document": DOCUMENT}):
         assert "text or document" in refusal(service.post("/draw", body), 422, "unprocessable")
-    both = {"document": DOCUMENT, "thresholds": 0.5}
-    assert "thresholds" in refusal(service.post("/draw", both), 422, "unprocessable")
+    for field, value in (("thresholds", 0.5), ("overlaps", "all")):
+        both = {"document": DOCUMENT, field: value}
+        assert field in refusal(service.post("/draw", both), 422, "unprocessable")
     other = refusal(service.post("/draw", {"text": TEXT, "format": "png"}), 422, "unprocessable")
     assert other.startswith("format: received 'png'")
     assert "'html' or 'svg'" in other

@@ -22,7 +22,14 @@ def encoder(tmp_path_factory):
 
 
 def _learned(encoder, epochs=140, **settings):
-    values = {"encoder": {"name": encoder}, "hidden_width": 32, "matcher_width": 32, "dropout": 0.0, **settings}
+    values = {
+        "encoder": {"name": encoder},
+        "hidden_width": 32,
+        "matcher_width": 32,
+        "dropout": 0.0,
+        "overlaps": "all",
+        **settings,
+    }
     model = Model.create(ModelSettings.from_dict(values), SCHEMA)
     training = TrainingSettings(epochs=epochs, batch_size=12, learning_rate=6e-3, encoder_learning_rate=3e-3)
     for _ in train(model, DOCUMENTS, settings=training):

@@ -118,6 +118,7 @@ class Extraction:
         thresholds = replace(self.thresholds, object=0.0)
         predictor = self.model.predictor(
             thresholds=thresholds,
+            overlaps="all",
             batch_words=self.predictor.batch_words,
             precision=self.precision,
         )

@@ -1,4 +1,4 @@
-"""Calibrate a saved model: choose temperatures and thresholds on documents and write them to a model folder."""
+"""Calibrate a saved model: choose temperatures, thresholds and overlaps on documents, and write them to a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from cascade_srn.calibration.choose import calibrate
+from cascade_srn.calibration.overlaps import calibrate_all, with_overlaps
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.examples import Example, examples_of
@@ -36,6 +36,7 @@ class CalibrationResult:
 
     thresholds: Thresholds
     temperatures: Temperatures
+    overlaps: str
     before: Scores
     after: Scores
 
@@ -56,7 +57,7 @@ def calibrate_model_folder(
     device: torch.device | str = "cpu",
     on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> CalibrationResult:
-    """Choose temperatures and thresholds of a saved model, and write the model with them.
+    """Choose temperatures, thresholds and overlaps of a saved model, and write the model with them.
 
     Args:
         model: Folder, name or hub id of the model. Its weights are copied unchanged.
@@ -100,15 +101,20 @@ def calibrate_model_folder(
 def _choose_settings(model: Model, examples: Sequence[Example], by_label: bool) -> CalibrationResult:
     gold = [example.sentence for example in examples]
     before = after = score(gold, model.predictor().predict(examples), schema=model.schema)
-    chosen = calibrate(model, examples, by_label=by_label)
-    if chosen.settings != model.settings:
+    chosen = calibrate_all(model, examples, by_label=by_label)
+    # A model without a stored choice is flat.
+    if chosen.settings != with_overlaps(model, model.overlaps).settings:
         after = score(gold, chosen.predictor().predict(examples), schema=model.schema)
-    return CalibrationResult(chosen.settings.thresholds, chosen.settings.temperatures, before, after)
+    return CalibrationResult(chosen.settings.thresholds, chosen.settings.temperatures, chosen.overlaps, before, after)
 
 
 def _write_settings(folder: Path, found: CalibrationResult) -> None:
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-    config["model"] |= {"thresholds": found.thresholds.to_dict(), "temperatures": found.temperatures.to_dict()}
+    config["model"] |= {
+        "thresholds": found.thresholds.to_dict(),
+        "temperatures": found.temperatures.to_dict(),
+        "overlaps": found.overlaps,
+    }
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     card = folder / CARD_FILE
     if card.is_file() and NOTICE not in (text := card.read_text(encoding="utf-8")):

@@ -29,7 +29,7 @@ def calibrate(
     align: Alignment = "exact",
     device: Device = "auto",
 ) -> None:
-    """Choose the thresholds and temperatures of a model on annotated documents.
+    """Choose thresholds, temperatures and the treatment of overlapping entities on annotated documents.
 
     Training does this on the development documents. Use this command for documents of another field. The weights
     do not change.
@@ -73,6 +73,7 @@ def _summary(result: CalibrationResult) -> str:
         for group in values.values():
             numbers |= group if isinstance(group, dict) else {}
         lines.append(f"{name}: {', '.join(f'{key} {value:g}' for key, value in numbers.items())}")
+    lines.append(f"overlaps: {result.overlaps}")
     return "\n".join(lines)
 
 

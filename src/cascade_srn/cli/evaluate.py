@@ -14,6 +14,7 @@ from cascade_srn.cli.options import (
     BatchWords,
     DataFormat,
     Device,
+    Overlaps,
     Precision,
     ResampledUnit,
     TextField,
@@ -52,6 +53,7 @@ def evaluate(
             help="Raw text of another kind, instead of DATA: count what the models find in it. Repeatable.",
         ),
     ] = None,
+    overlaps: Overlaps = EvaluateOptions.overlaps,
     train: Annotated[
         str | None, typer.Option(metavar="DATA", help="Training data, to score seen and unseen entities separately.")
     ] = None,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cascade_srn.cli.failures import CLOSED_PIPE, discard_stdout, print_note, was_closed
-from cascade_srn.cli.options import BatchWords, Device, Precision, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import BatchWords, Device, Overlaps, Precision, SegmenterName, TextField, find_segmenter
+from cascade_srn.config import check_overlaps
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def extract(
             "relation (related) or whole relations (relation). Repeatable.",
         ),
     ] = None,
+    overlaps: Overlaps = None,
     batch_words: BatchWords = 4096,
     precision: Precision = "auto",
     device: Device = "auto",
@@ -83,12 +85,15 @@ def extract(
         _find_inputs(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=print_note
     )
     check_output(output_format, output)
+    check_overlaps(overlaps)
     split = find_segmenter(segmenter)
     # After the checks, since these imports take seconds.
     from cascade_srn.extractor import Extractor
     from cascade_srn.runs.device import find_device
 
-    extractor = Extractor.from_pretrained(model, device=find_device(device), precision=precision, segmenter=split)
+    extractor = Extractor.from_pretrained(
+        model, device=find_device(device), precision=precision, segmenter=split, overlaps=overlaps
+    )
     try:
         # Documents that are finished before SIGTERM are kept, as after Ctrl-C.
         with sigterm_as_exit():

@@ -22,6 +22,14 @@ Encoder = Annotated[
     str | None, typer.Option(help="Pretrained encoder: folder or hub id. Default: a small random encoder.")
 ]
 SavedModel = Annotated[str | None, typer.Option(help="Model folder, name or hub id.")]
+Overlaps = Annotated[
+    str | None,
+    typer.Option(
+        metavar="flat|nested|all",
+        help="Entities that share words: keep the best (flat), allow one inside another (nested), or keep all. "
+        "Default: the choice stored with the model, else flat.",
+    ),
+]
 TextField = Annotated[str, typer.Option(help="Field of JSON records that contains the text.")]
 DataFormat = Annotated[
     str | None, typer.Option(help="Format of the data: dygie, spert, brat or jsonl. Detected by default.")

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.cli.options import Device, Precision
+from cascade_srn.cli.options import Device, Overlaps, Precision
+from cascade_srn.config import check_overlaps
 from cascade_srn.serving.settings import KEY_VARIABLE, Limits, ServeSettings, find_api_key
 from cascade_srn.storage.bundled import DEFAULT
 
@@ -22,6 +23,7 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on. 0: any free port.")] = ServeSettings.port,
     device: Device = "auto",
     precision: Precision = "auto",
+    overlaps: Overlaps = None,
     batch_words: Annotated[
         int, typer.Option(help="Approximate number of words in a batch.")
     ] = ServeSettings.batch_words,
@@ -76,6 +78,7 @@ def serve(
 
     Requests of several clients are batched. On Ctrl-C or SIGTERM, accepted requests are finished first.
     """
+    check_overlaps(overlaps)
     settings = ServeSettings(
         host=host,
         port=port,
@@ -109,7 +112,7 @@ def serve(
     if settings.api_key is None and not _is_loopback(host):
         _print(f"Warning: {host} can be reached from other machines, and no API key is set.")
     run_service(
-        lambda: Extractor.from_pretrained(folder, device=found_device, precision=precision),
+        lambda: Extractor.from_pretrained(folder, device=found_device, precision=precision, overlaps=overlaps),
         settings,
         on_ready=lambda address: _print(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )

@@ -44,13 +44,17 @@ from cascade_srn.types import Document
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """Predictions of a model, and the seconds from words or text to triples, without loading."""
+    """Predictions of a model, and the seconds from words or text to triples, without loading.
+
+    ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
+    """
 
     name: str
     schema: Schema
     predicted: list[Document]
     seconds: float
     joint: bool = True
+    overlaps: str | None = None
 
     @property
     def n_sentences(self) -> int:
@@ -98,7 +102,9 @@ def run_model(
         predicted = list(extractor.stream((d.text for d in documents), batch_words=batch_words, on_error="raise"))
     else:
         predicted = extractor.predict(documents, given_entities=gold_entities, batch_words=batch_words)
-    return EvaluatedModel(name, extractor.schema, predicted, time.perf_counter() - started, settings.joint)
+    seconds = time.perf_counter() - started
+    overlaps = None if gold_entities else extractor.overlaps
+    return EvaluatedModel(name, extractor.schema, predicted, seconds, settings.joint, overlaps)
 
 
 def check_labels(schema: Schema, documents: Sequence[Document], *, model: str, data: str) -> None:
@@ -157,6 +163,11 @@ def display_names(paths: Sequence[str]) -> list[str]:
 
 
 FORMAT_VERSION = 1
+OVERLAPS_MEANING = {
+    "flat": "no two predicted entities share a word",
+    "nested": "predicted entities may contain each other, but not cross",
+    "all": "all entities that pass the thresholds",
+}
 
 
 @dataclass(frozen=True)
@@ -288,6 +299,8 @@ class Evaluation:
         """Yield a folder name and the analysis under the first policy for each model."""
         for number, model in enumerate((*self.models, *self.against), start=1):
             about = {"model": model.name, "data": display_name(self.options.data)}
+            if model.overlaps is not None:
+                about["overlapping entities"] = f"{model.overlaps}: {OVERLAPS_MEANING[model.overlaps]}"
             if self.options.train is not None:
                 about["training data"] = display_name(self.options.train)
             about |= {key: str(self.environment[key]) for key in ("gpu", "cpu", "date") if self.environment.get(key)}
@@ -343,6 +356,7 @@ class Evaluation:
         return {
             "name": model.name,
             "joint": model.joint,
+            "overlaps": model.overlaps,
             "scores": scores,
             "false_positives": {key: one.to_dict() for key, one in self.false_positives[model.name].items()},
             "segmentation": None if segmentation is None else segmentation.to_dict(),
@@ -387,7 +401,9 @@ def evaluate(
     training = None if options.train is None else read(options.train)
 
     def run(path: str, name: str) -> EvaluatedModel:
-        extractor = Extractor.from_pretrained(path, device=device, precision=options.precision)
+        extractor = Extractor.from_pretrained(
+            path, device=device, precision=options.precision, overlaps=options.overlaps
+        )
         check_labels(extractor.schema, gold, model=name, data=display_name(options.data))
         return run_model(
             extractor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.config import Settings, check_overlaps, require_choice, require_range
 from cascade_srn.data.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
@@ -30,6 +30,8 @@ class EvaluateOptions(Settings):
         gold_entities: Predict relations between the gold entities only.
         from_text: Rebuild the text of the data, extract from it, and score by character offsets.
         by: Breakdowns to print.
+        overlaps: Treatment of predicted entities that share words: "flat", "nested" or "all". None: the choice stored
+            with each model, else "flat", as in extraction.
         train: Path of the training data, in any format, for scores by whether an entity text was seen.
         resample: Unit of the bootstrap, which also uses ``n_resamples`` and ``seed``.
     """
@@ -43,6 +45,7 @@ class EvaluateOptions(Settings):
     gold_entities: bool = False
     from_text: bool = False
     by: tuple[str, ...] = ()
+    overlaps: str | None = None
     train: str | None = None
     batch_words: int = 4096
     precision: str = "auto"
@@ -54,6 +57,7 @@ class EvaluateOptions(Settings):
         if not self.models:
             raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
+        check_overlaps(self.overlaps)
         require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"), option="symmetric")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
         require_choice("resample", self.resample, RESAMPLED, option="resample")

@@ -33,10 +33,22 @@ def _heading(evaluation: Evaluation) -> str:
         "entities": evaluation.scores[first.name][0].ner.counts.n_gold,
         "relations": sum(len(set(s.triples)) for document in evaluation.gold for s in document.sentences),
     }
+    condition = f"{evaluation.condition}{_overlaps(evaluation)}"
     return (
-        f"{_title(evaluation.models)} on {display_name(evaluation.options.data)}, {evaluation.condition}\n"
+        f"{_title(evaluation.models)} on {display_name(evaluation.options.data)}, {condition}\n"
         f"{', '.join(f'{number:,} {name}' for name, number in sizes.items())}; scores in percent"
     )
+
+
+def _overlaps(evaluation: Evaluation) -> str:
+    """Return the treatment of overlapping entities, for each model if they differ. Given entities have none."""
+    models = (*evaluation.models, *evaluation.against)
+    modes = {model.overlaps for model in models}
+    if None in modes:
+        return ""
+    if len(modes) == 1:
+        return f", overlaps {modes.pop()}"
+    return f", overlaps {'; '.join(f'{model.overlaps} ({model.name})' for model in models)}"
 
 
 def _title(models: Sequence[EvaluatedModel]) -> str:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.config import SearchLimits, Temperatures, Thresholds, require_choice, require_range
+from cascade_srn.config import OVERLAPS, SearchLimits, Temperatures, Thresholds, require_choice, require_range
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
+from cascade_srn.inference.overlaps import find_survivors, select_entities
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -193,6 +194,8 @@ class Predictor:
         thresholds: Minimum scores.
         temperatures: Divisors of the logits, by turn.
         limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
+        overlaps: What to do with entities that share words: "flat", "nested" or "all". See :mod:`.overlaps`. Given
+            entities are all kept.
         check: Called at short intervals. It may raise to stop the work.
         batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
@@ -212,12 +215,14 @@ class Predictor:
         thresholds: Thresholds,
         temperatures: Temperatures | None = None,
         limits: SearchLimits | None = None,
+        overlaps: str = "all",
         check: Callable[[], None] = never_stop,
         batch_words: int = 4096,
         precision: str = "auto",
     ) -> None:
         require_range("batch_words", batch_words, 1)
         require_choice("precision", precision, PRECISIONS)
+        require_choice("overlaps", overlaps, OVERLAPS, option="overlaps")
         _check_labels(thresholds, schema)
         self.network = network
         self.schema = schema
@@ -225,6 +230,7 @@ class Predictor:
         self.thresholds = thresholds
         self.temperatures = Temperatures() if temperatures is None else temperatures
         self.limits = SearchLimits() if limits is None else limits
+        self.overlaps = overlaps
         self.collator = collator
         self.check = check
         self.n_limited = 0
@@ -275,11 +281,43 @@ class Predictor:
             members = [examples[i] for i in group], [rows[i] for i in group]
             for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
                 self.n_limited += found.limited
-                found = self._drop_unsure_triples(found)
-                if not given_entities and self.thresholds.related is not None:
-                    found = self._drop_unrelated_entities(found)
-                results[i] = found
+                results[i] = self._drop_unsure_triples(found) if given_entities else self._select(found)
         return results
+
+    def _select(self, found: SearchResult) -> SearchResult:
+        """Apply the thresholds of whole relations and of entities with a relation, and resolve overlaps."""
+        found = self._drop_unrelated_entities(self._drop_unsure_triples(found))
+        resolved = self._resolve_overlaps(found)
+        # A relation that was moved has another score, and an entity may have lost its only relation.
+        return found if resolved is found else self._drop_unrelated_entities(self._drop_unsure_triples(resolved))
+
+    def _resolve_overlaps(self, found: SearchResult) -> SearchResult:
+        """Drop entities that share words with better ones, and move their relations to those that are kept."""
+        sentence = found.sentence
+        kept = select_entities(sentence.entities, self.overlaps, self._margin)
+        if len(kept) == len(sentence.entities):
+            return found
+        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
+        survivors = find_survivors(related, kept)
+        moved: dict[Triple, ScoredTriple] = {}
+        for scored in found.triples:
+            head, tail = (survivors.get(entity) for entity in (scored.triple.head, scored.triple.tail))
+            if head is None or tail is None or head == tail:
+                continue
+            score = relation_score(head, tail, scored.object)
+            triple = Triple(head, scored.triple.label, tail, score)
+            if triple not in moved or score > (moved[triple].triple.score or 0.0):
+                moved[triple] = scored._replace(triple=triple)
+        triples = sorted(moved.values())
+        return found._replace(sentence=sentence.annotated(kept, [scored.triple for scored in triples]), triples=triples)
+
+    def _margin(self, entity: Span) -> float:
+        """Return how far the score of an entity is above the lowest threshold that it had to pass."""
+        thresholds = self.thresholds
+        lowest = thresholds.entity_types.get(entity.label, thresholds.entity)
+        if thresholds.related is not None:
+            lowest = min(lowest, thresholds.related)
+        return max(0.0, entity_score(entity) - lowest)
 
     def _drop_unsure_triples(self, found: SearchResult) -> SearchResult:
         min_score = self.thresholds.relation
@@ -292,6 +330,8 @@ class Predictor:
     def _drop_unrelated_entities(self, found: SearchResult) -> SearchResult:
         """Drop entities that passed ``related`` only and have no relation."""
         thresholds, sentence = self.thresholds, found.sentence
+        if thresholds.related is None:
+            return found
         related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
         kept = [
             entity

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from cascade_srn.cascade import Cascade
-from cascade_srn.config import FRESH, ModelSettings, Thresholds
+from cascade_srn.config import FRESH, OVERLAPS, ModelSettings, Thresholds
 from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
@@ -121,10 +121,16 @@ class Model:
         """Return the cost of a sentence in ordinary words. See ``WordPieces.cost``."""
         return self.collator.pieces.cost(self.collator.plain(example))
 
+    @property
+    def overlaps(self) -> str:
+        """What to do with entities that share words: the choice stored with the model, else "flat"."""
+        return self.settings.overlaps or OVERLAPS[0]
+
     def predictor(
         self,
         *,
         thresholds: Thresholds | None = None,
+        overlaps: str | None = None,
         batch_words: int = 4096,
         precision: str = "auto",
         check: Callable[[], None] = never_stop,
@@ -133,6 +139,7 @@ class Model:
 
         Args:
             thresholds: Minimum scores. None: those of the model.
+            overlaps: What to do with entities that share words. None: :attr:`overlaps`.
             batch_words: Maximum number of words per batch, padding included.
             precision: Precision of the pretrained encoder.
             check: Called at short intervals. It may raise to stop the work.
@@ -145,6 +152,7 @@ class Model:
             thresholds=self.settings.thresholds if thresholds is None else thresholds,
             temperatures=self.settings.temperatures,
             limits=self.settings.limits,
+            overlaps=self.overlaps if overlaps is None else overlaps,
             check=check,
             batch_words=batch_words,
             precision=precision,

@@ -30,7 +30,7 @@ SWEEP_SECONDS = 5.0
 class Engine:
     """Runs a model for all requests in its own thread.
 
-    Texts with the same thresholds go through the model together, up to ``batch_words`` at a time. A slice of a large
+    Texts with the same settings go through the model together, up to ``batch_words`` at a time. A slice of a large
     request takes about ``SLICE_SECONDS``. A single sentence can take much longer: between its encoder passes, small
     requests that arrived in the meantime are processed. Work for abandoned requests is stopped.
 
@@ -160,7 +160,7 @@ class Engine:
         self.queue.slice_words = min(self.settings.batch_words, words)
 
     def _process_group(self, extractor: Extractor, slices: Sequence[ItemSlice], *, is_large: bool) -> None:
-        """Run the model on slices with the same thresholds, one by one if it fails on all of them together."""
+        """Run the model on slices with the same settings, one by one if it fails on all of them together."""
         slices = [one for one in slices if not one.item.request.is_abandoned]
         if not slices:
             return
@@ -196,7 +196,10 @@ class Engine:
                 self._process_small(extractor)
 
         predictor = extractor.predictor(
-            item.thresholds, self.queue.slice_words if is_large else self.settings.batch_words, check=check
+            item.thresholds,
+            self.queue.slice_words if is_large else self.settings.batch_words,
+            overlaps=item.overlaps,
+            check=check,
         )
         examples = [example for one in slices for example in one.examples]
         found = iter(predictor.predict(examples, given_entities=item.given_entities))
@@ -220,6 +223,7 @@ def _group_key(item: ExtractionItem) -> Hashable:
     chosen = item.thresholds
     return (
         item.given_entities,
+        item.overlaps,
         (chosen.entity, chosen.subject, chosen.object, chosen.related, chosen.relation),
         frozenset(chosen.entity_types.items()),
         frozenset(chosen.relation_types.items()),

@@ -81,6 +81,14 @@ _Levels = Annotated[
     ThresholdsForm | Probability | None,
     Field(description="Thresholds by turn, or one number for all three turns."),
 ]
+Overlaps = Literal["flat", "nested", "all"]
+_Overlaps = Annotated[
+    Overlaps | None,
+    Field(
+        description="Entities that share words. `flat`: keep the best. `nested`: entities may contain each other, but "
+        "not cross. `all`: keep all. By default, the choice of the service. Given entities are all kept."
+    ),
+]
 _Entities = Annotated[
     Several[Several[GivenEntity] | None] | Several[GivenEntity] | None,
     Field(description="The known entities of each text, or null to find them. With `text`, a plain list is enough."),
@@ -99,6 +107,7 @@ class ExtractRequest(Message):
         default=None, description="The texts. Send this or `text`."
     )
     thresholds: _Levels = None
+    overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
 
@@ -123,6 +132,7 @@ class DrawRequest(Message):
 
     text: str | None = Field(default=None, description="The text. Send this or `document`.")
     thresholds: _Levels = None
+    overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
     document: DocumentForm | None = Field(default=None, description="A document from a response of `/extract`.")
@@ -132,8 +142,8 @@ class DrawRequest(Message):
     def _require_one(self) -> Self:
         if (self.text is None) == (self.document is None):
             raise ValueError("expected either text or document")
-        if self.document is not None and (self.thresholds is not None or self.entities is not None):
-            raise ValueError("thresholds and entities apply to a text, not to a document")
+        if self.document is not None and (self.thresholds, self.entities, self.overlaps) != (None, None, None):
+            raise ValueError("thresholds, overlaps and entities apply to a text, not to a document")
         return self
 
 
@@ -199,7 +209,7 @@ class LimitsForm(Message):
 
 
 class SchemaAnswer(Message):
-    """Labels and thresholds of the model, and limits of the service."""
+    """Labels and thresholds of the model, and defaults and limits of the service."""
 
     version: str
     model: ModelForm
@@ -207,6 +217,7 @@ class SchemaAnswer(Message):
     relation_types: list[str]
     symmetric: list[str]
     thresholds: TurnsForm
+    overlaps: Overlaps
     limits: LimitsForm
 
 

@@ -39,6 +39,7 @@ class ExtractionItem:
         examples: The sentences with their context.
         costs: Cost of each sentence, counted in ordinary words (``WordPieces.cost``).
         given_entities: Whether the model only looks for relations between the given entities.
+        overlaps: Treatment of entities that share words.
         request: The request that the item belongs to; set by :class:`QueuedRequest`.
         n_taken: Number of sentences that were handed to the model.
         found: Sentences with the annotations of the model.
@@ -50,6 +51,7 @@ class ExtractionItem:
     examples: Sequence[Example]
     costs: Sequence[int]
     given_entities: bool = False
+    overlaps: str = "flat"
     request: QueuedRequest = field(init=False, repr=False)
     n_taken: int = 0
     found: list[Sentence] = field(default_factory=list)

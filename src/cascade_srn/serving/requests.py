@@ -40,7 +40,14 @@ def prepare_items(
         _check_annotations(f"text {position} has {len(given or ()):,} given entities", len(given or ()), limits)
         entities = None if given is None else [Entity(e.start, e.end, e.label) for e in given]
         try:
-            item = prepare_item(extractor, text, entities=entities, thresholds=thresholds, align=body.align)
+            item = prepare_item(
+                extractor,
+                text,
+                entities=entities,
+                thresholds=thresholds,
+                overlaps=body.overlaps,
+                align=body.align,
+            )
         except CascadeError as error:
             raise refuse_text(position, error) from error
         _check_sentences(position, item.document, limits)
@@ -57,6 +64,7 @@ def prepare_item(
     *,
     entities: Sequence[Entity] | None = None,
     thresholds: Thresholds | None = None,
+    overlaps: str | None = None,
     align: Align = "exact",
 ) -> ExtractionItem:
     """Prepare one text for the model, and compute its cost.
@@ -69,7 +77,14 @@ def prepare_item(
     # The model compares every given entity with all others of its sentence.
     costs = [max(1, extractor.model.cost(example), len(example.sentence.entities)) for example in examples]
     chosen = extractor.model.settings.thresholds if thresholds is None else thresholds
-    return ExtractionItem(document, chosen, examples, costs, given_entities=entities is not None)
+    return ExtractionItem(
+        document,
+        chosen,
+        examples,
+        costs,
+        given_entities=entities is not None,
+        overlaps=overlaps or extractor.overlaps,
+    )
 
 
 def request_texts(body: ExtractRequest | DrawRequest) -> list[str]:

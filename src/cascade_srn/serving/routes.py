@@ -218,7 +218,8 @@ def api_routes(handler: RequestHandler) -> APIRouter:
     @router.get("/schema", responses=GET_ERRORS | {200: {"model": messages.SchemaAnswer}})
     async def schema() -> Response:
         """Return the labels and thresholds of the model, and the limits of the service."""
-        model = handler.extractor().model
+        extractor = handler.extractor()
+        model = extractor.model
         content = {
             "version": __version__,
             "model": {
@@ -227,6 +228,7 @@ def api_routes(handler: RequestHandler) -> APIRouter:
             },
             **model.schema.to_dict(),
             "thresholds": model.settings.thresholds.to_dict(),
+            "overlaps": extractor.overlaps,
             "limits": settings.limits.to_dict(),
         }
         return json_response(content)

@@ -13,7 +13,7 @@ from typing import Any
 from accelerate import Accelerator
 from torch import Tensor
 
-from cascade_srn.calibration.choose import calibrate
+from cascade_srn.calibration.overlaps import calibrate_all, with_overlaps
 from cascade_srn.config import FRESH
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.encoder.fresh import create_encoder
@@ -274,6 +274,7 @@ class Run:
                 **scores,
                 "thresholds": best.settings.thresholds.to_dict(),
                 "temperatures": best.settings.temperatures.to_dict(),
+                "overlaps": best.overlaps,
                 "steps": loop_state.step,
                 "epochs": loop_state.epoch,
                 "best_step": next((line["step"] for line in reversed(log) if line.get("best")), loop_state.step),
@@ -296,7 +297,9 @@ class Run:
             initial = self.recipe.model
             settings = replace(model.settings, thresholds=initial.thresholds, temperatures=initial.temperatures)
             by_label = self.recipe.training.calibrate_labels
-            model = calibrate(replace(model, settings=settings), self.loop.dev, by_label=by_label)
+            model = calibrate_all(replace(model, settings=settings), self.loop.dev, by_label=by_label)
+            if initial.overlaps is not None:
+                model = with_overlaps(model, initial.overlaps)
             with self.folder.writing():
                 model.save(self.folder.best)
         return model

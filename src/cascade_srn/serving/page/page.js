@@ -21,7 +21,7 @@ const service = new Service({
 });
 const result = new Result();
 let schema = null;
-// Answers for the current text, by whether the thresholds were lowered.
+// Answers for the current text, by the settings of the request.
 const answers = new Map();
 
 const input = createTextInput({
@@ -36,7 +36,9 @@ const input = createTextInput({
   },
   onError: showTextError,
 });
-const filter = createScoreFilter({ onMinScore: () => show(), onLowerThresholds: () => requestExtraction.now() });
+const filter = createScoreFilter({ onMinScore: () => show(), onRequest: () => requestExtraction.now() });
+/** The key of an answer: what its request depends on, besides the text. */
+const requestKey = () => `${filter.overlaps} ${filter.lowersThresholds}`;
 const requestExtraction = debounce(() => attempt(extract), TYPING_DELAY);
 const requestDrawing = debounce(() => attempt(draw), SLIDER_DELAY);
 
@@ -68,15 +70,15 @@ function clear() {
 const lowerThresholds = () => halveThresholds(schema.thresholds, schema.limits.threshold);
 
 const extract = latestOnly(async (signal) => {
-  const lowers = filter.lowersThresholds;
   showBusy(true);
   await loadSchema(signal);
   if (!checkText()) return;
-  if (!answers.has(lowers)) {
-    const thresholds = lowers ? lowerThresholds() : null;
-    const document = await service.extract(input.field.value, { thresholds, signal });
+  const key = requestKey();
+  if (!answers.has(key)) {
+    const thresholds = filter.lowersThresholds ? lowerThresholds() : null;
+    const document = await service.extract(input.field.value, { thresholds, overlaps: filter.overlaps, signal });
     signal.throwIfAborted();
-    answers.set(lowers, document);
+    answers.set(key, document);
   }
   clearNotice();
   show(true);
@@ -88,6 +90,7 @@ async function loadSchema(signal) {
   schema = await service.fetchSchema(signal);
   result.labels = new Labels(schema);
   filter.describe(schema.thresholds, lowerThresholds());
+  filter.setOverlaps(schema.overlaps);
   byId("model").textContent = `Model ${schema.model.name}`;
   byId("model").title = schema.model.description;
   byId("model").hidden = !schema.model.name;
@@ -96,7 +99,7 @@ async function loadSchema(signal) {
 
 /** Show the results above the minimum score. The model does not run again; only the drawing is requested. */
 function show(immediate = false) {
-  const document = answers.get(filter.lowersThresholds);
+  const document = answers.get(requestKey());
   if (!document) return;
   filter.showScores(document);
   result.show(document, filter.minScore);

@@ -1,4 +1,4 @@
-/* The minimum score slider, with a mark above it for each score in the text. */
+/* The minimum score slider, with a mark above it for each score in the text, and other choices of results. */
 
 import { byId, createSvg, formatScore } from "./dom.js";
 
@@ -11,21 +11,34 @@ const THRESHOLD_NAMES = {
   relation: "relations",
 };
 
+const OVERLAPS_HELP = {
+  flat: "No two entities share a word.",
+  nested: "An entity may be inside another one.",
+  all: "Every entity that passes the thresholds is kept.",
+};
+
 /**
- * Set up the slider and the checkbox that lowers the thresholds of the model.
+ * Set up the slider, the checkbox that lowers the thresholds of the model and the choice for overlapping entities.
  *
  * The slider hides results with lower scores; at its left end everything is shown. The checkbox requests results
- * below the thresholds of the model as well.
+ * below the thresholds of the model as well. Both it and the choice for overlaps call `onRequest`.
  */
-export function createScoreFilter({ onMinScore, onLowerThresholds }) {
-  const [slider, checkbox] = [byId("min-score"), byId("lower-thresholds")];
+export function createScoreFilter({ onMinScore, onRequest }) {
+  const [slider, checkbox, overlaps] = [byId("min-score"), byId("lower-thresholds"), byId("overlaps")];
+  const showOverlaps = () => {
+    byId("overlaps-help").textContent = OVERLAPS_HELP[overlaps.value];
+  };
   slider.addEventListener("input", () => {
     showState(slider, checkbox.checked);
     onMinScore();
   });
   checkbox.addEventListener("change", () => {
     showState(slider, checkbox.checked);
-    onLowerThresholds();
+    onRequest();
+  });
+  overlaps.addEventListener("change", () => {
+    showOverlaps();
+    onRequest();
   });
   showState(slider, checkbox.checked);
   return {
@@ -34,6 +47,14 @@ export function createScoreFilter({ onMinScore, onLowerThresholds }) {
     },
     get lowersThresholds() {
       return checkbox.checked;
+    },
+    get overlaps() {
+      return overlaps.value;
+    },
+    /** Set the choice for overlapping entities, such as the default of the service. */
+    setOverlaps(value) {
+      overlaps.value = value;
+      showOverlaps();
     },
     /** Show the slider with the scores of a document, or hide it if the document is null. */
     showScores(document) {

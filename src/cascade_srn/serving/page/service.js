@@ -42,8 +42,8 @@ export class Service {
   }
 
   /** Return a text as a document with entities and relations. */
-  async extract(text, { thresholds, signal }) {
-    const body = thresholds ? { text, thresholds } : { text };
+  async extract(text, { thresholds, overlaps, signal }) {
+    const body = thresholds ? { text, overlaps, thresholds } : { text, overlaps };
     const answer = await (await this.#request("extract", { body, signal })).json();
     return answer.documents[0];
   }
