@@ -24,6 +24,8 @@ SRN_BACKENDS = ("auto", "plain", "fused", "triton")
 MATCHERS = ("mlp", "linear")
 ENTITY_FUSIONS = ("none", "markers", "tags")
 SUBJECT_FUSIONS = ("markers", "tag", "span")
+# Whether the constraints of the schema are applied to predicted relations.
+CONSTRAINTS = ("off", "on")
 
 
 @dataclass(frozen=True)
@@ -376,6 +378,7 @@ class ModelSettings(Settings):
         limits: Bounds on the work per sentence.
         method: Model family: "cascade" or a baseline. Baselines ignore some settings (docs/baselines.md).
         baseline: Settings of the baselines.
+        constraints: "on" if the constraints of the schema are applied to relations by default, else "off".
 
     Example:
         >>> settings = ModelSettings.from_dict({"encoder": {"name": "roberta-base"}, "fusion": "late"})
@@ -399,12 +402,14 @@ class ModelSettings(Settings):
     limits: SearchLimits = field(default_factory=SearchLimits)
     method: str = "cascade"
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
+    constraints: str = "off"
 
     def __post_init__(self) -> None:
         require_choice("method", self.method, MODEL_FAMILIES)
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
         require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)
         require_choice("matcher", self.matcher, MATCHERS)
+        require_choice("constraints", self.constraints, CONSTRAINTS)
         require_range("hidden_width", self.hidden_width, 1)
         require_range("matcher_width", self.matcher_width, 1)
         require_range("dropout", self.dropout, 0, 0.99)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cascade_srn.config import require_choice
+from cascade_srn.config import CONSTRAINTS, require_choice
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import release_freed_memory
@@ -42,6 +42,8 @@ class Extractor:
         segmenter: Splits texts into sentences and words.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. CPUs with bf16 instructions, such as Intel AMX, are several times faster with "bf16".
+        constraints: "on" applies the constraints of the schema to relations, "off" does not. None: the choice of the
+            model.
 
     Example:
         >>> extractor = Extractor.from_pretrained()
@@ -55,10 +57,26 @@ class Extractor:
         CRF | USED-FOR | named entity recognition | 0.7
     """
 
-    def __init__(self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto") -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        segmenter: Segmenter = segment,
+        precision: str = "auto",
+        constraints: str | None = None,
+    ) -> None:
         require_choice("precision", precision, PRECISIONS)
+        if constraints is not None:
+            require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
+        if constraints == "on" and not (model.schema.constraints or model.schema.symmetric):
+            raise ConfigError(
+                "the schema of the model has no constraints and no symmetric relations",
+                "Learn constraints from the training data by calibrating the model",
+                option="constraints",
+            )
         self.model = model
         self.precision = precision
+        self.constraints = model.settings.constraints if constraints is None else constraints
         self.segmenter = segmenter
         model.network.eval()
 
@@ -70,6 +88,7 @@ class Extractor:
         device: str | torch.device = "cpu",
         precision: str = "auto",
         segmenter: Segmenter = segment,
+        constraints: str | None = None,
     ) -> Extractor:
         """Load a model.
 
@@ -78,12 +97,14 @@ class Extractor:
             device: Device of the model, such as "cuda".
             precision: Precision of the pretrained encoder. See :class:`Extractor`.
             segmenter: Splits texts into sentences and words.
+            constraints: Whether to apply the constraints of the schema. See :class:`Extractor`.
 
         Raises:
             ModelError: If the model cannot be found or is damaged.
             ConfigError: If the device is not available.
         """
-        return cls(Model.load(find_model(name)), precision=precision, segmenter=segmenter).to(device)
+        model = Model.load(find_model(name))
+        return cls(model, precision=precision, segmenter=segmenter, constraints=constraints).to(device)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
@@ -314,7 +335,13 @@ class Extractor:
     ) -> Predictor:
         """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
         chosen = resolve_thresholds(thresholds, self.model.settings.thresholds)
-        return self.model.predictor(thresholds=chosen, batch_words=batch_words, precision=self.precision, check=check)
+        return self.model.predictor(
+            thresholds=chosen,
+            batch_words=batch_words,
+            precision=self.precision,
+            check=check,
+            constraints=self.constraints,
+        )
 
     def examples(self, documents: Iterable[Document]) -> list[Example]:
         """Return the sentences of documents with the context that the model reads."""

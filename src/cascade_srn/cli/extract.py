@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cascade_srn.cli.failures import CLOSED_PIPE, discard_stdout, print_note, was_closed
-from cascade_srn.cli.options import BatchWords, Device, Precision, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import BatchWords, Constraints, Device, Precision, SegmenterName, TextField, find_segmenter
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def extract(
             "relation (related) or whole relations (relation). Repeatable.",
         ),
     ] = None,
+    constraints: Constraints = None,
     batch_words: BatchWords = 4096,
     precision: Precision = "auto",
     device: Device = "auto",
@@ -88,7 +89,9 @@ def extract(
     from cascade_srn.extractor import Extractor
     from cascade_srn.runs.device import find_device
 
-    extractor = Extractor.from_pretrained(model, device=find_device(device), precision=precision, segmenter=split)
+    extractor = Extractor.from_pretrained(
+        model, device=find_device(device), precision=precision, segmenter=split, constraints=constraints
+    )
     try:
         # Documents that are finished before SIGTERM are kept, as after Ctrl-C.
         with sigterm_as_exit():

@@ -24,6 +24,7 @@ from cascade_srn.evaluation.reliability import (
 )
 from cascade_srn.evaluation.scores import Scores, score_documents
 from cascade_srn.evaluation.sentences import SentenceAnalysis, analyse_sentence
+from cascade_srn.evaluation.violations import ViolationCounts, count_violations
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -38,7 +39,10 @@ class Analysis:
 
     Attributes:
         entities: Source of the entities: "predicted" by the model, or "gold" entities that the model was given.
+        gold_violations: Violations of the schema's constraints in gold.
+        predicted_violations: Violations of the schema's constraints in the predictions.
         about: Names to show with the figures, for example of the model and the data.
+        constraints: "on" if the constraints were applied to the predictions, else "off".
     """
 
     schema: Schema
@@ -53,7 +57,10 @@ class Analysis:
     entity_confusion: Confusion
     relation_confusion: Confusion
     sentences: tuple[SentenceAnalysis, ...]
+    gold_violations: ViolationCounts
+    predicted_violations: ViolationCounts
     about: Mapping[str, str] = field(default_factory=dict)
+    constraints: str = "off"
 
     @property
     def condition(self) -> str:
@@ -101,6 +108,11 @@ class Analysis:
                 "entities": None if given else self.entity_confusion.to_dict(),
                 "relations": self.relation_confusion.to_dict(),
             },
+            "constraints": {
+                "applied": self.constraints,
+                "gold": self.gold_violations.to_dict(),
+                "predicted": self.predicted_violations.to_dict(),
+            },
             "sentences": [sentence.to_dict() for sentence in self.sentences],
         }
 
@@ -114,6 +126,7 @@ def analyse(
     training_documents: Iterable[Document] | None = None,
     entities: str = "predicted",
     about: Mapping[str, str] | None = None,
+    constraints: str = "off",
 ) -> Analysis:
     """Compare predictions with gold, document by document and sentence by sentence.
 
@@ -125,6 +138,7 @@ def analyse(
         training_documents: Documents of the training data. They add scores by whether an entity text was seen.
         entities: "gold" if the model was given the gold entities and predicted relations only.
         about: Names to show with the figures, for example of the model and the data.
+        constraints: "on" if the constraints of the schema were applied to the predictions.
 
     Raises:
         AnnotationError: The two sides do not have the same documents, sentences and words.
@@ -151,5 +165,8 @@ def analyse(
             analyse_sentence(pair, document_id=d.id, document=number, sentence=s, schema=schema, symmetric=symmetric)
             for pair, (d, number, s) in zip(pairs, positions, strict=True)
         ),
+        gold_violations=count_violations((pair.gold for pair in pairs), schema),
+        predicted_violations=count_violations((pair.predicted for pair in pairs), schema),
         about=dict(about or {}),
+        constraints=constraints,
     )

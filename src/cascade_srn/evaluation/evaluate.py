@@ -24,6 +24,7 @@ from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, 
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.scores import Scores, score_documents
 from cascade_srn.evaluation.summary import Figure, summarise
+from cascade_srn.evaluation.violations import count_document_violations
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import is_model
@@ -33,13 +34,17 @@ from cascade_srn.types import Document
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """Predictions of a model, and the seconds from words to triples, without loading."""
+    """Predictions of a model, and the seconds from words to triples, without loading.
+
+    ``constraints`` is "on" if the constraints of the schema were applied.
+    """
 
     name: str
     schema: Schema
     predicted: list[Document]
     seconds: float
     joint: bool = True
+    constraints: str = "off"
 
     @property
     def n_sentences(self) -> int:
@@ -79,7 +84,8 @@ def run_model(
         )
     started = time.perf_counter()
     predicted = extractor.predict(documents, given_entities=gold_entities, batch_words=batch_words)
-    return EvaluatedModel(name, extractor.schema, predicted, time.perf_counter() - started, settings.joint)
+    seconds = time.perf_counter() - started
+    return EvaluatedModel(name, extractor.schema, predicted, seconds, settings.joint, extractor.constraints)
 
 
 def check_labels(schema: Schema, documents: Sequence[Document], *, model: str, data: str) -> None:
@@ -225,6 +231,7 @@ class Evaluation:
                 training_documents=self.training,
                 entities=self.options.entities,
                 about=about,
+                constraints=model.constraints,
             )
             yield f"{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', model.name).strip('-')}", analysis
 
@@ -251,6 +258,12 @@ class Evaluation:
         record["environment"] = dict(self.environment)
         return record
 
+    def count_violations(self, model: EvaluatedModel) -> dict[str, Any]:
+        """Return whether constraints were applied, and the violations of the model's schema in both sides."""
+        sides = {"gold": self.gold, "predicted": model.predicted}
+        counts = {side: count_document_violations(found, model.schema).to_dict() for side, found in sides.items()}
+        return {"applied": model.constraints, **counts}
+
     def _add_condition(self, difference: Difference) -> Difference:
         if not self.options.gold_entities:
             return difference
@@ -261,7 +274,13 @@ class Evaluation:
             one.symmetric: {key: value for key, value in one.to_dict().items() if key not in self.excluded_tasks}
             for one in self.scores[model.name]
         }
-        return {"name": model.name, "joint": model.joint, "scores": scores, "speed": model.measure_speed()}
+        return {
+            "name": model.name,
+            "joint": model.joint,
+            "scores": scores,
+            "constraints": self.count_violations(model),
+            "speed": model.measure_speed(),
+        }
 
 
 def evaluate(
@@ -298,7 +317,9 @@ def evaluate(
     training = None if options.train is None else read(options.train)
 
     def run(path: str, name: str) -> EvaluatedModel:
-        extractor = Extractor.from_pretrained(path, device=device, precision=options.precision)
+        extractor = Extractor.from_pretrained(
+            path, device=device, precision=options.precision, constraints=options.constraints
+        )
         check_labels(extractor.schema, gold, model=name, data=display_name(options.data))
         return run_model(
             extractor, gold, name=name, gold_entities=options.gold_entities, batch_words=options.batch_words

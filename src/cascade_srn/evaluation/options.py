@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.config import CONSTRAINTS, Settings, require_choice, require_range
 from cascade_srn.data.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
@@ -28,6 +28,7 @@ class EvaluateOptions(Settings):
         symmetric: Policy for symmetric relations, or "all".
         gold_entities: Predict relations between the gold entities only.
         train: Path of the training data, in any format, for scores by whether an entity text was seen.
+        constraints: "on" or "off" to apply the constraints of the schema or not; None for the choice of each model.
         resample: Unit of the bootstrap, which also uses ``n_resamples`` and ``seed``.
     """
 
@@ -44,6 +45,7 @@ class EvaluateOptions(Settings):
     resample: str = "documents"
     n_resamples: int = 10_000
     seed: int = 0
+    constraints: str | None = None
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -51,6 +53,8 @@ class EvaluateOptions(Settings):
         check_align(self.align)
         require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"), option="symmetric")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
+        if self.constraints is not None:
+            require_choice("constraints", self.constraints, CONSTRAINTS, option="constraints")
         require_choice("resample", self.resample, RESAMPLED, option="resample")
         require_range("batch_words", self.batch_words, 1, option="batch_words")
         require_range("n_resamples", self.n_resamples, 100, option="n_resamples")

@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from cascade_srn.calibration.choose import calibrate
+from cascade_srn.calibration.constraints import choose_constraints
 from cascade_srn.config import FRESH
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.encoder.fresh import create_encoder
@@ -274,6 +275,7 @@ class Run:
                 **scores,
                 "thresholds": best.settings.thresholds.to_dict(),
                 "temperatures": best.settings.temperatures.to_dict(),
+                "constraints": best.settings.constraints,
                 "steps": loop_state.step,
                 "epochs": loop_state.epoch,
                 "best_step": next((line["step"] for line in reversed(log) if line.get("best")), loop_state.step),
@@ -294,9 +296,15 @@ class Run:
         if self.recipe.training.calibrate and self.loop.dev:
             # Start from the thresholds of the recipe. An interrupted run may have saved others.
             initial = self.recipe.model
-            settings = replace(model.settings, thresholds=initial.thresholds, temperatures=initial.temperatures)
+            settings = replace(
+                model.settings,
+                thresholds=initial.thresholds,
+                temperatures=initial.temperatures,
+                constraints=initial.constraints,
+            )
             by_label = self.recipe.training.calibrate_labels
             model = calibrate(replace(model, settings=settings), self.loop.dev, by_label=by_label)
+            model = choose_constraints(model, self.loop.dev)
             with self.folder.writing():
                 model.save(self.folder.best)
         return model
