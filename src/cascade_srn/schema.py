@@ -168,7 +168,8 @@ class Schema:
         """
         constraints = dict(self.constraints)
         if again:
-            constraints = {name: replace(known, pairs=()) for name, known in constraints.items()}
+            forgotten = {name: replace(known, pairs=()) for name, known in constraints.items()}
+            constraints = {name: known for name, known in forgotten.items() if known != RelationConstraints()}
         if not min_count:
             return replace(self, constraints=constraints)
         counts: dict[str, Counter[tuple[str, str]]] = {name: Counter() for name in self.relation_types}

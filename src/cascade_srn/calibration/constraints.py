@@ -9,16 +9,20 @@ from cascade_srn.data.examples import Example
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 
-# Gain in NER F1 plus strict relation F1 from which constraints are applied. Smaller gains are noise.
-MIN_GAIN = 0.002
+# With fewer gold relations, a difference in F1 is noise.
+MIN_RELATIONS = 100
 
 
 def choose_constraints(model: Model, examples: Sequence[Example]) -> Model:
-    """Return the model with constraints switched on if they gain at least ``MIN_GAIN``, else switched off."""
+    """Switch constraints on if they raise NER F1 plus strict relation F1, else off.
+
+    The model is returned unchanged if it has no constraints, or if there are fewer than ``MIN_RELATIONS`` relations.
+    """
+    n_relations = sum(len(set(example.sentence.triples)) for example in examples)
+    if n_relations < MIN_RELATIONS or not (model.schema.constraints or model.schema.symmetric):
+        return model
     off, on = (replace(model, settings=replace(model.settings, constraints=choice)) for choice in ("off", "on"))
-    if not (model.schema.constraints or model.schema.symmetric):
-        return off
-    return on if _sum_f1(on, examples) - _sum_f1(off, examples) >= MIN_GAIN else off
+    return on if _sum_f1(on, examples) > _sum_f1(off, examples) else off
 
 
 def _sum_f1(model: Model, examples: Sequence[Example]) -> float:
