@@ -135,7 +135,7 @@ def test_invalid_lists_are_refused(given, named):
     ("given", "named"),
     [
         ({"hiden_width": 3}, r"recipe: model .*'hiden_width'.* 'hidden_width'"),
-        ({3: 3}, r"recipe: model .* 3\b.* baseline, dropout, encoder, "),
+        ({3: 3}, r"recipe: model .* 3\b.* baseline, constraints, dropout, encoder, "),
         ({"encoder": {"name": "e", "poling": "max"}}, r"model: encoder .*'poling'.* 'pooling'"),
         ({"encoder": {}}, r"recipe: model: encoder .*'name'"),
         ({"encoder": "e"}, r"recipe: model: encoder is 'e'"),

@@ -26,6 +26,8 @@ ENTITY_FUSIONS = ("none", "markers", "tags")
 SUBJECT_FUSIONS = ("markers", "tag", "span")
 # What to do with entities that share words, from the simplest result to the least restricted (inference/overlaps.py).
 OVERLAPS = ("flat", "nested", "all")
+# Whether the constraints of the schema are applied to predicted relations.
+CONSTRAINTS = ("off", "on")
 
 
 @dataclass(frozen=True)
@@ -386,6 +388,7 @@ class ModelSettings(Settings):
             contain each other, but not cross) or "all". None: not chosen, the same as "flat".
         method: Model family: "cascade" or a baseline. Baselines ignore some settings (docs/baselines.md).
         baseline: Settings of the baselines.
+        constraints: "on" if the constraints of the schema are applied to relations by default, else "off".
 
     Example:
         >>> settings = ModelSettings.from_dict({"encoder": {"name": "roberta-base"}, "fusion": "late"})
@@ -410,6 +413,7 @@ class ModelSettings(Settings):
     overlaps: str | None = None
     method: str = "cascade"
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
+    constraints: str = "off"
 
     def __post_init__(self) -> None:
         require_choice("method", self.method, MODEL_FAMILIES)
@@ -417,6 +421,7 @@ class ModelSettings(Settings):
         require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)
         require_choice("matcher", self.matcher, MATCHERS)
         check_overlaps(self.overlaps)
+        require_choice("constraints", self.constraints, CONSTRAINTS)
         require_range("hidden_width", self.hidden_width, 1)
         require_range("matcher_width", self.matcher_width, 1)
         require_range("dropout", self.dropout, 0, 0.99)

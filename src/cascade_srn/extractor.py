@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cascade_srn.config import check_overlaps, require_choice
+from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import release_freed_memory
@@ -45,6 +45,8 @@ class Extractor:
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. CPUs with bf16 instructions, such as Intel AMX, are several times faster with "bf16".
         overlaps: Treatment of entities that share words. None: the choice stored with the model, else "flat".
+        constraints: "on" applies the constraints of the schema to relations, "off" does not. None: the choice of the
+            model.
 
     Example:
         >>> extractor = Extractor.from_pretrained()
@@ -59,13 +61,28 @@ class Extractor:
     """
 
     def __init__(
-        self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto", overlaps: str | None = None
+        self,
+        model: Model,
+        *,
+        segmenter: Segmenter = segment,
+        precision: str = "auto",
+        overlaps: str | None = None,
+        constraints: str | None = None,
     ) -> None:
         require_choice("precision", precision, PRECISIONS)
         check_overlaps(overlaps)
+        if constraints is not None:
+            require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
+        if constraints == "on" and not (model.schema.constraints or model.schema.symmetric):
+            raise ConfigError(
+                "the schema of the model has no constraints and no symmetric relations",
+                "Learn constraints from the training data by calibrating the model",
+                option="constraints",
+            )
         self.model = model
         self.overlaps = model.overlaps if overlaps is None else overlaps
         self.precision = precision
+        self.constraints = model.settings.constraints if constraints is None else constraints
         self.segmenter = segmenter
         model.network.eval()
 
@@ -78,6 +95,7 @@ class Extractor:
         precision: str = "auto",
         segmenter: Segmenter = segment,
         overlaps: str | None = None,
+        constraints: str | None = None,
     ) -> Extractor:
         """Load a model.
 
@@ -87,6 +105,7 @@ class Extractor:
             precision: Precision of the pretrained encoder. See :class:`Extractor`.
             segmenter: Splits texts into sentences and words.
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
+            constraints: Whether to apply the constraints of the schema. See :class:`Extractor`.
 
         Raises:
             ModelError: If the model cannot be found or is damaged.
@@ -94,7 +113,9 @@ class Extractor:
         """
         check_overlaps(overlaps)
         model = Model.load(find_model(name))
-        return cls(model, precision=precision, segmenter=segmenter, overlaps=overlaps).to(device)
+        return cls(model, precision=precision, segmenter=segmenter, overlaps=overlaps, constraints=constraints).to(
+            device
+        )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
@@ -335,6 +356,7 @@ class Extractor:
         return self.model.predictor(
             thresholds=resolve_thresholds(thresholds, self.model.settings.thresholds),
             overlaps=self.overlaps if overlaps is None else overlaps,
+            constraints=self.constraints,
             batch_words=batch_words,
             precision=self.precision,
             check=check,

@@ -239,6 +239,7 @@ def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):
         (["--shutdown-timeout", "0"], "shutdown_seconds is 0.0"),
         (["--precision", "half", "--port", "0"], "'half'"),
         (["--overlaps", "some"], "'some'"),
+        (["--constraints", "yes", "--port", "0"], "'yes'"),
         (["--cors-origin", "foo"], "'foo'"),
         (["--head-timeout", "0"], "head_seconds is 0.0"),
         (["--keep-alive", "0"], "keep_alive_seconds is 0.0"),

@@ -71,6 +71,7 @@ def test_the_schema(service, extractor):
     assert found["version"] == __version__
     assert found["entity_types"] == ["Metric", "Task", "Thing"]
     assert found["symmetric"] == ["compare"]
+    assert found["constraints"] == {}
     assert found["model"] == {"name": "encoder", "description": "swift fusion over encoder, srn"}
     assert found["thresholds"] == extractor.model.settings.thresholds.to_dict()
     assert found["overlaps"] == extractor.overlaps

@@ -1,4 +1,5 @@
 import hashlib
+from dataclasses import replace
 
 import pytest
 from tests.training.runs import small_recipe
@@ -6,8 +7,8 @@ from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.data import write_documents
 from cascade_srn.data.formats import write_schema
-from cascade_srn.errors import DataError, SchemaError
-from cascade_srn.schema import Schema
+from cascade_srn.errors import ConfigError, DataError, SchemaError
+from cascade_srn.schema import RelationConstraints, Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.recipe import DataSettings
@@ -98,3 +99,30 @@ def test_development_documents_without_annotation_are_refused(tmp_path):
     write_documents(plain, tmp_path / "dev.jsonl")
     with pytest.raises(DataError, match="data.dev"):
         read_corpus(recipe.data)
+
+
+class TestConstraints:
+    def test_they_are_learned_from_the_training_documents(self, settings, tmp_path):
+        many = [Document(d.text, d.sentences, f"{copy}-{d.id}") for copy in range(20) for d in DOCUMENTS]
+        write_documents(many, tmp_path / "train.jsonl")
+        schema = read_corpus(settings).schema
+        assert schema.constraints == schema.learn_pairs(many, again=True).constraints
+        assert schema.constraints
+        assert read_corpus(replace(settings, min_pair_count=0)).schema.constraints == {}
+
+    def test_few_relations_teach_nothing(self, settings):
+        assert read_corpus(settings).schema.constraints == {}
+
+    def test_they_are_declared_in_the_recipe(self, settings):
+        declared = {"leads": RelationConstraints(heads=("Person",), acyclic=True)}
+        assert read_corpus(replace(settings, constraints=declared)).schema.constraints == declared
+        with pytest.raises(SchemaError, match="'leeds'.* 'leads'"):
+            read_corpus(replace(settings, constraints={"leeds": RelationConstraints()}))
+
+    def test_they_are_declared_in_a_schema_file(self, settings, tmp_path):
+        schema = replace(read_corpus(settings).schema, constraints={"leads": RelationConstraints(heads=("Person",))})
+        write_schema(schema, tmp_path / "schema.json")
+        chosen = DataSettings(settings.train, schema=str(tmp_path / "schema.json"))
+        assert read_corpus(chosen).schema.constraints == schema.constraints
+        with pytest.raises(ConfigError, match="data.constraints"):
+            replace(chosen, constraints=schema.constraints)

@@ -34,7 +34,8 @@ def test_a_file_becomes_settings(path):
 
 
 def test_round_trip(path, tmp_path):
-    recipe = load_recipe(path, ["training.ema=0.99", "data.test=test.json", "training.trackers=[]"])
+    constraints = "data.constraints={COMPARE: {pairs: [[A, B]]}, PART: {inverse: WHOLE, acyclic: true}}"
+    recipe = load_recipe(path, ["training.ema=0.99", "data.test=test.json", "training.trackers=[]", constraints])
     again = tmp_path / "again.yaml"
     again.write_text(recipe.to_yaml(), encoding="utf-8")
     assert load_recipe(again) == recipe
@@ -98,6 +99,9 @@ class TestOverrides:
             ("data.align=exactly", "data.align is 'exactly'"),
             ("data.symmetric=[1]", "data: symmetric is [1]"),
             ("data.schema=s.json", "data.schema and data.symmetric"),
+            ("data.constraints={A: {head: [B]}}", "'heads'"),
+            ("data.constraints={A: {pairs: [B]}}", "pairs"),
+            ("data.min_pair_count=-1", "data.min_pair_count is -1"),
             ("fresh.width=64", "model.encoder.name is 'some/encoder'"),
             ("model.encoder=x", "model: encoder is 'x'"),
         ],

@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from cascade_srn.calibration.constraints import choose_constraints
 from cascade_srn.calibration.overlaps import calibrate_all, with_overlaps
-from cascade_srn.config import Temperatures, Thresholds
+from cascade_srn.config import Temperatures, Thresholds, require_range
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.data.formats import read_documents
@@ -21,8 +22,10 @@ from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model.model import CARD_FILE, CONFIG_FILE, Model
+from cascade_srn.schema import MIN_PAIR_COUNT, Schema
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.folders import replacing_folder
+from cascade_srn.types import Document
 
 # Added to the model card, whose scores are those of the previous thresholds.
 NOTICE = (
@@ -32,13 +35,18 @@ NOTICE = (
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """Chosen settings, and the scores on the calibration documents before and after."""
+    """Chosen settings, and the scores on the calibration documents before and after.
+
+    ``schema`` has the learned constraints, if any. ``constraints`` is "on" if they are applied.
+    """
 
     thresholds: Thresholds
     temperatures: Temperatures
     overlaps: str
     before: Scores
     after: Scores
+    schema: Schema
+    constraints: str
 
     @property
     def changed(self) -> bool:
@@ -54,6 +62,8 @@ def calibrate_model_folder(
     format: str | None = None,
     align: Align = "exact",
     by_label: bool = False,
+    learn_constraints: str | None = None,
+    min_pair_count: int = MIN_PAIR_COUNT,
     device: torch.device | str = "cpu",
     on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> CalibrationResult:
@@ -66,8 +76,11 @@ def calibrate_model_folder(
         format: Format of the data; detected if None.
         align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
         by_label: Give each frequent label its own threshold.
+        learn_constraints: Annotated documents, such as the training data, whose pairs of entity types become the
+            allowed pairs of each relation type. They replace those of the model.
+        min_pair_count: Number of relations from which a pair is allowed.
         device: Device of the model.
-        on_read: Called with the report of reading the data.
+        on_read: Called with the report of reading each file.
 
     Raises:
         DataError: The data cannot be read or has no entities.
@@ -81,31 +94,46 @@ def calibrate_model_folder(
             "Choose a new folder, or the folder of the model to replace its settings",
             option="output",
         )
-    stream = read_documents(data, format=format, align=align)
-    documents = list(stream)
-    on_read(stream.report)
-    if not stream.report.entities:
-        raise DataError(f"{data!r} has no entities", "Use annotated documents")
+    require_range("min_pair_count", min_pair_count, 1, option="min_pair_count")
+
+    def read(path: str) -> list[Document]:
+        stream = read_documents(path, format=format, align=align)
+        documents = list(stream)
+        on_read(stream.report)
+        if not stream.report.entities:
+            raise DataError(f"{path!r} has no entities", "Use annotated documents")
+        return documents
+
+    documents = read(data)
+    training = [] if learn_constraints is None else read(learn_constraints)
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
+    schema = loaded.schema
+    if learn_constraints is not None:
+        check_labels(schema, training, model=model, data=learn_constraints)
+        schema = schema.learn_pairs(training, min_pair_count, again=True)
     loaded.network.to(device)
     # Create the folder first, so that an unwritable folder fails before the work.
     with replacing_folder(output, marker=CONFIG_FILE, key="cascade_srn_version") as target:
         shutil.copytree(folder, target, dirs_exist_ok=True)
-        found = _choose_settings(loaded, examples_of(documents, loaded.settings.encoder.context_words), by_label)
-        if found.changed:
+        examples = examples_of(documents, loaded.settings.encoder.context_words)
+        found = _choose_settings(loaded, schema, examples, by_label)
+        if found.changed or learn_constraints is not None:
             _write_settings(target, found)
     return found
 
 
-def _choose_settings(model: Model, examples: Sequence[Example], by_label: bool) -> CalibrationResult:
+def _choose_settings(model: Model, schema: Schema, examples: Sequence[Example], by_label: bool) -> CalibrationResult:
     gold = [example.sentence for example in examples]
     before = after = score(gold, model.predictor().predict(examples), schema=model.schema)
-    chosen = calibrate_all(model, examples, by_label=by_label)
+    chosen = choose_constraints(calibrate_all(replace(model, schema=schema), examples, by_label=by_label), examples)
     # A model without a stored choice is flat.
     if chosen.settings != with_overlaps(model, model.overlaps).settings:
         after = score(gold, chosen.predictor().predict(examples), schema=model.schema)
-    return CalibrationResult(chosen.settings.thresholds, chosen.settings.temperatures, chosen.overlaps, before, after)
+    settings = chosen.settings
+    return CalibrationResult(
+        settings.thresholds, settings.temperatures, chosen.overlaps, before, after, schema, settings.constraints
+    )
 
 
 def _write_settings(folder: Path, found: CalibrationResult) -> None:
@@ -114,7 +142,9 @@ def _write_settings(folder: Path, found: CalibrationResult) -> None:
         "thresholds": found.thresholds.to_dict(),
         "temperatures": found.temperatures.to_dict(),
         "overlaps": found.overlaps,
+        "constraints": found.constraints,
     }
+    config["schema"] = found.schema.to_dict()
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     card = folder / CARD_FILE
     if card.is_file() and NOTICE not in (text := card.read_text(encoding="utf-8")):

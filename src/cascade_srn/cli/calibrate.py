@@ -10,6 +10,7 @@ import typer
 from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat, Device
 from cascade_srn.data.alignment import Align
+from cascade_srn.schema import MIN_PAIR_COUNT
 
 if TYPE_CHECKING:
     from cascade_srn.calibration.model_folder import CalibrationResult
@@ -25,6 +26,13 @@ def calibrate(
     by_label: Annotated[
         bool, typer.Option("--by-label", help="Choose a threshold for each label with enough examples.")
     ] = False,
+    learn_constraints: Annotated[
+        str | None,
+        typer.Option(metavar="TRAIN", help="Learn which entity types a relation may have from these documents."),
+    ] = None,
+    min_pair_count: Annotated[
+        int, typer.Option(metavar="N", help="With --learn-constraints: examples that make a pair of types allowed.")
+    ] = MIN_PAIR_COUNT,
     format: DataFormat = None,
     align: Alignment = "exact",
     device: Device = "auto",
@@ -44,6 +52,8 @@ def calibrate(
         format=format,
         align=cast(Align, align),
         by_label=by_label,
+        learn_constraints=learn_constraints,
+        min_pair_count=min_pair_count,
         device=find_device(device),
         on_read=print_read_notes,
     )
@@ -74,6 +84,8 @@ def _summary(result: CalibrationResult) -> str:
             numbers |= group if isinstance(group, dict) else {}
         lines.append(f"{name}: {', '.join(f'{key} {value:g}' for key, value in numbers.items())}")
     lines.append(f"overlaps: {result.overlaps}")
+    if n_constrained := len(result.schema.constraints):
+        lines.append(f"constraints: {result.constraints}, {n_constrained} relation types have some")
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import (
     Alignment,
     BatchWords,
+    Constraints,
     DataFormat,
     Device,
     Overlaps,
@@ -68,6 +69,7 @@ def evaluate(
     json: Annotated[Path | None, typer.Option(metavar="PATH", help="JSON file for all scores.")] = None,
     format: DataFormat = None,
     align: Alignment = EvaluateOptions.align,
+    constraints: Constraints = EvaluateOptions.constraints,
     resample: ResampledUnit = EvaluateOptions.resample,
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,

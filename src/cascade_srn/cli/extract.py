@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cascade_srn.cli.failures import CLOSED_PIPE, discard_stdout, print_note, was_closed
-from cascade_srn.cli.options import BatchWords, Device, Overlaps, Precision, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import (
+    BatchWords,
+    Constraints,
+    Device,
+    Overlaps,
+    Precision,
+    SegmenterName,
+    TextField,
+    find_segmenter,
+)
 from cascade_srn.config import check_overlaps
 from cascade_srn.errors import ConfigError
 
@@ -65,6 +74,7 @@ def extract(
         ),
     ] = None,
     overlaps: Overlaps = None,
+    constraints: Constraints = None,
     batch_words: BatchWords = 4096,
     precision: Precision = "auto",
     device: Device = "auto",
@@ -92,7 +102,12 @@ def extract(
     from cascade_srn.runs.device import find_device
 
     extractor = Extractor.from_pretrained(
-        model, device=find_device(device), precision=precision, segmenter=split, overlaps=overlaps
+        model,
+        device=find_device(device),
+        precision=precision,
+        segmenter=split,
+        overlaps=overlaps,
+        constraints=constraints,
     )
     try:
         # Documents that are finished before SIGTERM are kept, as after Ctrl-C.

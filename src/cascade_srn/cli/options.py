@@ -17,6 +17,12 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N. auto uses a GPU if there is one.")]
 Precision = Annotated[str, typer.Option(help="Precision of the encoder: auto (bf16 on a GPU), float32 or bf16.")]
+Constraints = Annotated[
+    str | None,
+    typer.Option(
+        metavar="off|on", help="Apply the constraints of the schema to relations. Default: the choice of the model."
+    ),
+]
 BatchWords = Annotated[int, typer.Option(help="Maximum number of words in a batch, padding included.")]
 Encoder = Annotated[
     str | None, typer.Option(help="Pretrained encoder: folder or hub id. Default: a small random encoder.")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.cli.options import Device, Overlaps, Precision
+from cascade_srn.cli.options import Constraints, Device, Overlaps, Precision
 from cascade_srn.config import check_overlaps
 from cascade_srn.serving.settings import KEY_VARIABLE, Limits, ServeSettings, find_api_key
 from cascade_srn.storage.bundled import DEFAULT
@@ -24,6 +24,7 @@ def serve(
     device: Device = "auto",
     precision: Precision = "auto",
     overlaps: Overlaps = None,
+    constraints: Constraints = None,
     batch_words: Annotated[
         int, typer.Option(help="Approximate number of words in a batch.")
     ] = ServeSettings.batch_words,
@@ -112,7 +113,9 @@ def serve(
     if settings.api_key is None and not _is_loopback(host):
         _print(f"Warning: {host} can be reached from other machines, and no API key is set.")
     run_service(
-        lambda: Extractor.from_pretrained(folder, device=found_device, precision=precision, overlaps=overlaps),
+        lambda: Extractor.from_pretrained(
+            folder, device=found_device, precision=precision, overlaps=overlaps, constraints=constraints
+        ),
         settings,
         on_ready=lambda address: _print(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )

@@ -26,6 +26,7 @@ from cascade_srn.evaluation.reliability import (
 )
 from cascade_srn.evaluation.scores import Scores, score_documents
 from cascade_srn.evaluation.sentences import SentenceAnalysis, analyse_sentence
+from cascade_srn.evaluation.violations import ViolationCounts, count_violations
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -43,8 +44,11 @@ class Analysis:
     Attributes:
         entities: Source of the entities: "predicted" by the model, or "gold" entities that the model was given.
         false_positives: Shares of the sentences in which gold has nothing to find, but something was predicted.
-        about: Names to show with the figures, for example of the model and the data.
         segmentation: Fit of the model's words and sentences, if it predicted from raw text.
+        gold_violations: Violations of the schema's constraints in gold.
+        predicted_violations: Violations of the schema's constraints in the predictions.
+        about: Names to show with the figures, for example of the model and the data.
+        constraints: "on" if the constraints were applied to the predictions, else "off".
     """
 
     schema: Schema
@@ -60,8 +64,11 @@ class Analysis:
     relation_confusion: Confusion
     sentences: tuple[SentenceAnalysis, ...]
     false_positives: Mapping[str, SentenceShare]
+    gold_violations: ViolationCounts
+    predicted_violations: ViolationCounts
     about: Mapping[str, str] = field(default_factory=dict)
     segmentation: Segmentation | None = None
+    constraints: str = "off"
 
     @property
     def condition(self) -> str:
@@ -112,6 +119,11 @@ class Analysis:
                 "entities": None if given else self.entity_confusion.to_dict(),
                 "relations": self.relation_confusion.to_dict(),
             },
+            "constraints": {
+                "applied": self.constraints,
+                "gold": self.gold_violations.to_dict(),
+                "predicted": self.predicted_violations.to_dict(),
+            },
             "sentences": [sentence.to_dict() for sentence in self.sentences],
         }
 
@@ -126,6 +138,7 @@ def analyse(
     entities: str = "predicted",
     about: Mapping[str, str] | None = None,
     segmentation: Segmentation | None = None,
+    constraints: str = "off",
 ) -> Analysis:
     """Compare predictions with gold, document by document and sentence by sentence.
 
@@ -139,6 +152,7 @@ def analyse(
         about: Names to show with the figures, for example of the model and the data.
         segmentation: Set for predictions from raw text, where both sides come from
             :func:`~cascade_srn.evaluation.from_text.align_by_characters`. The figures are labelled "from text".
+        constraints: "on" if the constraints of the schema were applied to the predictions.
 
     Raises:
         AnnotationError: The two sides do not have the same documents, sentences and words.
@@ -166,6 +180,9 @@ def analyse(
             for pair, (d, number, s) in zip(pairs, positions, strict=True)
         ),
         false_positives=count_false_positives(pairs),
-        about=dict(about or {}),
         segmentation=segmentation,
+        gold_violations=count_violations((pair.gold for pair in pairs), schema),
+        predicted_violations=count_violations((pair.predicted for pair in pairs), schema),
+        about=dict(about or {}),
+        constraints=constraints,
     )

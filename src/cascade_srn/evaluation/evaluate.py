@@ -35,6 +35,7 @@ from cascade_srn.evaluation.items import Pair, align_documents
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.scores import Scores, score_documents
 from cascade_srn.evaluation.summary import Figure, summarise, summarise_groups
+from cascade_srn.evaluation.violations import count_document_violations
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import is_model
@@ -47,6 +48,7 @@ class EvaluatedModel:
     """Predictions of a model, and the seconds from words or text to triples, without loading.
 
     ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
+    ``constraints`` is "on" if the constraints of the schema were applied.
     """
 
     name: str
@@ -55,6 +57,7 @@ class EvaluatedModel:
     seconds: float
     joint: bool = True
     overlaps: str | None = None
+    constraints: str = "off"
 
     @property
     def n_sentences(self) -> int:
@@ -104,7 +107,7 @@ def run_model(
         predicted = extractor.predict(documents, given_entities=gold_entities, batch_words=batch_words)
     seconds = time.perf_counter() - started
     overlaps = None if gold_entities else extractor.overlaps
-    return EvaluatedModel(name, extractor.schema, predicted, seconds, settings.joint, overlaps)
+    return EvaluatedModel(name, extractor.schema, predicted, seconds, settings.joint, overlaps, extractor.constraints)
 
 
 def check_labels(schema: Schema, documents: Sequence[Document], *, model: str, data: str) -> None:
@@ -314,6 +317,7 @@ class Evaluation:
                 entities=self.options.entities,
                 about=about,
                 segmentation=self.segmentation(model),
+                constraints=model.constraints,
             )
             yield f"{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', model.name).strip('-')}", analysis
 
@@ -340,6 +344,12 @@ class Evaluation:
         record["environment"] = dict(self.environment)
         return record
 
+    def count_violations(self, model: EvaluatedModel) -> dict[str, Any]:
+        """Return whether constraints were applied, and the violations of the model's schema in both sides."""
+        sides = {"gold": self.gold, "predicted": model.predicted}
+        counts = {side: count_document_violations(found, model.schema).to_dict() for side, found in sides.items()}
+        return {"applied": model.constraints, **counts}
+
     def _add_condition(self, difference: Difference) -> Difference:
         return replace(difference, protocol=f"{difference.protocol}, {self.suffix}") if self.suffix else difference
 
@@ -361,6 +371,7 @@ class Evaluation:
             "false_positives": {key: one.to_dict() for key, one in self.false_positives[model.name].items()},
             "segmentation": None if segmentation is None else segmentation.to_dict(),
             "breakdowns": breakdowns,
+            "constraints": self.count_violations(model),
             "speed": model.measure_speed(),
         }
 
@@ -402,7 +413,11 @@ def evaluate(
 
     def run(path: str, name: str) -> EvaluatedModel:
         extractor = Extractor.from_pretrained(
-            path, device=device, precision=options.precision, overlaps=options.overlaps
+            path,
+            device=device,
+            precision=options.precision,
+            overlaps=options.overlaps,
+            constraints=options.constraints,
         )
         check_labels(extractor.schema, gold, model=name, data=display_name(options.data))
         return run_model(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from cascade_srn.config import Settings, check_overlaps, require_choice, require_range
+from cascade_srn.config import CONSTRAINTS, Settings, check_overlaps, require_choice, require_range
 from cascade_srn.data.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
@@ -33,6 +33,7 @@ class EvaluateOptions(Settings):
         overlaps: Treatment of predicted entities that share words: "flat", "nested" or "all". None: the choice stored
             with each model, else "flat", as in extraction.
         train: Path of the training data, in any format, for scores by whether an entity text was seen.
+        constraints: "on" or "off" to apply the constraints of the schema or not; None for the choice of each model.
         resample: Unit of the bootstrap, which also uses ``n_resamples`` and ``seed``.
     """
 
@@ -52,6 +53,7 @@ class EvaluateOptions(Settings):
     resample: str = "documents"
     n_resamples: int = 10_000
     seed: int = 0
+    constraints: str | None = None
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -60,6 +62,8 @@ class EvaluateOptions(Settings):
         check_overlaps(self.overlaps)
         require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"), option="symmetric")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
+        if self.constraints is not None:
+            require_choice("constraints", self.constraints, CONSTRAINTS, option="constraints")
         require_choice("resample", self.resample, RESAMPLED, option="resample")
         for name in self.by:
             require_choice("by", name, BREAKDOWNS, option="by")

@@ -8,6 +8,7 @@ from cascade_srn.evaluation.evaluate import EvaluatedModel, Evaluation, display_
 from cascade_srn.evaluation.false_positives import FALSE_POSITIVES
 from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.summary import Spread, figures_table
+from cascade_srn.inference.constraints import KINDS
 
 # Fewer units than this give unreliable intervals.
 FEW_UNITS = 20
@@ -21,6 +22,7 @@ def format_evaluation(evaluation: Evaluation, *, per_label: bool = False) -> str
     parts += _differences(evaluation)
     models = (*evaluation.models, *evaluation.against)
     parts += [f"{model.name} predicts entities only, and no relations." for model in models if not model.joint]
+    parts += _violations(evaluation, models)
     return "\n\n".join([*parts, _speed(evaluation, models)])
 
 
@@ -115,6 +117,18 @@ def _differences(evaluation: Evaluation) -> list[str]:
     if one.n_units < FEW_UNITS:
         lines.append(f"  Intervals from {one.n_units} {unit} are unreliable.")
     return ["\n".join(lines)]
+
+
+def _violations(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> list[str]:
+    """Return a table of violated constraints. It is empty if there are no constraints and no violations."""
+    rows = [("violated constraints", "applied", "gold", "predicted", *KINDS)]
+    for model in models:
+        found = evaluation.count_violations(model)
+        both = [found["gold"]["n_violations"], found["predicted"]["n_violations"]]
+        if model.schema.constraints or any(both):
+            kinds = [found["predicted"][kind] for kind in KINDS]
+            rows.append((model.name, found["applied"], *(f"{number:,}" for number in (*both, *kinds))))
+    return [format_table(rows)] if rows[1:] else []
 
 
 def _speed(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:

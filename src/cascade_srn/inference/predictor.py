@@ -9,11 +9,20 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.config import OVERLAPS, SearchLimits, Temperatures, Thresholds, require_choice, require_range
+from cascade_srn.config import (
+    CONSTRAINTS,
+    OVERLAPS,
+    SearchLimits,
+    Temperatures,
+    Thresholds,
+    require_choice,
+    require_range,
+)
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
+from cascade_srn.inference.constraints import find_inverse, find_violations
 from cascade_srn.inference.overlaps import find_survivors, select_entities
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
@@ -200,6 +209,7 @@ class Predictor:
         batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. Everything after the encoder computes in float32.
+        constraints: "on" applies the constraints of the schema to the relations of each sentence.
 
     Raises:
         ConfigError: If a setting is out of range, or a threshold is for a label that the model does not have.
@@ -219,8 +229,10 @@ class Predictor:
         check: Callable[[], None] = never_stop,
         batch_words: int = 4096,
         precision: str = "auto",
+        constraints: str = "off",
     ) -> None:
         require_range("batch_words", batch_words, 1)
+        require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
         require_choice("precision", precision, PRECISIONS)
         require_choice("overlaps", overlaps, OVERLAPS, option="overlaps")
         _check_labels(thresholds, schema)
@@ -236,6 +248,7 @@ class Predictor:
         self.n_limited = 0
         self._warned_of_limits = False
         self.batch_words = batch_words
+        self.constraints = constraints
         self.half = precision == "bf16" or (precision == "auto" and self.device.type == "cuda")
         self._warned = False
 
@@ -281,7 +294,9 @@ class Predictor:
             members = [examples[i] for i in group], [rows[i] for i in group]
             for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
                 self.n_limited += found.limited
-                results[i] = self._drop_unsure_triples(found) if given_entities else self._select(found)
+                found = self._drop_unsure_triples(found) if given_entities else self._select(found)
+                # Last, because earlier steps may change which entities there are.
+                results[i] = self._apply_constraints(found) if self.constraints == "on" else found
         return results
 
     def _select(self, found: SearchResult) -> SearchResult:
@@ -341,6 +356,17 @@ class Predictor:
             or entity.score >= thresholds.entity_types.get(entity.label, thresholds.entity)
         ]
         return found._replace(sentence=sentence.annotated(kept, sentence.triples))
+
+    def _apply_constraints(self, found: SearchResult) -> SearchResult:
+        violations = find_violations([scored.triple for scored in found.triples], self.schema)
+        if not violations.dropped and not violations.missing:
+            return found
+        kept = [scored for scored in found.triples if scored.triple not in violations.dropped]
+        scores = {find_inverse(scored.triple, self.schema): scored for scored in kept}
+        kept += [scores[triple]._replace(triple=triple) for triple in violations.missing]
+        kept.sort()
+        sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
+        return found._replace(sentence=sentence, triples=kept)
 
     def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Batch sentences by the word budget, which may shrink between two batches."""

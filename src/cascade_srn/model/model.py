@@ -134,6 +134,7 @@ class Model:
         batch_words: int = 4096,
         precision: str = "auto",
         check: Callable[[], None] = never_stop,
+        constraints: str | None = None,
     ) -> Predictor:
         """Make a predictor. See :class:`.Predictor`.
 
@@ -143,6 +144,7 @@ class Model:
             batch_words: Maximum number of words per batch, padding included.
             precision: Precision of the pretrained encoder.
             check: Called at short intervals. It may raise to stop the work.
+            constraints: "on" or "off". None: the choice of the model.
         """
         return Predictor(
             self.network,
@@ -156,6 +158,7 @@ class Model:
             check=check,
             batch_words=batch_words,
             precision=precision,
+            constraints=self.settings.constraints if constraints is None else constraints,
         )
 
     def require_cascade(self, purpose: str) -> None:

@@ -216,6 +216,7 @@ class SchemaAnswer(Message):
     entity_types: list[str]
     relation_types: list[str]
     symmetric: list[str]
+    constraints: dict[str, dict[str, Any]]
     thresholds: TurnsForm
     overlaps: Overlaps
     limits: LimitsForm

@@ -226,6 +226,7 @@ def api_routes(handler: RequestHandler) -> APIRouter:
                 "name": settings.model_name or model.settings.encoder.name.rpartition("/")[2],
                 "description": summarize(model.settings, model.schema),
             },
+            "constraints": {},  # replaced if the schema has some
             **model.schema.to_dict(),
             "thresholds": model.settings.thresholds.to_dict(),
             "overlaps": extractor.overlaps,

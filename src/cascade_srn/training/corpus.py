@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -118,11 +118,14 @@ def read_corpus(settings: DataSettings) -> Corpus:
     else:
         # Of all splits, because a label that only dev has counts as missed in its scores.
         documents = [document for split in splits.values() for document in split.documents]
-        schema = Schema.from_documents(documents, symmetric=settings.symmetric)
-    if settings.labels is None:
-        return Corpus(splits, schema)
-    labelled = LabelledText(settings.labels)
-    return Corpus(splits, check_teacher_schema(labelled.schema, schema, settings), labelled)
+        schema = Schema.from_documents(documents, symmetric=settings.symmetric, constraints=settings.constraints)
+    labelled = None if settings.labels is None else LabelledText(settings.labels)
+    if labelled is not None:
+        own, schema = schema, check_teacher_schema(labelled.schema, schema, settings)
+        # Constraints of the recipe take precedence over those of the teachers.
+        schema = replace(schema, constraints={**schema.constraints, **own.constraints})
+    schema = schema.learn_pairs(splits["train"].documents, settings.min_pair_count)
+    return Corpus(splits, schema, labelled)
 
 
 def compute_checksums(settings: DataSettings) -> dict[str, tuple[str, str]]:

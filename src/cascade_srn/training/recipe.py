@@ -15,6 +15,7 @@ import yaml
 
 from cascade_srn.config import FRESH, FusionSettings, ModelSettings, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError, did_you_mean, short_repr
+from cascade_srn.schema import MIN_PAIR_COUNT, RelationConstraints
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings, parse_names
 
 # Limits against hostile files. Recipes need far less.
@@ -205,6 +206,9 @@ class DataSettings(Settings):
         format: Format of all three; None to detect it.
         schema: File with the labels; None to use the labels of the documents.
         symmetric: Relation types without direction, if there is no schema file.
+        constraints: Constraints by relation type, if there is no schema file.
+        min_pair_count: Number of training relations from which a pair of head type and tail type is allowed. 0: such
+            constraints are not learned.
         align: How to align offsets within words: "exact" or "expand".
         skip_malformed: Skip malformed annotations instead of raising an error.
         labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
@@ -216,18 +220,22 @@ class DataSettings(Settings):
     format: str | None = None
     schema: str | None = None
     symmetric: tuple[str, ...] = ()
+    constraints: dict[str, RelationConstraints] = field(default_factory=dict)
+    min_pair_count: int = MIN_PAIR_COUNT
     align: str = "exact"
     skip_malformed: bool = False
     labels: str | None = None
 
     def __post_init__(self) -> None:
         require_choice("data.align", self.align, ALIGNMENTS)
-        if self.schema is not None and self.symmetric:
-            raise ConfigError(
-                "data.schema and data.symmetric are both given, but a schema file contains the symmetric relations",
-                "Remove one of the two",
-                option="data.symmetric",
-            )
+        require_range("data.min_pair_count", self.min_pair_count, 0)
+        for name, content in (("symmetric", "the symmetric relations"), ("constraints", "the constraints")):
+            if self.schema is not None and getattr(self, name):
+                raise ConfigError(
+                    f"data.schema and data.{name} are both given, but a schema file contains {content}",
+                    "Remove one of the two",
+                    option=f"data.{name}",
+                )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:

@@ -13,6 +13,7 @@ from typing import Any
 from accelerate import Accelerator
 from torch import Tensor
 
+from cascade_srn.calibration.constraints import choose_constraints
 from cascade_srn.calibration.overlaps import calibrate_all, with_overlaps
 from cascade_srn.config import FRESH
 from cascade_srn.data.examples import Example, examples_of
@@ -275,6 +276,7 @@ class Run:
                 "thresholds": best.settings.thresholds.to_dict(),
                 "temperatures": best.settings.temperatures.to_dict(),
                 "overlaps": best.overlaps,
+                "constraints": best.settings.constraints,
                 "steps": loop_state.step,
                 "epochs": loop_state.epoch,
                 "best_step": next((line["step"] for line in reversed(log) if line.get("best")), loop_state.step),
@@ -295,11 +297,17 @@ class Run:
         if self.recipe.training.calibrate and self.loop.dev:
             # Start from the thresholds of the recipe. An interrupted run may have saved others.
             initial = self.recipe.model
-            settings = replace(model.settings, thresholds=initial.thresholds, temperatures=initial.temperatures)
+            settings = replace(
+                model.settings,
+                thresholds=initial.thresholds,
+                temperatures=initial.temperatures,
+                constraints=initial.constraints,
+            )
             by_label = self.recipe.training.calibrate_labels
             model = calibrate_all(replace(model, settings=settings), self.loop.dev, by_label=by_label)
             if initial.overlaps is not None:
                 model = with_overlaps(model, initial.overlaps)
+            model = choose_constraints(model, self.loop.dev)
             with self.folder.writing():
                 model.save(self.folder.best)
         return model

@@ -34,11 +34,14 @@ def test_both_forms_of_a_schema(tmp_path):
     path = tmp_path / "schema.json"
     section = PAGE.split("## Label sets")[1]
     examples = re.findall(r"^```json\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
-    assert len(examples) == 2
+    assert len(examples) == 3
     for example in examples:
         path.write_text(example)
         assert "Task" in read_schema(path).entity_types
         assert read_schema(path).symmetric == {"Compare"}
+    constrained = read_schema(path)
+    assert not constrained.allows("Method", "Compare", "Task")
+    assert constrained.inverses["Has-part"] == "Part-of"
 
 
 def test_the_messages(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from typing import Any
 
 from cascade_srn.evaluation.false_positives import FALSE_POSITIVES
 from cascade_srn.evaluation.report.filters import Kind, Kinds
+from cascade_srn.inference.constraints import KINDS
 
 Record = Mapping[str, Any]
 View = dict[str, Any]
@@ -133,6 +134,21 @@ def make_triple_table(analysis: Record) -> View | None:
             {"name": name, "precision": format_percent(own[key]["precision"]), "n": own[key]["n_predicted"]}
             for key, name in names.items()
         ],
+    }
+
+
+def make_violation_table(analysis: Record) -> View | None:
+    """Return violations of constraints by kind, or None without constraints and violations."""
+    counts = analysis.get("constraints")  # missing in old analyses
+    if counts is None:
+        return None
+    sides = counts["gold"], counts["predicted"]
+    if not analysis["schema"].get("constraints") and not any(side["n_violations"] for side in sides):
+        return None
+    return {
+        "applied": counts["applied"],
+        "totals": [side["n_relations"] for side in sides],
+        "rows": [(description, *(side[kind] for side in sides)) for kind, description in KINDS.items()],
     }
 
 

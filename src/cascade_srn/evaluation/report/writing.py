@@ -27,6 +27,7 @@ from cascade_srn.evaluation.report.figures import (
     make_reliability_plots,
     make_segmentation,
     make_triple_table,
+    make_violation_table,
 )
 from cascade_srn.evaluation.report.filters import CORRECT, FilterKeys, Kinds, read_pair
 from cascade_srn.types import Sentence, Span, Triple
@@ -138,6 +139,7 @@ def render_report(analysis: Analysis | Mapping[str, Any], *, title: str = "Evalu
             label_tables=make_label_tables(record),
             triples=make_triple_table(record),
             errors=make_error_tables(record, keys.kinds),
+            violations=make_violation_table(record),
             breakdowns=make_breakdowns(record),
             calibrations=make_reliability_plots(record),
             confusions=make_confusions(record),

@@ -1,0 +1,141 @@
+"""Constraints of relation types in a schema: declared, learned, stored."""
+
+import json
+
+import pytest
+
+from cascade_srn import Document, Sentence, Span, Triple
+from cascade_srn.data import read_schema
+from cascade_srn.data.formats.schema_file import write_schema
+from cascade_srn.errors import SchemaError
+from cascade_srn.schema import EXAMPLES_PER_COUNT, RelationConstraints, Schema
+
+LABELS = {"entity_types": ["Method", "Task"], "relation_types": ["compare", "has-part", "part-of", "used-for"]}
+SCHEMA = Schema(*map(tuple, LABELS.values()), frozenset({"compare"}))
+
+
+def with_constraints(**constraints):
+    return Schema.from_dict({**LABELS, "symmetric": ["compare"], "constraints": constraints})
+
+
+@pytest.mark.parametrize(
+    ("constraints", "named"),
+    [
+        ({"part-off": {}}, "'part-off'.* 'part-of'"),
+        ({"part-of": {"heads": ["Metod"]}}, "'Metod'.* 'Method'"),
+        ({"part-of": {"tails": ["x"]}}, "'x'"),
+        ({"part-of": {"pairs": [["Method", "Tusk"]]}}, "'Tusk'.* 'Task'"),
+        ({"part-of": {"pairs": [["Method"]]}}, "pairs"),
+        ({"part-of": {"pairs": "Method"}}, "pairs"),
+        ({"part-of": {"acyclic": "yes"}}, "acyclic"),
+        ({"part-of": {"cyclic": True}}, "'cyclic'.* 'acyclic'"),
+        ({"part-of": ["Method"]}, "part-of"),
+        ({"part-of": {"inverse": "has-parts"}}, "'has-parts'.* 'has-part'"),
+        ({"part-of": {"inverse": "part-of"}}, "own inverse"),
+        ({"part-of": {"inverse": "compare"}}, "'compare' is symmetric"),
+        ({"compare": {"acyclic": True}}, "symmetric"),
+        ({"part-of": {"inverse": "has-part"}, "has-part": {"inverse": "used-for"}}, "'used-for'|'part-of'"),
+        ({"part-of": {"inverse": "has-part"}, "used-for": {"inverse": "has-part"}}, "'used-for'|'part-of'"),
+    ],
+)
+def test_invalid_constraints_are_refused(constraints, named):
+    with pytest.raises(SchemaError, match=named):
+        with_constraints(**constraints)
+
+
+def test_constraints_that_are_not_a_mapping():
+    with pytest.raises(SchemaError, match="constraints"):
+        Schema.from_dict({**LABELS, "constraints": [1]})
+
+
+def test_an_inverse_is_mutual_and_shares_acyclicity():
+    one = with_constraints(**{"part-of": {"inverse": "has-part", "acyclic": True}})
+    both = with_constraints(**{"part-of": {"inverse": "has-part"}, "has-part": {"inverse": "part-of", "acyclic": True}})
+    for schema in (one, both):
+        assert schema.inverses == {"part-of": "has-part", "has-part": "part-of"}
+        assert schema.acyclic == {"part-of", "has-part"}
+
+
+def test_pairs_heads_and_tails_restrict_together():
+    schema = with_constraints(**{"part-of": {"heads": ["Method"], "pairs": [["Method", "Task"], ["Task", "Task"]]}})
+    allowed = [(h, t) for h in ("Method", "Task") for t in ("Method", "Task") if schema.allows(h, "part-of", t)]
+    assert allowed == [("Method", "Task")]
+
+
+def test_files_keep_constraints(tmp_path):
+    constraints = {
+        "compare": {"pairs": [["Method", "Method"]]},
+        "part-of": {"heads": ["Method"], "inverse": "has-part", "acyclic": True},
+    }
+    schema = with_constraints(**constraints)
+    assert schema.to_dict()["constraints"] == constraints
+    write_schema(schema, tmp_path / "schema.json")
+    assert read_schema(tmp_path / "schema.json").constraints == schema.constraints
+    write_schema(schema, tmp_path / "types.json", form="types")
+    assert read_schema(tmp_path / "types.json").constraints == {}
+    (tmp_path / "bad.json").write_text(json.dumps({**LABELS, "constraints": {"x": {}}}), encoding="utf-8")
+    with pytest.raises(SchemaError, match=r"bad\.json: .*'x'"):
+        read_schema(tmp_path / "bad.json")
+
+
+def test_without_constraints_the_file_is_that_of_older_releases():
+    assert SCHEMA.to_dict().keys() == {"entity_types", "relation_types", "symmetric"}
+
+
+def test_schemas_are_compared_by_labels():
+    constrained = with_constraints(**{"part-of": {"acyclic": True}})
+    assert constrained == SCHEMA
+    assert SCHEMA.differences(constrained) == []
+
+
+def document(relation, head, tail, count):
+    """Return a document with a number of relations between two types."""
+    one, other = Span(0, 1, head), Span(1, 2, tail)
+    sentence = Sentence.from_words(["a", "b"], [one, other], [Triple(one, relation, other)] * 2)
+    return Document.from_sentences([sentence] * count)
+
+
+class TestLearning:
+    def test_frequent_pairs_are_allowed(self):
+        documents = [
+            document("part-of", "Method", "Method", 27),
+            document("part-of", "Method", "Task", 3),
+            document("part-of", "Task", "Task", 2),
+        ]
+        learned = SCHEMA.learn_pairs(documents, 3)
+        # A relation that a sentence repeats counts once, as in the scores.
+        assert learned.constraints == {"part-of": RelationConstraints(pairs=(("Method", "Method"), ("Method", "Task")))}
+        assert not learned.allows("Task", "part-of", "Task")
+        assert SCHEMA.learn_pairs(documents, 2).allows("Task", "part-of", "Task")
+
+    def test_directions_of_a_symmetric_relation_count_together(self):
+        documents = [document("compare", "Method", "Task", 2), document("compare", "Task", "Method", 1)]
+        documents.append(document("compare", "Task", "Task", 30))
+        learned = SCHEMA.learn_pairs(documents, 3)
+        assert learned.constraints["compare"].pairs == (("Method", "Task"), ("Task", "Task"))
+        assert learned.allows("Task", "compare", "Method")
+        assert not learned.allows("Method", "compare", "Method")
+
+    def test_rare_relation_types_stay_unrestricted(self):
+        enough = EXAMPLES_PER_COUNT * 3
+        assert SCHEMA.learn_pairs([document("part-of", "Method", "Task", enough - 1)], 3).constraints == {}
+        assert SCHEMA.learn_pairs([document("part-of", "Method", "Task", enough)], 3).constraints.keys() == {"part-of"}
+
+    def test_declared_types_take_precedence(self):
+        declared = with_constraints(**{"part-of": {"tails": ["Task"]}, "used-for": {"acyclic": True}})
+        documents = [document(relation, "Method", "Method", 50) for relation in ("part-of", "used-for")]
+        learned = declared.learn_pairs(documents)
+        assert learned.constraints["part-of"] == declared.constraints["part-of"]
+        assert learned.constraints["used-for"] == RelationConstraints(pairs=(("Method", "Method"),), acyclic=True)
+
+    def test_again_replaces_pairs(self):
+        first = SCHEMA.learn_pairs([document("part-of", "Method", "Method", 50)])
+        other = [document("part-of", "Task", "Task", 50)]
+        assert first.learn_pairs(other).constraints == first.constraints
+        assert first.learn_pairs(other, again=True).constraints["part-of"].pairs == (("Task", "Task"),)
+
+    def test_a_minimum_of_zero_learns_nothing(self):
+        assert SCHEMA.learn_pairs([document("part-of", "Method", "Method", 50)], 0).constraints == {}
+
+    def test_labels_of_other_schemas_are_ignored(self):
+        assert SCHEMA.learn_pairs([document("likes", "Person", "Person", 50)]).constraints == {}
