@@ -22,6 +22,8 @@ SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
 # auto: triton on a GPU if it is installed and supports the shape, else fused.
 SRN_BACKENDS = ("auto", "plain", "fused", "triton")
 MATCHERS = ("mlp", "linear")
+# What the model reads for a word (text/forms.py). Folders of earlier releases name none, and are verbatim.
+TEXT_FORMS = ("natural", "escaped", "verbatim")
 ENTITY_FUSIONS = ("none", "markers", "tags")
 SUBJECT_FUSIONS = ("markers", "tag", "span")
 
@@ -376,6 +378,8 @@ class ModelSettings(Settings):
         limits: Bounds on the work per sentence.
         method: Model family: "cascade" or a baseline. Baselines ignore some settings (docs/baselines.md).
         baseline: Settings of the baselines.
+        text_form: Characters that the model reads: "natural" (plain quotes and hyphens, no invisible characters),
+            "escaped" (the same, with brackets and double quotes as in the Penn Treebank) or "verbatim".
 
     Example:
         >>> settings = ModelSettings.from_dict({"encoder": {"name": "roberta-base"}, "fusion": "late"})
@@ -399,8 +403,10 @@ class ModelSettings(Settings):
     limits: SearchLimits = field(default_factory=SearchLimits)
     method: str = "cascade"
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
+    text_form: str = "natural"
 
     def __post_init__(self) -> None:
+        require_choice("text_form", self.text_form, TEXT_FORMS)
         require_choice("method", self.method, MODEL_FAMILIES)
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
         require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from cascade_srn.cli.failures import print_read_notes
-from cascade_srn.cli.options import Alignment, BatchWords, DataFormat, Device, Precision, ResampledUnit, make_settings
+from cascade_srn.cli.options import (
+    Alignment,
+    BatchWords,
+    DataFormat,
+    Device,
+    KeepEscapes,
+    Precision,
+    ResampledUnit,
+    make_settings,
+)
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.options import EvaluateOptions
 
@@ -38,6 +47,7 @@ def evaluate(
     json: Annotated[Path | None, typer.Option(metavar="PATH", help="JSON file for all scores.")] = None,
     format: DataFormat = None,
     align: Alignment = EvaluateOptions.align,
+    keep_escapes: KeepEscapes = EvaluateOptions.keep_escapes,
     resample: ResampledUnit = EvaluateOptions.resample,
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,

@@ -287,7 +287,7 @@ def evaluate(
     """
 
     def read(path: str, format: str | None = None) -> list[Document]:
-        stream = read_documents(path, format, align=cast(Align, options.align))
+        stream = read_documents(path, format, align=cast(Align, options.align), keep_escapes=options.keep_escapes)
         documents = list(stream)
         on_read(stream.report)
         return documents

@@ -25,6 +25,7 @@ class EvaluateOptions(Settings):
         against: Models of the second side of a comparison. Without it, two models are compared with each other.
         format: Format of the data; detected if None.
         align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
+        keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
         symmetric: Policy for symmetric relations, or "all".
         gold_entities: Predict relations between the gold entities only.
         train: Path of the training data, in any format, for scores by whether an entity text was seen.
@@ -36,6 +37,7 @@ class EvaluateOptions(Settings):
     against: tuple[str, ...] = ()
     format: str | None = None
     align: str = "exact"
+    keep_escapes: bool = False
     symmetric: str = "directed"
     gold_entities: bool = False
     train: str | None = None

@@ -207,6 +207,7 @@ class DataSettings(Settings):
         symmetric: Relation types without direction, if there is no schema file.
         align: How to align offsets within words: "exact" or "expand".
         skip_malformed: Skip malformed annotations instead of raising an error.
+        keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
         labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
     """
 
@@ -218,6 +219,7 @@ class DataSettings(Settings):
     symmetric: tuple[str, ...] = ()
     align: str = "exact"
     skip_malformed: bool = False
+    keep_escapes: bool = False
     labels: str | None = None
 
     def __post_init__(self) -> None:
