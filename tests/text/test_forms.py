@@ -26,6 +26,7 @@ HYPHENATED = {
     "state-of-the-\nart": "state-of-the-art",
     "state-\nof-the-art": "state-of-the-art",
     "end-\nto-end": "end-to-end",
+    "state-\nof-\nthe-\nart": "state-of-the-art",
     "F1-\nscore": "F1-score",
     "BERT-\nbase": "BERT-base",
     "mBERT\u2011\r\nbased": "mBERT-based",

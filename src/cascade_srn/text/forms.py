@@ -93,26 +93,32 @@ def model_form(word: str) -> str:
     """
     if word.isascii() and word.isprintable():
         return _ESCAPED_QUOTES.get(word, word)
-    form, *rest = _HYPHENATION.split(word)
-    for hyphen, part in zip(rest[::2], rest[1::2], strict=True):
-        form += part if _is_dropped(form, hyphen, part) else f"-{part}"
-    form = form.translate(_CHARACTERS)
+    form = _join_lines(word).translate(_CHARACTERS)
     # Joiners distinguish words of some scripts, and are noise in others.
     bare = form.translate(_JOINERS)
     return bare if bare.isascii() else unicodedata.normalize("NFC", form)
 
 
-def _is_dropped(before: str, hyphen: str, after: str) -> bool:
+def _join_lines(word: str) -> str:
+    """Join the parts of a word that is hyphenated at the end of lines, with or without the hyphens."""
+    before, *rest = _HYPHENATION.split(word)
+    joined, is_kept = [before], False
+    for hyphen, after in zip(rest[::2], rest[1::2], strict=True):
+        is_kept = hyphen != "\u00ad" and not _is_dropped(before, after, is_inside=is_kept)
+        joined += ["-", after] if is_kept else [after]
+        before = after
+    return "".join(joined)
+
+
+def _is_dropped(before: str, after: str, *, is_inside: bool) -> bool:
     """Return whether a hyphen between two parts of a word is there for the end of the line only."""
-    if hyphen == "\u00ad":
-        return True
     *others, first = _HYPHENS.split(before)
     second = _HYPHENS.split(after)[0]
     if not (first[-1:].isalpha() and second[:1].islower()):
         return False  # COVID-19, F1-score, non-English
     if any(char.isdigit() for char in first) or any(char.isupper() for char in first[1:]):
         return False  # BERT-base, but Sys-tem
-    if others and first in _KEPT_INSIDE:
+    if (others or is_inside) and first in _KEPT_INSIDE:
         return False  # state-of-the-art, but cross-lin-gual
     return not (first.lower() in _KEPT_AT_END or second in _KEPT_AT_START)
 
