@@ -95,6 +95,7 @@ def test_running_text_is_never_changed(tmp_path):
     (tmp_path / "data.jsonl").write_text(json.dumps({"id": "d", "text": text}) + "\n", encoding="utf-8")
     (tmp_path / "brat").mkdir()
     (tmp_path / "brat" / "d.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "brat" / "d.ann").write_text("", encoding="utf-8")
     for path, format in (("data.jsonl", "jsonl"), ("brat", "brat")):
         stream = read_documents(tmp_path / path, format)
         (document,) = stream
