@@ -53,6 +53,7 @@ _ALPHABETS = {
     "cjk": "我们训练一个模型。自然言語処理、한국어 ！？「」（）",
     "indic": "नमस्ते दुनिया। ভাষা தமிழ் ภาษาไทย ",
     "whitespace": " \t\n\r\x0b\x0c\x1c\x85\u00a0\u1680\u2003\u2028\u2029\u3000a",
+    "hyphenation": "sysBERT1-\u00ad\u2010\u200b\n\r ﬁ“’",
     "control": "\x00\x01\x07\x08\x1b[31m\x7f\ufeff\ufffe\uffff\u200b a",
     "punctuation": "..,,;:!?''\"\"``()[]{}<>-–—/\\&@#%$*=~_+|^ …“”‘’«»",
     "markup": "<script>alert(1)</script>&amp;&#x0;</style><!--]]>{{x}}{%y%}${z}\"' onload=",

@@ -22,6 +22,8 @@ SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
 # auto: triton on a GPU if it is installed and supports the shape, else fused.
 SRN_BACKENDS = ("auto", "plain", "fused", "triton")
 MATCHERS = ("mlp", "linear")
+# What the model reads for a word (text/forms.py). Folders of earlier releases name none, and are verbatim.
+TEXT_FORMS = ("natural", "escaped", "verbatim")
 ENTITY_FUSIONS = ("none", "markers", "tags")
 SUBJECT_FUSIONS = ("markers", "tag", "span")
 # What to do with entities that share words, from the simplest result to the least restricted (inference/overlaps.py).
@@ -389,6 +391,8 @@ class ModelSettings(Settings):
         method: Model family: "cascade" or a baseline. Baselines ignore some settings (docs/baselines.md).
         baseline: Settings of the baselines.
         constraints: "on" if the constraints of the schema are applied to relations by default, else "off".
+        text_form: Characters that the model reads: "natural" (plain quotes and hyphens, no invisible characters),
+            "escaped" (the same, with brackets and double quotes as in the Penn Treebank) or "verbatim".
 
     Example:
         >>> settings = ModelSettings.from_dict({"encoder": {"name": "roberta-base"}, "fusion": "late"})
@@ -414,8 +418,10 @@ class ModelSettings(Settings):
     method: str = "cascade"
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
     constraints: str = "off"
+    text_form: str = "natural"
 
     def __post_init__(self) -> None:
+        require_choice("text_form", self.text_form, TEXT_FORMS)
         require_choice("method", self.method, MODEL_FAMILIES)
         require_choice("sequence_encoder", self.sequence_encoder, SEQUENCE_ENCODERS)
         require_choice("srn_backend", self.srn_backend, SRN_BACKENDS)

@@ -80,6 +80,7 @@ class Sentence:
         offsets: Half-open character offsets of each word in the text of the document.
         entities: The entities, each of them once.
         triples: The relations. Head and tail are among the entities.
+        escaped: The words as their file writes them, if it escapes some (``-LRB-``); else empty. Not compared.
 
     Raises:
         AnnotationError: If the annotations do not fit the words or each other.
@@ -89,11 +90,16 @@ class Sentence:
     offsets: Offsets
     entities: tuple[Span, ...] = ()
     triples: tuple[Triple, ...] = ()
+    escaped: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.words) != len(self.offsets):
             raise AnnotationError(
                 f"a sentence has {len(self.words)} words, but {len(self.offsets)} offsets", "Give one pair per word"
+            )
+        if self.escaped and len(self.escaped) != len(self.words):
+            raise AnnotationError(
+                f"a sentence has {len(self.words)} words, but {len(self.escaped)} escaped ones", "Give all or none"
             )
         known = set(self.entities)
         if len(known) != len(self.entities):
@@ -121,6 +127,7 @@ class Sentence:
         triples: Iterable[Triple] = (),
         *,
         at: int = 0,
+        escaped: Sequence[str] = (),
     ) -> Sentence:
         """Make a sentence from words. Its text is the words joined by single spaces.
 
@@ -129,22 +136,28 @@ class Sentence:
             entities: The entities.
             triples: The relations.
             at: Character offset of the first word in the text of the document.
+            escaped: The words as their file writes them, if it escapes some.
 
         Raises:
             AnnotationError: If the words are not a list of strings, or the annotations do not fit.
         """
-        return cls._join(_check_words(words), entities, triples, at)
+        return cls._join(_check_words(words), entities, triples, at, tuple(escaped))
 
     @classmethod
     def _join(
-        cls, words: tuple[str, ...], entities: Iterable[Span], triples: Iterable[Triple], at: int = 0
+        cls,
+        words: tuple[str, ...],
+        entities: Iterable[Span],
+        triples: Iterable[Triple],
+        at: int = 0,
+        escaped: tuple[str, ...] = (),
     ) -> Sentence:
         offsets = []
         for word in words:
             end = at + len(word)
             offsets.append((at, end))
             at = end + 1
-        return cls(words, tuple(offsets), tuple(entities), tuple(triples))
+        return cls(words, tuple(offsets), tuple(entities), tuple(triples), escaped)
 
     def annotated(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
         """Return a sentence with the same words and other annotations."""
@@ -325,7 +338,7 @@ class Document:
         """
         moved, at = [], 0
         for sentence in sentences:
-            moved.append(Sentence._join(sentence.words, sentence.entities, sentence.triples, at))
+            moved.append(Sentence._join(sentence.words, sentence.entities, sentence.triples, at, sentence.escaped))
             at += sum(len(word) + 1 for word in sentence.words) or 1
         text = "\n".join(" ".join(sentence.words) for sentence in sentences)
         return cls(text, tuple(moved), id)

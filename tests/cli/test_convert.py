@@ -64,6 +64,18 @@ def test_malformed_input_can_be_skipped(tmp_path, capsys):
     assert len(list(read_documents(tmp_path / "o.jsonl"))) == 1
 
 
+def test_escapes(tmp_path, capsys):
+    source = tmp_path / "in.json"
+    record = {"doc_key": "d", "sentences": [["A", "-LRB-", "``", "b", "''", "-RRB-"]], "ner": [[]], "relations": [[]]}
+    source.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    assert run("convert", source, tmp_path / "natural.jsonl") == 0
+    assert "noted 4 x escaped token" in capsys.readouterr().err
+    assert json.loads((tmp_path / "natural.jsonl").read_text(encoding="utf-8"))["text"] == 'A ( " b " )'
+    assert run("convert", source, tmp_path / "kept.json", "--to", "dygie", "--keep-escapes") == 0
+    assert "noted 0" in capsys.readouterr().err
+    assert json.loads((tmp_path / "kept.json").read_text(encoding="utf-8")) == record
+
+
 def test_offsets_within_words(tmp_path, capsys):
     record = {"id": "d", "text": "Ada leads.", "entities": [{"start": 1, "end": 3, "label": "Person"}]}
     source, target = tmp_path / "a.jsonl", tmp_path / "o.jsonl"

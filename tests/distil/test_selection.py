@@ -35,6 +35,13 @@ def test_what_is_left_out_is_counted():
     assert told == [4]
 
 
+def test_a_hyphenated_word_is_stored_as_one_word():
+    (document,) = select(["We train a rule-\nbased tag-\r\n  ger for ﬁne words."], [], LabelSettings()).documents
+    assert document.sentences == ["We train a rule-based tagger for ﬁne words ."]
+    (example,) = document.examples(0)
+    assert example.sentence.words == ("We", "train", "a", "rule-based", "tagger", "for", "ﬁne", "words", ".")
+
+
 @pytest.mark.parametrize("wanted", [1, 2, 3, 5, 10, 11])
 def test_samples_are_spread_evenly(wanted):
     texts = [f"This is sentence number {i} of all ." for i in range(10)]

@@ -46,6 +46,26 @@ def split(row: Row) -> list[list[int]]:
 # Words to pieces ---------------------------------------------------------------------------------------------
 
 
+def test_a_word_is_read_in_its_form(bert: Any) -> None:
+    plain = WordPieces(bert, limit=64, text_form="verbatim")
+    natural, escaped = (WordPieces(bert, limit=64, text_form=form) for form in ("natural", "escaped"))
+    words = ["tag-\nger", "(", "“", "ﬁnd", "”", '"', "s"]
+    forms = ["tagger", "(", '"', "find", '"', '"', "s"]
+    assert split(natural.row(words)) == split(plain.row(forms))
+    assert split(escaped.row(words)) == split(plain.row(["tagger", "-LRB-", "``", "find", "''", "``", "s"]))
+    row = natural.row(["s"], left=words[:2], right=words[3:4])
+    assert (row.left.tolist(), row.right.tolist()) == (
+        plain.row(forms[:2]).pieces.tolist(),
+        plain.row(["find"]).pieces.tolist(),
+    )
+
+
+def test_a_word_without_a_form_is_one_item(family: str, encoder_folder: Callable[[str], str]) -> None:
+    row = WordPieces(load_tokenizer(encoder_folder(family)), limit=64).row(["a", "\u200b\u00ad", "b"])
+    assert len(row) == 3
+    assert (row.sizes >= 1).all()
+
+
 def test_pieces_are_those_of_the_tokenizer_of_each_family(family: str, encoder_folder: Callable[[str], str]) -> None:
     tokenizer = load_tokenizer(encoder_folder(family))
     lead = " " if family in BYTE_LEVEL else ""

@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save_file
 from tests.small_models import small_model
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 
-from cascade_srn.config import PRESETS, ModelSettings
+from cascade_srn.config import PRESETS, TEXT_FORMS, ModelSettings
 from cascade_srn.data.examples import examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ModelError
@@ -60,6 +60,32 @@ def test_other_shapes_survive_saving(encoder, sequence_encoder, matcher, tmp_pat
     assert _exactly(_predicted(Model.load(tmp_path / "model"))) == _exactly(_predicted(model))
 
 
+@pytest.mark.parametrize("text_form", TEXT_FORMS)
+def test_the_text_form_is_stored_and_used(encoder, text_form, tmp_path):
+    model = _model(encoder, text_form=text_form)
+    model.save(tmp_path / "model")
+    model = Model.load(tmp_path / "model")
+    assert model.settings.text_form == text_form
+    form = {"natural": '"', "escaped": "``", "verbatim": "“"}[text_form]
+    verbatim = _model(encoder, text_form="verbatim").collator.pieces
+    assert model.collator.pieces.row(["“"]).pieces.tolist() == verbatim.row([form]).pieces.tolist()
+
+
+def test_a_folder_without_a_text_form_reads_words_as_they_are(encoder, tmp_path):
+    model = _model(encoder)
+    assert model.settings.text_form == "natural"
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text())
+    del config["model"]["text_form"]
+    path.write_text(json.dumps(config))
+    loaded = Model.load(tmp_path / "model")
+    assert loaded.settings.text_form == "verbatim"
+    # Saving the model again must not change what it reads.
+    loaded.save(tmp_path / "again")
+    assert Model.load(tmp_path / "again").settings.text_form == "verbatim"
+
+
 def test_a_model_folder_has_its_files_and_no_path(encoder, tmp_path):
     _model(encoder, fusion="early").save(tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}
@@ -108,6 +134,12 @@ class TestRefusals:
     def test_no_folder(self, tmp_path):
         with pytest.raises(ModelError, match=r"nowhere.*config\.json"):
             Model.load(tmp_path / "nowhere")
+
+    @pytest.mark.parametrize("value", ["latin", None, 3])
+    def test_unknown_text_form(self, folder, value):
+        self._edit(folder, lambda config: config["model"].update(text_form=value))
+        with pytest.raises(ModelError, match="text_form"):
+            Model.load(folder)
 
     def test_other_schema(self, folder):
         other = Schema(("Organization", "Person", "Thing"), SCHEMA.relation_types, frozenset())

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from cascade_srn.cli.options import Alignment, SegmenterName, find_segmenter
+from cascade_srn.cli.options import Alignment, KeepEscapes, SegmenterName, find_segmenter
 from cascade_srn.data.alignment import Align
 
 FORMATS = "dygie, spert, brat or jsonl"
@@ -29,6 +29,7 @@ def convert(
     ] = False,
     align: Alignment = "exact",
     segmenter: SegmenterName = "rules",
+    keep_escapes: KeepEscapes = False,
 ) -> None:
     """Convert annotated documents from one format to another.
 
@@ -43,6 +44,7 @@ def convert(
         strict=not skip_malformed,
         align=cast(Align, align),
         segmenter=find_segmenter(segmenter),
+        keep_escapes=keep_escapes,
     )
     write_documents(documents, target, to_format)
     typer.echo(str(documents.report), err=True)

@@ -43,6 +43,9 @@ DataFormat = Annotated[
 Alignment = Annotated[
     str, typer.Option(metavar="exact|expand", help="Reject offsets inside a word, or expand them to the whole word.")
 ]
+KeepEscapes = Annotated[
+    bool, typer.Option("--keep-escapes", help="Read tokens such as -LRB- as they are, not as brackets and quotes.")
+]
 SegmenterName = Annotated[
     str,
     typer.Option(

@@ -11,6 +11,8 @@ from cascade_srn.types import Document
 EXAMPLES_KEPT = 3
 EXPANDED = "entity aligned outward to whole words"
 """Kind of the note about an entity that ``align="expand"`` expanded to whole words."""
+ESCAPES = "escaped token read as its characters"
+"""Kind of the note about a token such as ``-LRB-``, which was read as a bracket."""
 
 # Known fields of published corpora that are not read.
 _KNOWN_FIELDS = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
@@ -53,7 +55,8 @@ class ReadReport:
         relations: Number of their relations.
         skipped: Number of malformed parts that were skipped, by kind, such as ``"entity: index out of range"``. Empty
             unless the reader has ``strict=False``.
-        noted: Number of other notes by kind: repeated relations, expanded spans, and fields that are not read.
+        noted: Number of other notes by kind: repeated relations, expanded spans, escaped tokens, and fields that are
+            not read.
         examples: The first occurrences of each kind.
     """
 

@@ -12,6 +12,7 @@ import numpy as np
 from cascade_srn.data.labelled.shards import SelectedDocument
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.errors import DataError
+from cascade_srn.text.forms import model_form
 from cascade_srn.text.segment import segment
 from cascade_srn.types import Document
 
@@ -85,6 +86,8 @@ def select(
         document = SelectedDocument(counts.documents - 1, [], [])
         for offsets in segment(text):
             words = [text[start:end] for start, end in offsets]
+            # Words are stored with spaces between them, and a hyphenated word can contain a line break.
+            words = [word if len(word.split()) == 1 else model_form(word) for word in words]
             counts.sentences += 1
             key = sentence_key(words)
             if key in forbidden:

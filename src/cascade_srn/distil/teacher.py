@@ -44,7 +44,8 @@ class Teacher:
         pieces = self.collator.pieces
         axes = [axis for axis in (self.fusion.entities, self.fusion.subject) if axis == "markers"]
         vocabulary = sha256(self.model.tokenizer.backend_tokenizer.to_str().encode()).hexdigest()
-        return f"{vocabulary} {pieces.room} {pieces.overlap} {self.context_words} {axes} {self.fusion.entities}"
+        form = pieces.text_form
+        return f"{vocabulary} {pieces.room} {pieces.overlap} {self.context_words} {axes} {self.fusion.entities} {form}"
 
     def plain(self, examples: Sequence[Example]) -> list[Row]:
         """Return the rows of turn 1, with the context that this teacher was trained with."""

@@ -27,6 +27,7 @@ from cascade_srn.encoder.windows import (
     window_starts,
 )
 from cascade_srn.errors import ModelError
+from cascade_srn.text.forms import model_words
 
 # English text has about 1.3 word pieces per word. Text with more pieces per word than this has a higher cost.
 PIECES_PER_WORD = 2
@@ -113,12 +114,21 @@ class WordPieces:
         limit: Largest number of pieces in a window, special pieces included.
         overlap: Number of pieces that neighbouring windows share. None: a quarter of a window.
         cache_size: Largest number of words in the cache.
+        text_form: Form of the words that is tokenized, see :func:`cascade_srn.text.forms.model_words`.
 
     Raises:
         ModelError: If the tokenizer is not a fast one, or the windows are too small for the overlap.
     """
 
-    def __init__(self, tokenizer: Any, *, limit: int, overlap: int | None = None, cache_size: int = 200_000) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        limit: int,
+        overlap: int | None = None,
+        cache_size: int = 200_000,
+        text_form: str = "natural",
+    ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise ModelError(
                 f"the tokenizer {type(tokenizer).__name__} has no fast version",
@@ -137,6 +147,7 @@ class WordPieces:
                 "Raise max_pieces or lower overlap",
             )
         self.cache_size = cache_size
+        self.text_form = text_form
         self.pad_id = int(tokenizer.pad_token_id or 0)
         self._cache: dict[str, tuple[int, ...]] = {}
 
@@ -165,6 +176,7 @@ class WordPieces:
 
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
         """Return the row of a sentence without markers, with the words before and after it as context."""
+        words, left, right = (model_words(part, self.text_form) for part in (words, left, right))
         pieces_of = self._tokenize([*words, *left, *right] if left or right else words)
         pieces = [pieces_of[word] for word in words]
         return Row(

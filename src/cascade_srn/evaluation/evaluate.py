@@ -401,7 +401,8 @@ def evaluate(
     def read(path: str, format: str | None = None, *, from_text: bool = False) -> list[Document]:
         # From text, gold is compared by characters and does not have to fit words or sentences of the package.
         segmenter = split_characters if from_text else None
-        stream = read_documents(path, format, align=cast(Align, options.align), segmenter=segmenter)
+        align, keep = cast(Align, options.align), options.keep_escapes
+        stream = read_documents(path, format, align=align, segmenter=segmenter, keep_escapes=keep)
         documents = [rebuild_text(restore_words(document)) if from_text else document for document in stream]
         on_read(stream.report)
         return documents

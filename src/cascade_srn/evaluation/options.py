@@ -26,6 +26,7 @@ class EvaluateOptions(Settings):
         against: Models of the second side of a comparison. Without it, two models are compared with each other.
         format: Format of the data; detected if None.
         align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
+        keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
         symmetric: Policy for symmetric relations, or "all".
         gold_entities: Predict relations between the gold entities only.
         from_text: Rebuild the text of the data, extract from it, and score by character offsets.
@@ -42,6 +43,7 @@ class EvaluateOptions(Settings):
     against: tuple[str, ...] = ()
     format: str | None = None
     align: str = "exact"
+    keep_escapes: bool = False
     symmetric: str = "directed"
     gold_entities: bool = False
     from_text: bool = False

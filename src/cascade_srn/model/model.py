@@ -103,7 +103,8 @@ class Model:
         limit = piece_limit(self.network.encoder.config, self.tokenizer)
         if encoder.max_pieces is not None:
             limit = min(limit, encoder.max_pieces)
-        pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap)
+        form = self.settings.text_form
+        pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap, text_form=form)
         return family_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer)
 
     @property
@@ -263,7 +264,10 @@ def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], d
             "Install the release that wrote it, or train it again",
         )
     try:
-        settings = ModelSettings.from_dict(config["model"], f"{path}: model")
+        stored = config["model"]
+        # Earlier releases wrote no text form, and read words as they are.
+        given = {"text_form": "verbatim", **stored} if isinstance(stored, dict) else stored
+        settings = ModelSettings.from_dict(given, f"{path}: model")
         schema, encoder = Schema.from_dict(config["schema"]), config["encoder"]
     except KeyError as error:
         raise ModelError(f"{str(path)!r} lacks the section {error}", _COPY_AGAIN) from error

@@ -2,8 +2,9 @@
 
 Words follow the Penn Treebank and corpora such as SciERC. Punctuation, brackets, quotes and the percent sign are words;
 *don't* becomes *do n't* and *cannot* becomes *can not*. Hyphenated words, numbers, abbreviations, web addresses and
-*and/or* stay whole. Chinese and Japanese text is split into single characters. Thai, Khmer and Lao text is split at
-spaces only. There are no rules for abbreviations and ordinals of other languages: pass another :data:`Segmenter`.
+*and/or* stay whole. A word that is hyphenated at the end of a line is one word. Chinese and Japanese text is split into
+single characters. Thai, Khmer and Lao text is split at spaces only. There are no rules for abbreviations and
+ordinals of other languages: pass another :data:`Segmenter`.
 
 The rules match a normalized copy of the text, in which one character stands for each kind of similar characters. The
 copy has the same length, so that offsets are the same in both.
@@ -67,12 +68,13 @@ Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
 """A function from a text to its sentences. A sentence is a list of half-open character offsets of its words."""
 
 # In the normalized text, these stand for all characters of a kind. All match \w.
-_MARK, _JOINER, _HAN = "\u02b9", "\u02ba", "\u4e00"
+_MARK, _JOINER, _SOFT_HYPHEN, _HAN = "\u02b9", "\u02ba", "\ua788", "\u4e00"
 _REPLACED = {
     "\u2019": "'",  # typographic apostrophe
     "\u2010": "-",
     "\u2011": "-",
     "\u200d": _JOINER,
+    "\u00ad": _SOFT_HYPHEN,
     "\x85": "\n",
     "\u2028": "\n",
 }
@@ -131,7 +133,8 @@ _OPENERS = _names(
 )
 
 # Quantifiers are possessive and lookarounds are bounded, so that matching takes linear time.
-_LETTER = rf"[^\W{_HAN}{_MARK}{_JOINER}]"
+_MARKS = _MARK + _SOFT_HYPHEN
+_LETTER = rf"[^\W{_HAN}{_MARKS}{_JOINER}]"
 _LETTERS = rf"{_LETTER}[^\W{_HAN}]*+"
 # A period before one of these ends a sentence even if the space after it is missing ("this task.However").
 _GLUED = "|".join(sorted(name.capitalize() for name in _OPENERS if len(name) > 1))
@@ -139,20 +142,24 @@ _WITHIN = rf"""(?: [-/'&@]
   | \.(?! (?<=[^\W\d_][^\W\d_]\.) (?:{_GLUED}) (?!\w) )
   | (?<=\d):(?=\d)
   | (?<=\d)(?<!\d\d\d\d),(?=\d\d\d(?!\d)) )"""
+# A line break within a word: "sys-\ntem", but not between two numbers, nor in "pre-\nand post-processing".
+_LINE_END = r"[ ]*+ (?:\r\n|[\r\n]) [ ]*+"
+_HYPHENATION = rf"""(?: (?<!\d)-{_LINE_END} | -{_LINE_END}(?!\d) | (?<={_SOFT_HYPHEN}){_LINE_END} )
+  (?! (?:and|or|nor|to) (?![\w-]) )"""
 _WORD = re.compile(
     rf"""\s*+(?:
     (?P<url> (?i:(?:https?|ftp)://|www\.) [^\s<>"“”{_HAN}。，、]++ )
   | (?P<run>
       (?: (?<![^\s(\[{{<>=~$,:;/]) [-−] (?=\.?\d) )?+                # a sign, not a hyphen
       (?: (?<![\w.]) \. (?=\d) | (?<!\w) [@#] (?={_LETTER})(?!\d) )?+  # .01, @name, #tag
-      (?: C\+\+ | [CF]\#(?!\w) | {_LETTERS} (?: {_WITHIN} {_LETTERS} )*+ )
+      (?: C\+\+ | [CF]\#(?!\w) | {_LETTERS} (?: (?: {_WITHIN} | {_HYPHENATION} ) {_LETTERS} )*+ )
     ) (?P<stop> \.(?!\.) )?+
   | ' (?i:s|re|ve|ll|d|m) (?!\w)                                     # a clitic on its own, or after a bracket or quote
   | \.{{2,}}+ | [!?]{{2,}}+ | (?P<rule>[-=*~]) (?P=rule)++ | `` | ''
   | [\U0001F1E6-\U0001F1FF]{{2}}                                     # a flag is a pair of letters
-  | {_HAN}[{_MARK}{_JOINER}]*+
-  | [{_MARK}{_JOINER}]++
-  | \S (?: {_MARK} | {_JOINER}[^\w\s]?+ )*+                          # anything else; joined emoji are one word
+  | {_HAN}[{_MARKS}{_JOINER}]*+
+  | [{_MARKS}{_JOINER}]++
+  | \S (?: [{_MARKS}] | {_JOINER}[^\w\s]?+ )*+                          # anything else; joined emoji are one word
     )""",
     re.VERBOSE,
 )
@@ -194,8 +201,9 @@ class _Ends(IntEnum):
 def segment(text: str) -> list[list[tuple[int, int]]]:
     """Split a text into sentences and words.
 
-    Every non-whitespace character is in exactly one word, and no word contains whitespace. A blank line always ends a
-    sentence. A line break does not, unless the sentence would have more than ``LONGEST_SENTENCE`` words.
+    Every non-whitespace character is in exactly one word. No word contains whitespace, except where a line ends within
+    a hyphenated word. A blank line always ends a sentence. A line break does not, unless the sentence would have
+    more than ``LONGEST_SENTENCE`` words.
 
     Args:
         text: The text.

@@ -150,7 +150,11 @@ def check_teacher_schema(theirs: Schema, own: Schema, settings: DataSettings) ->
 
 def _read(name: str, path: str, settings: DataSettings) -> Split:
     stream = read_documents(
-        path, settings.format, strict=not settings.skip_malformed, align=cast(Align, settings.align)
+        path,
+        settings.format,
+        strict=not settings.skip_malformed,
+        align=cast(Align, settings.align),
+        keep_escapes=settings.keep_escapes,
     )
     documents = list(stream)
     return Split(name, path, documents, stream.report, checksum(Path(path)))

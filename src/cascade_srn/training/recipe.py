@@ -211,6 +211,7 @@ class DataSettings(Settings):
             constraints are not learned.
         align: How to align offsets within words: "exact" or "expand".
         skip_malformed: Skip malformed annotations instead of raising an error.
+        keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
         labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
     """
 
@@ -224,6 +225,7 @@ class DataSettings(Settings):
     min_pair_count: int = MIN_PAIR_COUNT
     align: str = "exact"
     skip_malformed: bool = False
+    keep_escapes: bool = False
     labels: str | None = None
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from cascade_srn.model.model import Model
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.folders import leaving_no_folders
+from cascade_srn.text.forms import model_words
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
 from cascade_srn.training.loop import Loop, evaluate
@@ -121,7 +122,8 @@ def _fresh_encoder(recipe: Recipe, corpus: Corpus, accelerator: Accelerator, fol
     made = folder / ".fresh-encoder.tmp"
     with leaving_no_folders(folder) if accelerator.is_main_process else nullcontext():
         if accelerator.is_main_process:
-            words = [word for document in corpus.train for sentence in document.sentences for word in sentence.words]
+            sentences = [sentence for document in corpus.train for sentence in document.sentences]
+            words = [word for sentence in sentences for word in model_words(sentence.words, recipe.model.text_form)]
             create_encoder(words, made, seed=recipe.training.seed, **shape.to_dict())
         accelerator.wait_for_everyone()
         try:

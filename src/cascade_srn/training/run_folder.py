@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,10 @@ class RunFolder(OutputFolder):
 
     def _refuse_other(self, recipe: Recipe) -> None:
         before = load_recipe(self.path / RECIPE)
+        if "text_form:" not in (self.path / RECIPE).read_text(encoding="utf-8"):
+            # Earlier releases read words and tokens as they are, and had no settings for that.
+            model, data = replace(before.model, text_form="verbatim"), replace(before.data, keep_escapes=True)
+            before = replace(before, model=model, data=data)
         for key, old, new in differences(before.to_dict(), recipe.to_dict()):
             if key != "output":
                 raise ConfigError(

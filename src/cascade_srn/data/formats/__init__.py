@@ -17,7 +17,7 @@ from cascade_srn.data.formats.schema_file import read_schema, write_schema
 from cascade_srn.data.formats.spert import SPERT
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.storage.files import is_compressed, plain_name
-from cascade_srn.types import Document
+from cascade_srn.types import Document, Sentence
 
 __all__ = [
     "FORMATS",
@@ -41,6 +41,7 @@ def read_documents(
     strict: bool = True,
     align: Align = "exact",
     segmenter: Segmenter | None = None,
+    keep_escapes: bool = False,
 ) -> DocumentStream:
     """Read the documents of a file or folder.
 
@@ -53,6 +54,8 @@ def read_documents(
             them in the report.
         segmenter: Function from a text to its sentences, each the half-open character offsets of its words. It is used
             for brat, and for jsonl without ``words``. By default, the package's own.
+        keep_escapes: Read tokens of dygie and spert as they are. By default, escapes of the Penn Treebank such as
+            ``-LRB-`` are read as the characters that they stand for, and counted in the report.
 
     Returns:
         A stream that can be iterated over any number of times.
@@ -77,10 +80,12 @@ def read_documents(
             "Pass the path of a file, or use the format 'brat'",
             option="format",
         )
-    return DocumentStream(path, chosen, strict=strict, align=align, segmenter=segmenter)
+    return DocumentStream(path, chosen, strict=strict, align=align, segmenter=segmenter, keep_escapes=keep_escapes)
 
 
-def write_documents(documents: Iterable[Document], path: str | Path, format: str | None = None) -> None:
+def write_documents(
+    documents: Iterable[Document], path: str | Path, format: str | None = None, *, keep_escapes: bool = False
+) -> None:
     """Write documents to a file or folder, which appears when all of them are written.
 
     Args:
@@ -89,6 +94,7 @@ def write_documents(documents: Iterable[Document], path: str | Path, format: str
             an ``.ann`` file.
         format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. It may be left out for paths that end in ``.jsonl`` or
             ``.ann``, and for existing folders, which are brat.
+        keep_escapes: Write tokens that were read as other characters, such as ``-LRB-``, as their file had them.
 
     Raises:
         DataError: The format is unknown or cannot represent a document, or the path cannot be written.
@@ -109,7 +115,15 @@ def write_documents(documents: Iterable[Document], path: str | Path, format: str
             f"{path} has the suffix of a compressed file, but brat is a folder of uncompressed files",
             "Choose another name, and compress the folder afterwards",
         )
-    chosen.write(_check_documents(documents), path)
+    chosen.write(_check_documents(map(_with_escapes, documents) if keep_escapes else documents), path)
+
+
+def _with_escapes(document: Document) -> Document:
+    """Return a document with the tokens of its file, whose text is the tokens joined by spaces."""
+    if not any(sentence.escaped for sentence in document.sentences):
+        return document
+    sentences = [Sentence.from_words(s.escaped or s.words, s.entities, s.triples) for s in document.sentences]
+    return Document.from_sentences(sentences, id=document.id)
 
 
 def _matches_path(path: Path, format: Format) -> bool:

@@ -45,6 +45,7 @@ class ReadContext:
     align: Align = "exact"
     segmenter: Segmenter | None = None
     report: ReadReport = field(default_factory=ReadReport)
+    keep_escapes: bool = False
 
     def attempt(self, what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Call a reader of one ``what`` ("entity", "sentence", ...); return None if malformed input is skipped."""

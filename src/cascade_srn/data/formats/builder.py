@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from cascade_srn.data.alignment import MisalignedSpan, WordMap, sentence_hint
 from cascade_srn.data.formats.base import MalformedInput, ReadContext
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import EXPANDED
+from cascade_srn.data.reports import ESCAPES, EXPANDED
 from cascade_srn.errors import AnnotationError, short_repr
+from cascade_srn.text.forms import unescape_words
 from cascade_srn.types import Document, Offsets, Sentence, Span, Triple
 
 
@@ -102,6 +103,18 @@ class DocumentBuilder:
             for words, entities, triples in zip(offsets, self.entities, self.triples, strict=True)
         )
         return Document(text, sentences, id)
+
+
+def read_tokens(value: Value, context: ReadContext) -> tuple[list[str], list[str]]:
+    """Read a list of tokens. Return the words, and the tokens as they are written if some of them are escaped."""
+    tokens = value.words()
+    words = tokens if context.keep_escapes else unescape_words(tokens)
+    if words == tokens:
+        return words, []
+    for number, (word, token) in enumerate(zip(words, tokens, strict=True)):
+        if word != token:
+            context.report.note(ESCAPES, value.at(number).example())
+    return words, tokens
 
 
 def read_word_offsets(value: Value, text: str, context: ReadContext) -> list[Offsets]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cascade_srn.data.formats.base import Format, ReadContext
-from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity
+from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
 from cascade_srn.data.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.data.formats.records import Value
 from cascade_srn.errors import DataError
@@ -99,7 +99,7 @@ class _Window:
 def _read_sentence(
     words: Value, ner: Value | None, relations: Value | None, window: _Window, context: ReadContext
 ) -> Sentence:
-    given = words.words()
+    given, escaped = read_tokens(words, context)
     entities = ner.items() if ner else []
     triples = relations.items() if relations else []
     builder = DocumentBuilder(context)
@@ -110,7 +110,7 @@ def _read_sentence(
             by_span.setdefault((placed.span.start, placed.span.end), []).append(placed)
     for item in triples:
         context.attempt("relation", _read_relation, item, window, by_span, builder)
-    return Sentence.from_words(given, builder.entities[0], builder.triples[0])
+    return Sentence.from_words(given, builder.entities[0], builder.triples[0], escaped=escaped)
 
 
 def _read_entity(item: Value, window: _Window, builder: DocumentBuilder) -> PlacedEntity:

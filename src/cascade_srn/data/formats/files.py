@@ -258,7 +258,16 @@ class DocumentStream:
     Each iteration opens the path again and creates a new :attr:`report`, which is complete at the end of the iteration.
     """
 
-    def __init__(self, path: Path, format: Format, *, strict: bool, align: Align, segmenter: Segmenter | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        format: Format,
+        *,
+        strict: bool,
+        align: Align,
+        segmenter: Segmenter | None,
+        keep_escapes: bool = False,
+    ) -> None:
         self.path = path
         self.format = format.name
         self.report = ReadReport()
@@ -266,6 +275,7 @@ class DocumentStream:
         self._strict = strict
         self._align: Align = align
         self._segmenter = segmenter
+        self._keep_escapes = keep_escapes
         self._started = False
 
     def __iter__(self) -> Iterator[Document]:
@@ -274,7 +284,8 @@ class DocumentStream:
             raise stream_error(self.path)
         self._started = True
         self.report = ReadReport()
-        return self._documents(ReadContext(self._strict, self._align, self._segmenter, self.report))
+        context = ReadContext(self._strict, self._align, self._segmenter, self.report, self._keep_escapes)
+        return self._documents(context)
 
     def _documents(self, context: ReadContext) -> Iterator[Document]:
         for document in self._format.read(self.path, context):

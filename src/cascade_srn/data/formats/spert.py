@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cascade_srn.data.formats.base import Format, ReadContext
-from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity
+from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
 from cascade_srn.data.formats.files import open_for_writing, read_json, to_json
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Place
@@ -41,14 +41,14 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
 
 def _read_document(record: Value, context: ReadContext) -> Document:
     record = record.with_document_id("orig_id")
-    words = record.field("tokens").words()
+    words, escaped = read_tokens(record.field("tokens"), context)
     entities, relations = record.get_items("entities"), record.get_items("relations")
     record.note_unread(FIELDS, context)
     builder = DocumentBuilder(context)
     placed = [context.attempt("entity", _read_entity, item, len(words), builder) for item in entities]
     for item in relations:
         context.attempt("relation", builder.add_relation_by_index, item, placed, "type")
-    sentence = Sentence.from_words(words, builder.entities[0], builder.triples[0])
+    sentence = Sentence.from_words(words, builder.entities[0], builder.triples[0], escaped=escaped)
     return Document.from_sentences([sentence], id=record.place.document)
 
 
