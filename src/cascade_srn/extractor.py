@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
-from cascade_srn.text.segment import Segmenter, segment
+from cascade_srn.text.segment import Segmenter, make_segmenter, segment
 from cascade_srn.types import Document, Entity, Span
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Extractor:
         segmenter: Splits texts into sentences and words.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. CPUs with bf16 instructions, such as Intel AMX, are several times faster with "bf16".
+        skip: Parts of the texts to leave out: "references", "code", "tables". Only the default segmenter finds them.
 
     Example:
         >>> extractor = Extractor.from_pretrained()
@@ -55,11 +56,13 @@ class Extractor:
         CRF | USED-FOR | named entity recognition | 0.7
     """
 
-    def __init__(self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto") -> None:
+    def __init__(
+        self, model: Model, *, segmenter: Segmenter = segment, precision: str = "auto", skip: Collection[str] = ()
+    ) -> None:
         require_choice("precision", precision, PRECISIONS)
         self.model = model
         self.precision = precision
-        self.segmenter = segmenter
+        self.segmenter = make_segmenter(segmenter, skip)
         model.network.eval()
 
     @classmethod
@@ -70,6 +73,7 @@ class Extractor:
         device: str | torch.device = "cpu",
         precision: str = "auto",
         segmenter: Segmenter = segment,
+        skip: Collection[str] = (),
     ) -> Extractor:
         """Load a model.
 
@@ -78,11 +82,13 @@ class Extractor:
             device: Device of the model, such as "cuda".
             precision: Precision of the pretrained encoder. See :class:`Extractor`.
             segmenter: Splits texts into sentences and words.
+            skip: Parts of the texts to leave out. See :class:`Extractor`.
 
         Raises:
             ModelError: If the model cannot be found or is damaged.
-            ConfigError: If the device is not available.
+            ConfigError: If the device is not available, or ``skip`` is wrong.
         """
+        segmenter = make_segmenter(segmenter, skip)
         return cls(Model.load(find_model(name)), precision=precision, segmenter=segmenter).to(device)
 
     def save_pretrained(self, folder: str | Path) -> None:

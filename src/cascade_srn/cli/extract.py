@@ -55,6 +55,10 @@ def extract(
     field: TextField = "text",
     id_field: Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")] = "id",
     segmenter: SegmenterName = "rules",
+    skip: Annotated[
+        str,
+        typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas)."),
+    ] = "",
     threshold: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,7 +87,7 @@ def extract(
         _find_inputs(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=print_note
     )
     check_output(output_format, output)
-    split = find_segmenter(segmenter)
+    split = find_segmenter(segmenter, skip)
     # After the checks, since these imports take seconds.
     from cascade_srn.extractor import Extractor
     from cascade_srn.runs.device import find_device

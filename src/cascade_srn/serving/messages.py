@@ -91,6 +91,12 @@ _Align = Annotated[
 ]
 
 
+_Skip = Annotated[
+    Several[Literal["references", "code", "tables"]],
+    Field(description="Parts of the texts to leave out."),
+]
+
+
 class ExtractRequest(Message):
     """One text or several. With `entities`, the model only looks for relations between the given entities."""
 
@@ -101,6 +107,7 @@ class ExtractRequest(Message):
     thresholds: _Levels = None
     entities: _Entities = None
     align: _Align = "exact"
+    skip: _Skip = []
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -125,6 +132,7 @@ class DrawRequest(Message):
     thresholds: _Levels = None
     entities: _Entities = None
     align: _Align = "exact"
+    skip: _Skip = []
     document: DocumentForm | None = Field(default=None, description="A document from a response of `/extract`.")
     format: Literal["html", "svg"] = "html"
 

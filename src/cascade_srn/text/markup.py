@@ -31,7 +31,11 @@ _INLINE_TAGS = name_set(
     "sub sup tt u var wbr"
 )
 _RAW_TAGS = name_set("script style")
-_TAG_REGIONS = {"pre": "code", "script": "code", "style": "code", "table": "table"}
+_TAG_REGIONS = {
+    **dict.fromkeys(("pre", "script", "style"), "code"),
+    **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "heading"),
+    "table": "table",
+}
 
 # Commands whose argument is text of the sentence around it, and those whose argument is a block of its own:
 _STYLES = name_set(
@@ -64,6 +68,7 @@ _TOKEN = re.compile(
     r"""
     < (?P<close>/?) (?P<tag>[a-zA-Z][a-zA-Z0-9]*+)
       (?: \s++ [\w:-]++ \s*+ = \s*+ (?: "[^"<>]*+" | '[^'<>]*+' | [^\s"'<>=`]++ ) )*+ \s*+ /?+ >
+  | (?P<url> (?:https?://|www\.) [^\s<>{}"|\\]*+ (?: \\[_%&\#] [^\s<>{}"|\\]*+ )*+ )  # with escapes, a single word
   | (?P<comment> <!-- )
   | (?P<doctype> <![dD][oO][cC][tT][yY][pP][eE] [^<>]*+ > | <\?xml [^<>]*+ > | &(?:nbsp|ensp|emsp|thinsp); )
   | \\ (?P<command>[a-zA-Z]++) \*?+
@@ -81,21 +86,20 @@ _LONGEST_ARGUMENT = 2000
 _MARKDOWN = re.compile(
     r"""
     (?<![\w*]) (?P<a>\*\*) (?=[^\s*]) [^*\r\n]*+ (?<=\S) (?P<b>\*\*) (?![\w*])
-  | (?<!\w) (?P<c>__) (?=[^\s_]) [^_\r\n]*+ (?<=\S) (?P<d>__) (?!\w)
-  | (?<![\w*]) (?P<e>\*) (?=[^\W\d_]) [^*\r\n]*+ (?<=[\w.!?)]) (?P<f>\*) (?![\w*])
-  | (?<![\w`]) (?P<g>`) (?=[^\s`]) [^`\r\n]*+ (?<=\S) (?P<h>`) (?![\w`'])
-  | (?P<i>!?\[) (?=[^\s\[\]]) [^\[\]\r\n]*+ (?P<j>\] \( (?= https?:// | mailto: | www\. | [#/.] ) [^\s()\[\]]*+ \) )
+  | (?<![\w*]) (?P<c>\*) (?=[^\W\d_]) [^*\r\n]*+ (?<=[\w.!?)]) (?P<d>\*) (?![\w*])
+  | (?<![\w`]) (?P<e>`) (?=[^\s`]) [^`\r\n]*+ (?<=\S) (?P<f>`) (?![\w`'])
+  | (?P<g>!?\[) (?=[^\s\[\]]) [^\[\]\r\n]*+ (?P<h>\] \( (?= https?:// | mailto: | www\. | [#/.] ) [^\s()\[\]]*+ \) )
     """,
     re.VERBOSE,
 )
-_MARKDOWN_GROUPS = ("ab", "cd", "ef", "gh", "ij")
+_MARKDOWN_GROUPS = ("ab", "cd", "ef", "gh")
 
 
 class Canvas:
     """A copy of a text in which markup is replaced by spaces and separators. Its length does not change.
 
     Attributes:
-        regions: Kind, start and end of the outermost regions that are code, tables or references.
+        regions: Kind, start and end of the outermost regions that are headings, code, tables or references.
     """
 
     def __init__(self, text: str) -> None:
@@ -153,9 +157,16 @@ class _Scan:
         self._newlines: list[tuple[int, int]] = []  # double backslashes
 
     def part(self, start: int, end: int) -> None:
+        """Scan a part of the text."""
         at = start
         while match := _TOKEN.search(self._text, at, end):
             at = max(match.end(), min(self._token(match), end))
+            if at > match.end():  # arguments or code were passed over
+                self._markdown(start, match.start())
+                start = at
+        self._markdown(start, end)
+
+    def _markdown(self, start: int, end: int) -> None:
         for found in _MARKDOWN.finditer(self._text, start, end):
             for first, last in _MARKDOWN_GROUPS:
                 if found[first]:
@@ -172,6 +183,8 @@ class _Scan:
             if close is not None:
                 self._canvas.hide(start, close + len("-->"))
                 return close + len("-->")
+        elif match["url"]:
+            return end
         elif match["doctype"]:
             self._canvas.hide(start, end)
         elif match["command"]:
@@ -222,6 +235,8 @@ class _Scan:
         self._canvas.hide(start, end + 1, breaks=name in _PARTS)
         if close is not None:
             self._canvas.hide(close, close + 1, breaks=name in _PARTS)
+            if name.endswith(("chapter", "section")):
+                self._canvas.regions.append(("heading", end + 1, close))
         return end + 1
 
     def _without_text(self, name: str, start: int, end: int) -> int:

@@ -21,8 +21,8 @@ from itertools import pairwise
 
 from cascade_srn.config import require_choice
 from cascade_srn.errors import ConfigError
-from cascade_srn.text.layout import OPENERS as _OPENERS
 from cascade_srn.text.layout import SKIPPABLE, find_layout
+from cascade_srn.text.lines import OPENERS as _OPENERS
 
 
 @dataclass(frozen=True, slots=True)
