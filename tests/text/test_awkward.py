@@ -1,4 +1,4 @@
-"""Awkward texts: copies of PDF files, lists, tables, markup, code, references, e-mails and other things people paste."""
+"""Awkward texts: copies of PDF files, lists, tables, markup, code, references, e-mails and more."""
 
 import json
 from pathlib import Path

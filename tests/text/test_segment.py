@@ -205,7 +205,9 @@ def test_whitespace_around_a_text_changes_nothing_but_offsets(text):
 REPEATED = [
     *("a", "é", "字", "(", "a.a.", "a.", ".", ". ", "A. ", "p. ", "'", '. " ', ". ( ", "'' ", "-", "1,", "1,000,"),
     *("a-", "a@", "http://", "www.", "http://a)", "a\u0301", "\u0301", "👍\u200d", " ", "\n", "\n ", ".[1"),
-    *("Fig. I", "no. II"),
+    *("Fig. I", "no. II", "[", "{", "|", "|\n", "# ", "```\n", "````\n```\n", "~~~a\n", "> ", "- a\n", "1. a\n"),
+    *("<a ", '<a x="', "<!--", "<table>", "<script>", "<br>", "\\begin{tabular}", "\\begin{verbatim}", "\\textbf{"),
+    *("a\tb\n", "\\cite{", "\\cite[", "\\\\ ", "**a", "`a ", "[a](", "Yahoo! A", "References\n", "A b\nC d e f.\n"),
 ]
 LONG_TAILS = ["http://x" + ")" * 100_000, "no. " + "I" * 100_000, "1" + ",000" * 25_000 + "0"]
 

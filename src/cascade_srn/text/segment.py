@@ -183,7 +183,7 @@ _NUMBERING = re.compile(r"\s*+(?:[\d(\[#§]|[IVXLC]{2,}+(?!\w)|[B-HJ-Z](?!\w))")
 _CITATION = re.compile(r"\[[\d\s,;–-]{1,40}+\]")
 _ENUMERATOR = re.compile(r"(?:[a-z]|[ivx]{2,5}+)\s?\)")
 # A name with a mark that does not end the sentence: "the Foo! service", "Foo!'s".
-_MARKED_NAME = re.compile(r"(?<=[^\W\d_,][\s,]\s)[A-Z]\w{1,30}+[!?](?='s|,\s|\s[a-z])")
+_MARKED_NAME = re.compile(r"(?<=[\w,]\s)[A-Z]\w{1,30}+[!?](?='s|,\s|\s[a-z])")
 _NEXT_WORD = re.compile(r"\s++(\w*+)")
 # Abbreviations written with spaces, the first letter in lower case: i. e., e. g., w. r. t.
 _LETTER_FOLLOWS = re.compile(r"[^\S\r\n][^\W\d_]\.")
@@ -250,6 +250,8 @@ def make_segmenter(segmenter: Segmenter = segment, skip: Collection[str] = ()) -
     """
     if isinstance(skip, str):
         raise ConfigError(f"skip is {skip!r}", f"Give a list of names, such as [{skip!r}]", option="skip")
+    if isinstance(segmenter, partial) and segmenter.func is segment:
+        segmenter, skip = segment, {*skip, *segmenter.keywords["skip"]}
     for name in skip:
         require_choice("skip", name, tuple(SKIPPABLE), option="skip")
     if not skip:
