@@ -140,8 +140,8 @@ class DrawRequest(Message):
     def _require_one(self) -> Self:
         if (self.text is None) == (self.document is None):
             raise ValueError("expected either text or document")
-        if self.document is not None and (self.thresholds is not None or self.entities is not None):
-            raise ValueError("thresholds and entities apply to a text, not to a document")
+        if self.document is not None and (self.thresholds is not None or self.entities is not None or self.skip):
+            raise ValueError("thresholds, entities and skip apply to a text, not to a document")
         return self
 
 
