@@ -90,6 +90,15 @@ E
     assert sentences(latex, skip=("tables", "code", "references")) == ["A", "E"]
 
 
+def test_latex_comments_and_line_breaks():
+    latex = "Parsing \\\\with \\emph{CRFs}\n% not a heading\nis \\small easy [see](docs/a.md)."
+    assert sentences(latex) == ["Parsing \\\\with \\emph{CRFs", "not a heading", "is \\small easy [see](docs/a.md)."]
+    assert [latex[start:end] for start, end in find_markup(latex)] == [
+        *("\\\\", "\\emph{", "}", "% ", "\\small", "[", "](docs/a.md)"),
+    ]
+    assert find_markup("50% of the\n% signs") == ()
+
+
 def test_skipping_is_checked():
     with pytest.raises(ConfigError) as caught:
         make_segmenter(skip=["table"])

@@ -40,7 +40,8 @@ _LINE = re.compile(rf"([^\r\n{SEPARATOR}]*+)(\r\n|[\r\n{SEPARATOR}]|\Z)")
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[^`~]{0,80}+\Z")
 _RULE = re.compile(r"(?:-{2}|[-=*_~#+|:─━═]{3,}+|(?:[-*_=]\s){2,}+[-*_=])\Z")
 _TABLE_RULE = re.compile(r"[-=:|+\s]*+\Z")
-_QUOTE = re.compile(r"(?:>\s?)++(?=\s|\Z|\S)(?<=[>\s])")
+_QUOTE = re.compile(r"(?:>\s?)++")
+_COMMENT = re.compile(r"%++\s*+")
 _MARKDOWN_HEADING = re.compile(r"#{1,6}+\s++(?=\S)")
 _CLOSING_HASHES = re.compile(r"\s#++\Z")
 _REFERENCES = re.compile(r"(?i:references|bibliography|works cited|literature cited|reference list)\s?:?\Z")
@@ -227,8 +228,7 @@ class _Lines:
                 or before.text[-1] in END
                 or (after is not None and after.text[:1] == ">")
             ):
-                prefix = _QUOTE.match(line.text)
-                n = prefix.end() if prefix else 1
+                n = _QUOTE.match(line.text).end()  # type: ignore[union-attr]
                 line.kind, line.quotes = "quote", line.text.count(">", 0, n)
                 self._canvas.hide(line.start, line.start + n)
                 line.drop(n)
@@ -296,6 +296,9 @@ class _Lines:
         before = line.before
         if _RULE.match(line.text):
             self._rule(line)
+        elif self._canvas.is_latex and (comment := _COMMENT.match(line.text)):
+            set_kind([line], "paragraph")
+            self._canvas.hide(line.start, line.start + comment.end())
         elif heading := _MARKDOWN_HEADING.match(line.text):
             set_kind([line], "heading")
             self._canvas.hide(line.start, line.start + heading.end())

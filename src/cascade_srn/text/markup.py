@@ -51,12 +51,13 @@ _REFERENCES = name_set(
     "newcommand nocite pageref parencite ref renewcommand setcounter setlength textcite usepackage vspace begin end"
 )
 _WITHOUT_ARGUMENT = name_set(
-    "bottomrule centering clearpage hfill hline item maketitle midrule newline newpage noindent par smallskip "
-    "medskip bigskip tableofcontents toprule"
+    "and And AND appendix bfseries bigskip bottomrule centering clearpage footnotesize hfill hline huge item itshape "
+    "large Large LARGE maketitle medskip midrule newline newpage noindent normalsize par quad qquad scriptsize small "
+    "smallskip tableofcontents tiny toprule"
 )
 _BREAKING = name_set(
-    "addbibresource begin bibitem bibliography bottomrule clearpage documentclass end hline item maketitle midrule "
-    "newcommand newpage par tableofcontents toprule usepackage"
+    "addbibresource and And AND appendix begin bibitem bibliography bottomrule clearpage documentclass end hline item "
+    "maketitle midrule newcommand newpage par tableofcontents toprule usepackage"
 )
 _ENVIRONMENTS = {
     **dict.fromkeys(("verbatim", "verbatim*", "lstlisting", "minted", "Verbatim"), "code"),
@@ -73,7 +74,7 @@ _TOKEN = re.compile(
   | (?P<doctype> <![dD][oO][cC][tT][yY][pP][eE] [^<>]*+ > | <\?xml [^<>]*+ > | &(?:nbsp|ensp|emsp|thinsp); )
   | \\ (?P<command>[a-zA-Z]++) \*?+
   | (?<![:\\]) \\ (?= [%&$\#_{}] ) (?P<escape>)
-  | \\\\ (?P<newline>) (?: \[ [^\[\]\n]*+ \] )?+ (?=\s|\Z)
+  | \\\\ (?P<newline>) (?: \[ [^\[\]\n]*+ \] )?+
     """,
     re.VERBOSE,
 )
@@ -88,7 +89,7 @@ _MARKDOWN = re.compile(
     (?<![\w*]) (?P<a>\*\*) (?=[^\s*]) [^*\r\n]*+ (?<=\S) (?P<b>\*\*) (?![\w*])
   | (?<![\w*]) (?P<c>\*) (?=[^\W\d_]) [^*\r\n]*+ (?<=[\w.!?)]) (?P<d>\*) (?![\w*])
   | (?<![\w`]) (?P<e>`) (?=[^\s`]) [^`\r\n]*+ (?<=\S) (?P<f>`) (?![\w`'])
-  | (?P<g>!?\[) (?=[^\s\[\]]) [^\[\]\r\n]*+ (?P<h>\] \( (?= https?:// | mailto: | www\. | [#/.] ) [^\s()\[\]]*+ \) )
+  | (?P<g>!?\[) (?=[^\s\[\]]) [^\[\]\r\n]*+ (?P<h>\] \( (?= [^\s()\[\]#/.:]*+ [#/.:] ) [^\s()\[\]]*+ \) )
     """,
     re.VERBOSE,
 )
@@ -99,11 +100,13 @@ class Canvas:
     """A copy of a text in which markup is replaced by spaces and separators. Its length does not change.
 
     Attributes:
+        is_latex: Whether the text has LaTeX commands.
         regions: Kind, start and end of the outermost regions that are headings, code, tables or references.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.is_latex = False
         self.regions: list[tuple[str, int, int]] = []
         self._chars = list(text)
         self._hidden = bytearray(len(text))
@@ -153,7 +156,6 @@ class _Scan:
         self._found: dict[str, int] = {}  # last positions of strings; -1 if the rest of the text has none
         self._braces: dict[int, int] | None = None
         self._last_break = -1  # end of the last <br>
-        self._is_latex = False
         self._newlines: list[tuple[int, int]] = []  # double backslashes
 
     def part(self, start: int, end: int) -> None:
@@ -218,13 +220,13 @@ class _Scan:
         if name in _WITHOUT_ARGUMENT:
             if start and (text[start - 1].isalnum() or text[start - 1] == ":"):
                 return end
-            self._is_latex = True
+            self._canvas.is_latex = True
             self._canvas.hide(start, end, breaks=name in _BREAKING)
             return end
         is_text = name in _STYLES or name in _PARTS
         if (not is_text and name not in _REFERENCES) or text[end : end + 1] not in ("{", "["):
             return end
-        self._is_latex = True
+        self._canvas.is_latex = True
         if not is_text:
             return self._without_text(name, start, end)
         if option := _OPTION.match(text, end):
@@ -304,7 +306,7 @@ class _Scan:
 
     def finish(self) -> None:
         """Hide what depends on the whole text: ties, line breaks and the cells of LaTeX tables."""
-        if not self._is_latex:
+        if not self._canvas.is_latex:
             return
         canvas = self._canvas
         for match in _TIE.finditer(self._text):
