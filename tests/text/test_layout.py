@@ -106,6 +106,8 @@ def test_skipping_is_checked():
     with pytest.raises(ConfigError):
         make_segmenter(skip="code")
     with pytest.raises(ConfigError):
+        segment("a", skip=["Code"])
+    with pytest.raises(ConfigError):
         make_segmenter(segment_lines, ["code"])
     assert make_segmenter(segment_lines) is segment_lines
     both = make_segmenter(make_segmenter(skip=["code"]), ["tables"])

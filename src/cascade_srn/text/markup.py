@@ -93,7 +93,7 @@ _MARKDOWN = re.compile(
     """,
     re.VERBOSE,
 )
-_MARKDOWN_GROUPS = ("ab", "cd", "ef", "gh")
+_MARKDOWN_GROUPS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
 
 
 class Canvas:

@@ -223,7 +223,7 @@ def segment(text: str, *, skip: Collection[str] = ()) -> list[list[tuple[int, in
 
     Args:
         text: The text.
-        skip: Parts to leave out: "references", "code", "tables". Use :func:`make_segmenter` to check the names.
+        skip: Parts to leave out: "references", "code", "tables".
 
     Returns:
         The half-open character offsets of the words of each sentence, in the order of the text.
@@ -233,6 +233,7 @@ def segment(text: str, *, skip: Collection[str] = ()) -> list[list[tuple[int, in
         >>> [[text[start:end] for start, end in sentence] for sentence in segment(text)]
         [['Dr.', 'Li', "'s", 'parser', 'is', "n't", 'slow', '.']]
     """
+    _check_skip(skip)
     plain = find_layout(text, text.translate(_NORMALIZATION), skip=skip).plain
     words, ends = _find_words(plain)
     return _group_sentences(plain, words, ends)
@@ -248,12 +249,10 @@ def make_segmenter(segmenter: Segmenter = segment, skip: Collection[str] = ()) -
     Raises:
         ConfigError: If a name is unknown, or another segmenter cannot leave out parts.
     """
-    if isinstance(skip, str):
-        raise ConfigError(f"skip is {skip!r}", f"Give a list of names, such as [{skip!r}]", option="skip")
+    _check_skip(skip)
     if isinstance(segmenter, partial) and segmenter.func is segment:
-        segmenter, skip = segment, {*skip, *segmenter.keywords["skip"]}
-    for name in skip:
-        require_choice("skip", name, tuple(SKIPPABLE), option="skip")
+        skip = {*skip, *segmenter.keywords.get("skip", ())}
+        segmenter = segment
     if not skip:
         return segmenter
     if segmenter is not segment:
@@ -261,6 +260,13 @@ def make_segmenter(segmenter: Segmenter = segment, skip: Collection[str] = ()) -
             "this segmenter cannot skip parts of a text", "Use the built-in rules, or skip nothing", option="skip"
         )
     return partial(segment, skip=frozenset(skip))
+
+
+def _check_skip(skip: Collection[str]) -> None:
+    if isinstance(skip, str):
+        raise ConfigError(f"skip is {skip!r}", f"Give a list of names, such as [{skip!r}]", option="skip")
+    for name in skip:
+        require_choice("skip", name, tuple(SKIPPABLE), option="skip")
 
 
 def find_markup(text: str) -> tuple[tuple[int, int], ...]:
