@@ -266,6 +266,18 @@ class TestSegmentation:
         document = extractor.extract("Ada Berg, leads.\nNorlux!")
         assert [sentence.words for sentence in document.sentences] == [("Ada", "Berg,", "leads."), ("Norlux!",)]
 
+    def test_skipped_parts(self, folder):
+        extractor = Extractor.from_pretrained(folder, skip=["code"])
+        document = extractor.extract("Ada Berg leads.\n```\nlead()\n```\nNorlux")
+        assert [sentence.words for sentence in document.sentences] == [("Ada", "Berg", "leads", "."), ("Norlux",)]
+        assert [document.text[start:end] for start, end in document.coverage.missed] == ["lead()"]
+
+    @pytest.mark.parametrize("options", [{"skip": ["tabels"]}, {"skip": ["code"], "segmenter": segment_spaces}])
+    def test_skipping_what_cannot_be_skipped(self, folder, options):
+        with pytest.raises(ConfigError) as caught:
+            Extractor.from_pretrained(folder, **options)
+        assert caught.value.option == "skip"
+
     def test_sentences_given_by_the_caller(self, extractor):
         sentences = given_sentences(["Ada Berg leads. Norlux is", "in Oslo."])
         given = Document.from_text("Ada Berg leads. Norlux is in Oslo.", segmenter=sentences)

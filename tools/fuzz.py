@@ -61,6 +61,21 @@ _ALPHABETS = {
     "brackets": "([{)]} ",
 }
 
+# Constructions of documents: lists, tables, headings, code, quotations, references, LaTeX and HTML.
+LAYOUT = (
+    *("\n", "\n\n", "\r\n", " ", "\t", "\u2029", "    ", "A Short Heading\n", "References\n"),
+    *("2 Related Work\n", "- an item\n", "* [x] done\n", "• a bullet", "1. one\n", "2. two\n", "(a) first\n"),
+    *("(b) second\n", "iv) four\n", "| a | b |\n", "|---|:-:|\n", "+--+--+\n", "a\tb\n", "a | b\n", "p(y|x)"),
+    *("> quoted\n", "> > twice\n", ">", "# Title\n", "## Part ##\n", "====\n", "---\n", "```\n", "```python\n"),
+    *("~~~\n", "x = f(y);\n", "    return x\n", "-- \n", "17\n", "\\section{Data}", "\\textbf{", "}", "{"),
+    *("\\cite{key}", "\\cite[", "\\begin{itemize}\n", "\\item ", "\\end{itemize}\n", "\\begin{tabular}{ll}"),
+    *(" & ", "\\\\ ", "\\end{tabular}", "\\begin{verbatim}\n", "\\end{verbatim}\n", "5\\%", "Fig.~3", "<p>"),
+    *("</p>", "<b>", "</b>", "<br>", "<br/>", '<a href="x">', "</a>", "<table>", "<tr><td>", "</table>", "<!--"),
+    *("-->", "<script>", "</script>", "<pre>", "</pre>", "<unk>", "&nbsp;", "&amp;", "**bold**", "*so*"),
+    *("`code`", "[a](http://b.c)", "[1] Li, S. A., and Lee, K. Parsing.\n", "[2] Wu, J. 2010.\n"),
+    *("Yahoo! Answers", "the end.The next", "From: a\nTo: b\n"),
+)
+
 
 class FuzzText(NamedTuple):
     """A text and its kind."""
@@ -132,6 +147,12 @@ def _mixed(generator: random.Random) -> str:
     )
 
 
+def _layout(generator: random.Random) -> str:
+    """Return constructions and sentences in random order."""
+    pieces = generator.choices((*LAYOUT, *_SENTENCES), k=1 + _length(generator) // 4)
+    return "".join(piece + generator.choice(("", "", " ", "\n")) for piece in pieces)
+
+
 def _repeated(generator: random.Random) -> str:
     unit = generator.choice(
         ("a", ".", "-", "((", "a.", "1,", "'", "\u0301", "👍", "the ", ". A ", "\n\n", "http://", "字")
@@ -157,6 +178,7 @@ _KINDS: dict[str, Callable[[random.Random], str]] = {
     **{name: _from(alphabet) for name, alphabet in _ALPHABETS.items()},
     "any characters": _unicode,
     "blocks": _blocks,
+    "layout": _layout,
     "sentences": _sentences,
     "mutated sentences": _mutated,
     "mixed": _mixed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
-from cascade_srn.text.segment import Segmenter, segment
+from cascade_srn.text.segment import Segmenter, make_segmenter, segment
 from cascade_srn.types import Document, Entity, Span
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Extractor:
         overlaps: Treatment of entities that share words. None: the choice stored with the model, else "flat".
         constraints: "on" applies the constraints of the schema to relations, "off" does not. None: the choice of the
             model.
+        skip: Parts of the texts to leave out: "references", "code", "tables". Only the default segmenter finds them.
 
     Example:
         >>> extractor = Extractor.from_pretrained()
@@ -68,6 +69,7 @@ class Extractor:
         precision: str = "auto",
         overlaps: str | None = None,
         constraints: str | None = None,
+        skip: Collection[str] = (),
     ) -> None:
         require_choice("precision", precision, PRECISIONS)
         check_overlaps(overlaps)
@@ -83,7 +85,7 @@ class Extractor:
         self.overlaps = model.overlaps if overlaps is None else overlaps
         self.precision = precision
         self.constraints = model.settings.constraints if constraints is None else constraints
-        self.segmenter = segmenter
+        self.segmenter = make_segmenter(segmenter, skip)
         model.network.eval()
 
     @classmethod
@@ -96,6 +98,7 @@ class Extractor:
         segmenter: Segmenter = segment,
         overlaps: str | None = None,
         constraints: str | None = None,
+        skip: Collection[str] = (),
     ) -> Extractor:
         """Load a model.
 
@@ -106,12 +109,14 @@ class Extractor:
             segmenter: Splits texts into sentences and words.
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
             constraints: Whether to apply the constraints of the schema. See :class:`Extractor`.
+            skip: Parts of the texts to leave out. See :class:`Extractor`.
 
         Raises:
             ModelError: If the model cannot be found or is damaged.
-            ConfigError: If the device is not available, or ``overlaps`` is unknown.
+            ConfigError: If the device is not available, or ``overlaps`` or ``skip`` is wrong.
         """
         check_overlaps(overlaps)
+        segmenter = make_segmenter(segmenter, skip)
         model = Model.load(find_model(name))
         return cls(model, precision=precision, segmenter=segmenter, overlaps=overlaps, constraints=constraints).to(
             device

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from cascade_srn.errors import AnnotationError, CascadeError, short_repr
-from cascade_srn.text.segment import Coverage, Segmenter, measure_coverage, segment
+from cascade_srn.text.segment import Coverage, Segmenter, find_markup, measure_coverage, segment
 
 Offsets = tuple[tuple[int, int], ...]
 
@@ -360,8 +360,9 @@ class Document:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """Share of the non-whitespace characters that are in a word, and the spans that are not."""
-        return measure_coverage(self.text, (pair for sentence in self.sentences for pair in sentence.offsets))
+        """Share of the non-whitespace characters that are in a word, markup apart, and the spans that are not."""
+        words = [pair for sentence in self.sentences for pair in sentence.offsets]
+        return measure_coverage(self.text, words, find_markup(self.text))
 
     def to_networkx(self) -> Any:
         """Convert the document to a ``networkx.MultiDiGraph``.

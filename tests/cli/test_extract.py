@@ -86,6 +86,12 @@ def test_segmenters(monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["words"] == [[[0, 3], [4, 9], [10, 16]], [[17, 24]]]
 
 
+def test_skipped_parts(capsys):
+    text = "Ada Berg.\n```\nlead()\n```\na\tb\nc\td\n\nReferences\n\n[1] Oslo."
+    assert run("--text", text, "--skip", "references, code,tables", "--threshold", "1") == 0
+    assert json.loads(capsys.readouterr().out)["words"] == [[[0, 3], [4, 8], [8, 9]]]
+
+
 @pytest.mark.parametrize("name", ["found.jsonl", "found.html", "found.txt"])
 def test_output_to_a_file_by_its_ending(tmp_path, capsys, name):
     assert run("--text", TEXT, "--output", tmp_path / name) == 0
@@ -144,6 +150,8 @@ def test_nothing_readable(tmp_path, capsys, monkeypatch):
         (["--text", "a", "--format", "brat"], "--output"),
         (["--text", "a", "--threshold", "Persona=0.5"], "'Person'"),
         (["--text", "a", "--segmenter", "rule"], "'rules'"),
+        (["--text", "a", "--skip", "code,table"], "'tables'"),
+        (["--text", "a", "--skip", "code", "--segmenter", "lines"], "--skip"),
         (["--text", "a", "--precision", "half"], "'half'"),
         (["--text", "a", "--overlaps", "some"], "'some'"),
         (["--text", "a", "--batch-words", "0"], "batch_words is 0"),

@@ -137,6 +137,13 @@ def test_given_entities_can_be_widened_to_words(service):
     assert [entity["text"] for entity in document["entities"]] == ["tagger"]
 
 
+def test_skipped_parts(service):
+    body = {"text": "Ada Berg.\n```\nlead()\n```\nNorlux", "skip": ["code"]}
+    (document,) = service.post("/extract", body).json()["documents"]
+    assert document["sentences"] == [[[0, 3], [4, 8], [8, 9]], [[25, 31]]]
+    assert service.post("/extract", body | {"skip": ["tabels"]}).status_code == 422
+
+
 def test_a_model_with_context(extractor):
     reading = random_extractor(encoder={"context_words": 5})
     text = " ".join([TEXT] * 20)

@@ -65,6 +65,10 @@ def extract(
     field: TextField = "text",
     id_field: Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")] = "id",
     segmenter: SegmenterName = "rules",
+    skip: Annotated[
+        str,
+        typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas)."),
+    ] = "",
     threshold: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,7 +100,7 @@ def extract(
     )
     check_output(output_format, output)
     check_overlaps(overlaps)
-    split = find_segmenter(segmenter)
+    split = find_segmenter(segmenter, skip)
     # After the checks, since these imports take seconds.
     from cascade_srn.extractor import Extractor
     from cascade_srn.runs.device import find_device

@@ -77,9 +77,10 @@ def make_settings(cls: type[SettingsT], arguments: Mapping[str, Any], **override
     return cls(**{f.name: arguments[f.name] for f in fields(cls) if f.name in arguments} | overrides)
 
 
-def find_segmenter(name: str) -> Segmenter:
-    """Return the segmenter with this name."""
+def find_segmenter(name: str, skip: str = "") -> Segmenter:
+    """Return the segmenter with this name. ``skip`` has the names of the parts to leave out, separated by commas."""
     from cascade_srn.text.presplit import SEGMENTERS
+    from cascade_srn.text.segment import make_segmenter
 
     require_choice("segmenter", name, tuple(SEGMENTERS))
-    return SEGMENTERS[name]
+    return make_segmenter(SEGMENTERS[name], [part.strip() for part in skip.split(",") if part.strip()])

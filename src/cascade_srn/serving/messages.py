@@ -99,6 +99,12 @@ _Align = Annotated[
 ]
 
 
+_Skip = Annotated[
+    Several[Literal["references", "code", "tables"]],
+    Field(description="Parts of the texts to leave out."),
+]
+
+
 class ExtractRequest(Message):
     """One text or several. With `entities`, the model only looks for relations between the given entities."""
 
@@ -110,6 +116,7 @@ class ExtractRequest(Message):
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
+    skip: _Skip = []
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -135,6 +142,7 @@ class DrawRequest(Message):
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
+    skip: _Skip = []
     document: DocumentForm | None = Field(default=None, description="A document from a response of `/extract`.")
     format: Literal["html", "svg"] = "html"
 
@@ -142,8 +150,9 @@ class DrawRequest(Message):
     def _require_one(self) -> Self:
         if (self.text is None) == (self.document is None):
             raise ValueError("expected either text or document")
-        if self.document is not None and (self.thresholds, self.entities, self.overlaps) != (None, None, None):
-            raise ValueError("thresholds, overlaps and entities apply to a text, not to a document")
+        given = (self.thresholds, self.entities, self.overlaps) != (None, None, None) or self.skip
+        if self.document is not None and given:
+            raise ValueError("thresholds, overlaps, entities and skip apply to a text, not to a document")
         return self
 
 

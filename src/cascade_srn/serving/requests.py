@@ -14,6 +14,7 @@ from cascade_srn.serving.messages import DocumentForm, DrawRequest, ExtractReque
 from cascade_srn.serving.queue import ExtractionItem, RequestTooLarge
 from cascade_srn.serving.refusals import Refusal, unprocessable
 from cascade_srn.serving.settings import Limits
+from cascade_srn.text.segment import Segmenter, make_segmenter
 from cascade_srn.types import Document, Entity, Sentence
 
 GivenEntities = Sequence[GivenEntity] | None
@@ -35,14 +36,16 @@ def prepare_items(
     cost = 0
     texts = request_texts(body)
     thresholds = request_thresholds(body.thresholds, extractor, limits)
+    segmenter = _skip_parts(body.skip, extractor)
     items = []
     for position, (text, given) in enumerate(zip(texts, _entities_by_text(body, len(texts)), strict=True)):
         _check_annotations(f"text {position} has {len(given or ()):,} given entities", len(given or ()), limits)
         entities = None if given is None else [Entity(e.start, e.end, e.label) for e in given]
         try:
+            source = Document.from_text(text, segmenter=segmenter) if body.skip else text
             item = prepare_item(
                 extractor,
-                text,
+                source,
                 entities=entities,
                 thresholds=thresholds,
                 overlaps=body.overlaps,
@@ -60,7 +63,7 @@ def prepare_items(
 
 def prepare_item(
     extractor: Extractor,
-    text: str,
+    text: str | Document,
     *,
     entities: Sequence[Entity] | None = None,
     thresholds: Thresholds | None = None,
@@ -85,6 +88,13 @@ def prepare_item(
         given_entities=entities is not None,
         overlaps=overlaps or extractor.overlaps,
     )
+
+
+def _skip_parts(skip: Sequence[str], extractor: Extractor) -> Segmenter:
+    try:
+        return make_segmenter(extractor.segmenter, skip)
+    except CascadeError as error:
+        raise unprocessable(f"skip: {error.problem}", error.hint) from error
 
 
 def request_texts(body: ExtractRequest | DrawRequest) -> list[str]:

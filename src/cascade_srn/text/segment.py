@@ -14,10 +14,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from itertools import pairwise
+
+from cascade_srn.config import require_choice
+from cascade_srn.errors import ConfigError
+from cascade_srn.text.layout import SKIPPABLE, find_layout
+from cascade_srn.text.lines import OPENERS as _OPENERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +33,59 @@ class Coverage:
     Attributes:
         n_characters: Number of non-whitespace characters.
         n_covered: Number of those that are in a word.
-        missed: Half-open character offsets of the text that is in no word, without whitespace around it.
+        missed: Half-open character offsets of the text that is neither in a word nor markup, without whitespace around
+            it.
+        n_markup: Number of non-whitespace characters that are in no word because they are markup, such as bullets.
     """
 
     n_characters: int
     n_covered: int
     missed: tuple[tuple[int, int], ...] = ()
+    n_markup: int = 0
 
     @property
     def complete(self) -> bool:
-        """Whether every non-whitespace character is in a word."""
+        """Whether every non-whitespace character is in a word or markup."""
         return not self.missed
 
     @property
     def share(self) -> float:
-        """Share of the non-whitespace characters that are in a word; 1 for a blank text."""
-        return self.n_covered / self.n_characters if self.n_characters else 1.0
+        """Share of the non-whitespace characters outside markup that are in a word; 1 if there are none."""
+        n_text = self.n_characters - self.n_markup
+        return self.n_covered / n_text if n_text else 1.0
 
 
-def measure_coverage(text: str, words: Iterable[tuple[int, int]]) -> Coverage:
-    """Measure how much of a text is covered by words. ``words`` are half-open offsets in ascending order."""
-    n_characters = n_covered = at = 0
+def measure_coverage(text: str, words: Iterable[tuple[int, int]], markup: Iterable[tuple[int, int]] = ()) -> Coverage:
+    """Measure how much of a text is covered by words.
+
+    Args:
+        text: The text.
+        words: Half-open offsets of the words, in ascending order.
+        markup: Half-open offsets of the markup, in ascending order. Markup in a word counts as covered.
+    """
+    n_characters = n_covered = n_markup = at = 0
     missed = []
+    hidden = [(0, 0), *markup, (len(text), len(text))]
+    number = 0
     for start, end in (*words, (len(text), len(text))):
-        between = text[at:start]
-        if bare := between.strip():
-            first = at + len(between) - len(between.lstrip())
-            missed.append((first, first + len(bare)))
-            n_characters += _n_visible(bare)
+        while at < start:
+            while hidden[number][1] <= at < len(text) and number < len(hidden) - 1:
+                number += 1
+            is_markup = hidden[number][0] <= at
+            stop = min(start, hidden[number][is_markup])
+            between = text[at:stop]
+            if bare := between.strip():
+                visible = _n_visible(bare)
+                n_characters += visible
+                if is_markup:
+                    n_markup += visible
+                else:
+                    first = at + len(between) - len(between.lstrip())
+                    missed.append((first, first + len(bare)))
+            at = stop
         covered = _n_visible(text[start:end])
         n_characters, n_covered, at = n_characters + covered, n_covered + covered, end
-    return Coverage(n_characters, n_covered, tuple(missed))
+    return Coverage(n_characters, n_covered, tuple(missed), n_markup)
 
 
 def _n_visible(text: str) -> int:
@@ -120,17 +148,9 @@ _BEFORE_NUMBERS = _names(
     "alg app apr art aug ch chap cor dec def defn ex feb jan jul jun lem mar no nos nov nr oct p pp prop ref "
     "refs sec secs sect sep sept tab tel thm vol vols"
 )
-# These end a sentence if the next word is one of _OPENERS:
-_ANYWHERE = _names("al b.sc bros co corp dept et.al inc jr ltd m.sc ph.d resp sr univ")
-_OPENERS = _names(
-    "a additionally after all also although an and another as at based because before besides both but by "
-    "compared consequently despite do does due during each empirical evaluation every experimental "
-    "experiments extensive finally first for from further furthermore given he hence here how however i "
-    "if in instead is it its later many moreover most my nevertheless next no not on once one or other "
-    "our recent recently results second several she since so some specifically such that the their then "
-    "there therefore these they this those though through thus to two under unfortunately unlike using we "
-    "what when where whereas whether which while who why with within without you your"
-)
+# These end a sentence if the next word is one of _OPENERS, and so does the mark of _MARKED_NAMES:
+_ANYWHERE = _names("al b.sc bros co corp dept et.al inc jr ltd m.sc ph.d proc resp sr univ")
+_MARKED_NAMES = _names("Airplane! E! Guess? Jeopardy! Joomla! Kahoot! Oklahoma! Panic! Wham! Which? Yahoo! Yum!")
 
 # Quantifiers are possessive and lookarounds are bounded, so that matching takes linear time.
 _MARKS = _MARK + _SOFT_HYPHEN
@@ -139,7 +159,7 @@ _LETTERS = rf"{_LETTER}[^\W{_HAN}]*+"
 # A period before one of these ends a sentence even if the space after it is missing ("this task.However").
 _GLUED = "|".join(sorted(name.capitalize() for name in _OPENERS if len(name) > 1))
 _WITHIN = rf"""(?: [-/'&@]
-  | \.(?! (?<=[^\W\d_][^\W\d_]\.) (?:{_GLUED}) (?!\w) )
+  | \.(?! (?<=[^\W_][^\W_]\.) (?:{_GLUED}) (?!\w) )
   | (?<=\d):(?=\d)
   | (?<=\d)(?<!\d\d\d\d),(?=\d\d\d(?!\d)) )"""
 # A line break within a word: "sys-\ntem", but not between two numbers, nor in "pre-\nand post-processing".
@@ -169,6 +189,8 @@ _BLANK_LINE = re.compile(r"(?>\r\n|[\r\n])[^\S\r\n]*+[\r\n]|\u2029")
 _NUMBERING = re.compile(r"\s*+(?:[\d(\[#§]|[IVXLC]{2,}+(?!\w)|[B-HJ-Z](?!\w))")
 _CITATION = re.compile(r"\[[\d\s,;–-]{1,40}+\]")
 _ENUMERATOR = re.compile(r"(?:[a-z]|[ivx]{2,5}+)\s?\)")
+# A name with a mark that does not end the sentence: "the Foo! service", "Foo!'s".
+_MARKED_NAME = re.compile(r"(?<=[\w,]\s)[A-Z]\w{1,30}+[!?](?='s|,\s|\s[a-z])")
 _NEXT_WORD = re.compile(r"\s++(\w*+)")
 # Abbreviations written with spaces, the first letter in lower case: i. e., e. g., w. r. t.
 _LETTER_FOLLOWS = re.compile(r"[^\S\r\n][^\W\d_]\.")
@@ -198,27 +220,65 @@ class _Ends(IntEnum):
     ALWAYS = 3  # terminator of a script without spaces
 
 
-def segment(text: str) -> list[list[tuple[int, int]]]:
+def segment(text: str, *, skip: Collection[str] = ()) -> list[list[tuple[int, int]]]:
     """Split a text into sentences and words.
 
-    Every non-whitespace character is in exactly one word. No word contains whitespace, except where a line ends within
-    a hyphenated word. A blank line always ends a sentence. A line break does not, unless the sentence would have
-    more than ``LONGEST_SENTENCE`` words.
+    Every non-whitespace character is in exactly one word, except for markup: bullets, numbers of list items and
+    headings, borders of tables, HTML tags, LaTeX commands and the like. No word contains whitespace, except where
+    a line ends within a hyphenated word. Blocks (see :mod:`cascade_srn.text.layout`) and blank lines end a sentence. A
+    line break does not, unless the sentence would have more than ``LONGEST_SENTENCE`` words.
 
     Args:
         text: The text.
+        skip: Parts to leave out: "references", "code", "tables".
 
     Returns:
         The half-open character offsets of the words of each sentence, in the order of the text.
 
     Example:
-        >>> text = "Dr. Li's parser isn't slow."
+        >>> text = "- Dr. Li's parser isn't slow."
         >>> [[text[start:end] for start, end in sentence] for sentence in segment(text)]
         [['Dr.', 'Li', "'s", 'parser', 'is', "n't", 'slow', '.']]
     """
-    normal = text.translate(_NORMALIZATION)
-    words, ends = _find_words(normal)
-    return _group_sentences(normal, words, ends)
+    _check_skip(skip)
+    plain = find_layout(text, text.translate(_NORMALIZATION), skip=skip).plain
+    words, ends = _find_words(plain)
+    return _group_sentences(plain, words, ends)
+
+
+def make_segmenter(segmenter: Segmenter = segment, skip: Collection[str] = ()) -> Segmenter:
+    """Return a segmenter that leaves out parts of a text.
+
+    Args:
+        segmenter: The segmenter. Only :func:`segment` can leave out parts.
+        skip: Parts to leave out: "references", "code", "tables".
+
+    Raises:
+        ConfigError: If a name is unknown, or another segmenter cannot leave out parts.
+    """
+    _check_skip(skip)
+    if isinstance(segmenter, partial) and segmenter.func is segment:
+        skip = {*skip, *segmenter.keywords.get("skip", ())}
+        segmenter = segment
+    if not skip:
+        return segmenter
+    if segmenter is not segment:
+        raise ConfigError(
+            "this segmenter cannot skip parts of a text", "Use the built-in rules, or skip nothing", option="skip"
+        )
+    return partial(segment, skip=frozenset(skip))
+
+
+def _check_skip(skip: Collection[str]) -> None:
+    if isinstance(skip, str):
+        raise ConfigError(f"skip is {skip!r}", f"Give a list of names, such as [{skip!r}]", option="skip")
+    for name in skip:
+        require_choice("skip", name, tuple(SKIPPABLE), option="skip")
+
+
+def find_markup(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the half-open offsets of the markup of a text, in ascending order."""
+    return find_layout(text, text.translate(_NORMALIZATION)).markup
 
 
 def segment_words(text: str) -> list[tuple[int, int]]:
@@ -302,6 +362,8 @@ def _is_initial(normal: str, at: int) -> bool:
         return False
     if _BLANK_LINE.search(normal, at, follows.start(1)):
         return False
+    if len(follows[1]) == 1 and follows[1].isupper() and normal[follows.end() : follows.end() + 1] == ".":
+        return True  # "Smith, S. A., 2010"
     return follows[1].lower() not in _OPENERS
 
 
@@ -314,6 +376,7 @@ def _terminator(first: str) -> _Ends:
 def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends]) -> list[list[tuple[int, int]]]:
     """Group words into sentences. A terminator stays pending while only closing brackets and quotes follow it."""
     firsts: list[int] = []  # index of the first word of each sentence
+    names = _find_marked_names(normal)
     before, depth, pending, cited = 0, 0, _Ends.NEVER, 0
     for index, (start, end) in enumerate(words):
         word, spaced = normal[start:end], before < start
@@ -328,6 +391,8 @@ def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends
         if ends[index]:
             numbering = index == firsts[-1] + 1 and _is_numbering(normal, *words[index - 1])
             pending = _Ends.NEVER if numbering else ends[index]
+            if word in ("!", "?") and not spaced and index and normal[words[index - 1][0] : end] in names:
+                pending = _Ends.BEFORE_OPENER
         elif not closes or pending == _Ends.BEFORE_OPENER:
             # The period of "(Smith et al.)" belongs to the abbreviation, whatever follows the bracket.
             pending = _Ends.NEVER
@@ -337,6 +402,11 @@ def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends
         for first, after in pairwise([*firsts, len(words)])
         for low, high in _cut(normal, words, first, after)
     ]
+
+
+def _find_marked_names(normal: str) -> Collection[str]:
+    """Return names that end with a mark: known ones, and those after which a sentence of this text goes on."""
+    return _MARKED_NAMES.union(_MARKED_NAME.findall(normal)) if "!" in normal or "?" in normal else _MARKED_NAMES
 
 
 def _cut(normal: str, words: list[tuple[int, int]], first: int, after: int) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,215 @@
+"""Blocks and markup of texts. ``awkward.jsonl`` has examples of the sentences that follow from them."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tools.fuzz import LAYOUT, fuzz_texts
+
+from cascade_srn import Document
+from cascade_srn.errors import ConfigError
+from cascade_srn.text.layout import find_layout
+from cascade_srn.text.presplit import segment_lines
+from cascade_srn.text.segment import find_markup, make_segmenter, segment
+
+
+def blocks(text):
+    return [(block.kind, text[block.start : block.end]) for block in find_layout(text, text.replace("\t", " ")).blocks]
+
+
+def sentences(text, **options):
+    return [text[words[0][0] : words[-1][1]] for words in segment(text, **options)]
+
+
+PAPER = """# Parsing
+
+We parse text [1]. It is
+- fast
+- small
+
+| Model | F1 |
+|---|---|
+| CRF | 80 |
+
+```
+parse(text)
+```
+
+## References
+
+[1] Li, S. A. Parsing. 2010.
+
+# Appendix
+
+More text.
+"""
+
+
+def test_kinds_of_blocks():
+    assert [kind for kind, _ in blocks(PAPER)] == [
+        *("heading", "paragraph", "item", "item", "table", "rule", "table", "rule", "code", "rule"),
+        *("references", "references", "heading", "paragraph"),
+    ]
+    assert blocks("> a b\n> c\n\n    x = 1\n    f(x)\n") == [
+        ("quote", "a b\n> c"),
+        ("code", "x = 1"),
+        ("code", "f(x)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("skip", "missing"),
+    [
+        ((), ""),
+        (("code",), "parse ( text )"),
+        (("tables",), "Model|F1|CRF|80"),
+        (["references"], "References|Li, S. A. Parsing.|2010."),
+    ],
+)
+def test_skipped_parts(skip, missing):
+    every = sentences(PAPER)
+    left_out = {part.replace(" ( text )", "(text)") for part in missing.split("|")}
+    assert sentences(PAPER, skip=skip) == [sentence for sentence in every if sentence not in left_out]
+    document = Document.from_text(PAPER, segmenter=make_segmenter(skip=skip))
+    assert document.coverage.complete == (not skip)
+
+
+def test_skipped_parts_of_html_and_latex():
+    html = "<h1>A</h1><table><tr><td>b</td></tr></table><pre>c</pre><h2>References</h2><p>d</p><h2>E</h2>f"
+    assert sentences(html, skip=("tables", "code", "references")) == ["A", "E", "f"]
+    latex = r"""\section{A}
+\begin{tabular}{l} b \\ c \end{tabular}
+\begin{verbatim}
+d
+\end{verbatim}
+E
+\begin{thebibliography}{9}
+\bibitem{x} F.
+\end{thebibliography}"""
+    assert sentences(latex, skip=("tables", "code", "references")) == ["A", "E"]
+
+
+def test_latex_comments_and_line_breaks():
+    latex = "Parsing \\\\with \\emph{CRFs}\n% not a heading\nis \\small easy [see](docs/a.md)."
+    assert sentences(latex) == ["Parsing \\\\with \\emph{CRFs", "not a heading", "is \\small easy [see](docs/a.md)."]
+    assert [latex[start:end] for start, end in find_markup(latex)] == [
+        *("\\\\", "\\emph{", "}", "% ", "\\small", "[", "](docs/a.md)"),
+    ]
+    assert find_markup("50% of the\n% signs") == ()
+
+
+def test_skipping_is_checked():
+    with pytest.raises(ConfigError) as caught:
+        make_segmenter(skip=["table"])
+    assert caught.value.option == "skip"
+    with pytest.raises(ConfigError):
+        make_segmenter(skip="code")
+    with pytest.raises(ConfigError):
+        segment("a", skip=["Code"])
+    with pytest.raises(ConfigError):
+        make_segmenter(segment_lines, ["code"])
+    assert make_segmenter(segment_lines) is segment_lines
+    both = make_segmenter(make_segmenter(skip=["code"]), ["tables"])
+    assert both(PAPER) == segment(PAPER, skip=("code", "tables"))
+
+
+def test_markup_counts_as_such():
+    covered = Document.from_text("- a <b>CRF</b>\n- an HMM").coverage
+    assert (covered.n_characters, covered.n_covered, covered.n_markup, covered.share) == (18, 9, 9, 1.0)
+    assert covered.complete
+    covered = Document.from_text("- a CRF\n- x", segmenter=lambda text: [[(4, 7)]]).coverage
+    assert (covered.missed, covered.n_markup, covered.n_covered) == (((2, 3), (10, 11)), 2, 3)
+    assert covered.share == 3 / 5
+
+
+def test_markup_of_a_word_is_covered():
+    covered = Document.from_text("- a\n- b", segmenter=lambda text: [[(0, 1), (2, 3)], [(4, 5), (6, 7)]]).coverage
+    assert (covered.n_covered, covered.n_markup, covered.share) == (4, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. Introduction",
+        "[3] proposes a parser.",
+        "as shown in\n[1] and later in\n[2] by others",
+        "The __init__ method of http://a.b/c\\_d",
+        "`so' he said, and `so'",
+        "It is\n> 5 and\n< 3",
+        "P(a|b)\nand P(b|a)",
+        "J. Smith\n\nK. Lee",
+        "10 Downing Street\n\nLondon",
+    ],
+)
+def test_text_that_looks_like_markup(text):
+    assert find_markup(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A new model of Foo! Bar is here, and the Foo! service is gone.",
+        "Smith, S. A., and Lee, I. A. B. wrote it.",
+        "We take I. A. Smith and S. A. Lee.",
+    ],
+)
+def test_one_sentence(text):
+    assert len(segment(text)) == 1
+
+
+def check(text):
+    found = segment(text)
+    assert all(found)
+    assert Document.from_text(text).coverage.complete
+    at = 0
+    for start, end in (word for sentence in found for word in sentence):
+        assert at <= start < end <= len(text)
+        at = end
+    at = 0
+    for block in find_layout(text, text.replace("\t", " ")).blocks:
+        assert at <= block.start < block.end <= len(text)
+        at = block.end
+
+
+@given(st.lists(st.sampled_from((*LAYOUT, "a", "The ", ". ", "word"))).map("".join))
+def test_any_mixture_of_constructions(text):
+    check(text)
+
+
+def test_fuzzed_texts():
+    for fuzz in fuzz_texts(400, seed=17):
+        check(fuzz.text)
+
+
+@given(st.lists(st.sampled_from((*LAYOUT, "Word ", "end. "))).map("".join))
+def test_sentences_do_not_leave_blocks(text):
+    ends = [block.end for block in find_layout(text, text.replace("\t", " ")).blocks]
+    for words in segment(text):
+        first = next(number for number, end in enumerate(ends) if end > words[0][0])
+        assert words[-1][1] <= ends[first]
+
+
+def count_steps(text):
+    """Count the lines of Python that run."""
+    steps = 0
+
+    def trace(frame, event, argument):
+        nonlocal steps
+        steps += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        segment(text)
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+@pytest.mark.parametrize(
+    "unit", [*LAYOUT[::5], "[", "|", "#", "(", "a\n", "```\n````\n", "<table>", "\\begin{tabular}"]
+)
+def test_the_number_of_steps_is_linear(unit):
+    assert count_steps(unit * 600) <= 2.4 * count_steps(unit * 300)
