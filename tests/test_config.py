@@ -68,6 +68,7 @@ REQUIRED = {
     "DataSettings": {"train": "train.jsonl", "symmetric": ("one", "two")},
     "EncoderSettings": {"name": "e"},
     "EvaluateOptions": {"models": ("a", "b"), "data": "test.jsonl", "against": ("c",)},
+    "ForeignOptions": {"models": ("a",), "texts": ("news.txt",)},
     "ModelSettings": {"encoder": EncoderSettings("e")},
     "Recipe": {"model": {"encoder": {"name": "e"}}, "data": {"train": "train.jsonl"}, "output": "runs"},
     "ReproduceOptions": {

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascade_srn.text.detokenize import detokenize, unescape_token
+from cascade_srn.text.detokenize import detokenize
+from cascade_srn.text.forms import unescape
 from cascade_srn.text.segment import segment
 
 
@@ -56,13 +57,13 @@ def test_spacing(tokens, text):
      ("''", '"'), (r"1\/2", "1/2"), (r"\*", "*"), (";-RRB-", ";)"), ("(", "("), ("word", "word"), ("`", "`")],
 )  # fmt: skip
 def test_escapes(token, natural):
-    assert unescape_token(token) == natural
-    assert unescape_token(natural) == natural
+    assert unescape(token) == natural
+    assert unescape(natural) == natural
 
 
 def test_natural_tokens_give_the_same_text():
     escaped = ["``", "A", "parser", "''", "-LRB-", "Li", "'s", ",", "and\\/or", "mine", "-RRB-", "wins", "."]
-    assert detokenize([escaped]) == detokenize([[unescape_token(token) for token in escaped]])
+    assert detokenize([escaped]) == detokenize([[unescape(token) for token in escaped]])
 
 
 def test_sentences_are_one_paragraph():
@@ -100,7 +101,7 @@ def test_each_token_is_at_its_offsets(sentences):
     at = 0
     for tokens, placed in zip(sentences, offsets, strict=True):
         for token, (start, end) in zip(tokens, placed, strict=True):
-            assert text[start:end] == unescape_token(token)
+            assert text[start:end] == unescape(token)
             assert text[at:start] in ("", " ")
             at = end
     assert at == len(text)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascade_srn.config import TEXT_FORMS
-from cascade_srn.text.forms import model_form, model_words, unescape_words
+from cascade_srn.text.forms import model_form, model_words, unescape
 from cascade_srn.text.segment import segment
 
 # A line break within a word, by the form of the word.
@@ -130,10 +130,10 @@ def test_text_forms_of_a_sentence():
 
 def test_unescaped_words():
     tokens = ["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-", "-lrb-", "-rcb-", "``", "''", r"1\/2", r"\*\*"]
-    assert unescape_words(tokens) == ["(", ")", "[", "]", "{", "}", "(", "}", '"', '"', "1/2", "**"]
-    assert unescape_words([";-RRB-"]) == [";)"]
+    assert list(map(unescape, tokens)) == ["(", ")", "[", "]", "{", "}", "(", "}", '"', '"', "1/2", "**"]
+    assert [unescape(";-RRB-")] == [";)"]
     unchanged = ["-", "LRB", "-LXB-", "a''", "```", "\\", "'", "(", ""]
-    assert unescape_words(unchanged) == unchanged
+    assert list(map(unescape, unchanged)) == unchanged
 
 
 # Strings that the rules match, to be combined at random.

@@ -10,19 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Longer escapes first. Published corpora also have them inside tokens.
-_ESCAPES = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    r"\/": "/",
-    r"\*": "*",
-}
-_ESCAPE = re.compile("|".join(map(re.escape, _ESCAPES)))
-_TREEBANK_QUOTES = ("``", "''")
+from cascade_srn.text.forms import unescape
 
 _NO_SPACE_BEFORE = re.compile(
     r"[,.;:!?%°)\]}”»’…]|\.{2,}+|[!?]{2,}+|(?i:n['’]t|['’](?:s|re|ve|ll|d|m))"  # punctuation and contractions
@@ -39,16 +27,6 @@ _CONTRACTIONS = {
 }
 
 
-def unescape_token(token: str) -> str:
-    """Return a token with natural characters in place of Penn Treebank escapes, such as ``(`` for ``-LRB-``.
-
-    A token without escapes is returned unchanged.
-    """
-    if token in _TREEBANK_QUOTES:
-        return '"'
-    return _ESCAPE.sub(lambda found: _ESCAPES[found[0]], token)
-
-
 def detokenize(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:
     """Join the tokens of sentences to one paragraph.
 
@@ -57,7 +35,7 @@ def detokenize(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple
 
     Returns:
         The text, and the half-open character offsets of each token. The text at the offsets of a token is
-        ``unescape_token(token)``. Between two tokens there is nothing or one space.
+        ``unescape(token)``. Between two tokens there is nothing or one space.
 
     Example:
         >>> text, offsets = detokenize([["A", "parser", "-LRB-", "Li", "'s", "-RRB-", "wo", "n't", "fail", "."]])
@@ -71,7 +49,7 @@ def detokenize(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple
     at = 0
     for tokens in sentences:
         placed: list[tuple[int, int]] = []
-        for token, spaced in zip(map(unescape_token, tokens), _find_spaces(tokens), strict=True):
+        for token, spaced in zip(map(unescape, tokens), _find_spaces(tokens), strict=True):
             # The first token of a sentence has a space before it, except at the start of the text.
             if spaced and parts:
                 parts.append(" ")
@@ -87,7 +65,7 @@ def _find_spaces(tokens: Sequence[str]) -> list[bool]:
     """Return whether a space is before each token of a sentence."""
     spaces: list[bool] = []
     sides = _find_quotes(tokens)
-    words = [unescape_token(token) for token in tokens]
+    words = [unescape(token) for token in tokens]
     for number, word in enumerate(words):
         before = words[number - 1] if number else ""
         joined = number > 0 and (
@@ -116,7 +94,7 @@ def _find_quotes(tokens: Sequence[str]) -> list[str]:
     sides = [""] * len(tokens)
     is_open = {'"': False, "'": False}
     for number, token in enumerate(tokens):
-        mark = unescape_token(token)
+        mark = unescape(token)
         if token == "``":
             side = "open"
         elif mark not in is_open:
@@ -130,7 +108,7 @@ def _find_quotes(tokens: Sequence[str]) -> list[str]:
             plural = number > 0 and tokens[number - 1][-1:] in ("s", "S")
             side = "open" if not plural and "'" in tokens[number + 1 :] else "close"
         else:
-            after = unescape_token(tokens[number + 1]) if number + 1 < len(tokens) else "."
+            after = unescape(tokens[number + 1]) if number + 1 < len(tokens) else "."
             side = "close" if _NO_SPACE_BEFORE.fullmatch(after) else "open"
         is_open[mark] = side == "open"
         sides[number] = side

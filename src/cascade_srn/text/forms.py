@@ -2,7 +2,7 @@
 
 Texts, words and offsets never change: only the tokenizer of the encoder reads forms. The natural form of a word has
 plain quotes, hyphens and spaces, no invisible characters, and no line break inside. Corpora from the Penn Treebank
-escape brackets and quotes instead (``-LRB-``). Readers of formats with tokens use :func:`unescape_words`, and models
+escape brackets and quotes instead (``-LRB-``). Readers of formats with tokens use :func:`unescape`, and models
 that were trained on escapes use the text form ``escaped``.
 """
 
@@ -145,15 +145,13 @@ def model_words(words: Sequence[str], text_form: str) -> Sequence[str]:
     return forms
 
 
-def unescape_words(words: Sequence[str]) -> list[str]:
-    r"""Replace the escapes of the Penn Treebank in tokens.
+def unescape(word: str) -> str:
+    r"""Replace the escapes of the Penn Treebank in a token.
 
     Brackets, ``\/`` and ``\*`` are replaced anywhere in a token, and ````` and ``''`` if they are the whole token.
 
     Example:
-        >>> unescape_words(["-LRB-", "``", "and\\/or", "''", "-rrb-"])
+        >>> [unescape(word) for word in ("-LRB-", "``", "and\\/or", "''", "-rrb-")]
         ['(', '"', 'and/or', '"', ')']
     """
-    return [
-        _ESCAPED_QUOTES.get(word) or _ESCAPED.sub(lambda found: _UNESCAPED[found[0].upper()], word) for word in words
-    ]
+    return _ESCAPED_QUOTES.get(word) or _ESCAPED.sub(lambda found: _UNESCAPED[found[0].upper()], word)

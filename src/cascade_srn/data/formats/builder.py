@@ -10,7 +10,7 @@ from cascade_srn.data.formats.base import MalformedInput, ReadContext
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import ESCAPES, EXPANDED
 from cascade_srn.errors import AnnotationError, short_repr
-from cascade_srn.text.forms import unescape_words
+from cascade_srn.text.forms import unescape
 from cascade_srn.types import Document, Offsets, Sentence, Span, Triple
 
 
@@ -108,7 +108,7 @@ class DocumentBuilder:
 def read_tokens(value: Value, context: ReadContext) -> tuple[list[str], list[str]]:
     """Read a list of tokens. Return the words, and the tokens as they are written if some of them are escaped."""
     tokens = value.words()
-    words = tokens if context.keep_escapes else unescape_words(tokens)
+    words = tokens if context.keep_escapes else [unescape(token) for token in tokens]
     if words == tokens:
         return words, []
     for number, (word, token) in enumerate(zip(words, tokens, strict=True)):
