@@ -117,19 +117,7 @@ def pack(
     held_out: float,
     on_documents: Callable[[int], None] = lambda count: None,
 ) -> Packed:
-    """Pack texts into sequences.
-
-    Args:
-        texts: The documents.
-        tokenizer: Tokenizer of the encoder.
-        n_pieces: Pieces per sequence, special pieces included.
-        held_out: Share of the documents to hold out.
-        on_documents: Called with the number of documents read so far.
-
-    Raises:
-        ModelError: The tokenizer has no mask.
-        DataError: The text is too short.
-    """
+    """Pack texts into sequences."""
     special = WordPieces(tokenizer, limit=n_pieces)
     if tokenizer.mask_token_id is None or not len(special.suffix):
         raise ModelError(

@@ -37,9 +37,6 @@ class Adaptation:
         command: Command line for the summary; that of the process if None.
         on_documents: Called with the number of documents read so far.
         on_step: Called with the number of each step.
-
-    Raises:
-        CascadeError: The text, the encoder, the settings or the folder cannot be used.
     """
 
     def __init__(

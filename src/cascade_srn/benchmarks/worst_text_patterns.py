@@ -90,11 +90,7 @@ def ordinary() -> Pattern:
 
 
 def seed_patterns(names: tuple[str, ...] = ()) -> list[Pattern]:
-    """Return the built-in patterns, or those with these names.
-
-    Raises:
-        ConfigError: If there is no pattern with one of the names.
-    """
+    """Return the built-in patterns, or those with these names."""
     known = {name: Pattern(name, (PatternPart(unit),), name) for name, unit in _seed_units().items()}
     for name in names:
         if name not in known:

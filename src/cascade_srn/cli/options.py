@@ -50,13 +50,7 @@ ResampledUnit = Annotated[str, typer.Option(metavar="documents|sentences", help=
 
 
 def make_settings(cls: type[SettingsT], arguments: Mapping[str, Any], **overrides: Any) -> SettingsT:
-    """Create settings from the arguments of a command.
-
-    Args:
-        cls: Settings class.
-        arguments: Arguments by parameter name. Those that are not settings are ignored.
-        **overrides: Settings that differ from the argument of the same name.
-    """
+    """Create settings from the arguments of a command. Arguments that are not settings are ignored."""
     return cls(**{f.name: arguments[f.name] for f in fields(cls) if f.name in arguments} | overrides)
 
 

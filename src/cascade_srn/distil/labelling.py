@@ -137,9 +137,6 @@ class Labelling:
         command: Command line for the record; that of the process if None.
         on_documents: Called with the number of documents read so far.
         check: Called with the schema of the teachers; may raise an error to refuse it.
-
-    Raises:
-        CascadeError: The text, a teacher, the settings or the folder cannot be used.
     """
 
     def __init__(

@@ -65,15 +65,6 @@ def select(
 
     Sentences of the held-out documents are removed. Sentences that are too short, too long, repeated or not sampled
     stay as context of the others.
-
-    Args:
-        texts: The documents.
-        held_out: Documents whose sentences are removed.
-        settings: Bounds on sentences.
-        on_documents: Called with the number of documents read so far.
-
-    Raises:
-        DataError: There is no sentence to label.
     """
     forbidden = {sentence_key(sentence.words) for document in held_out for sentence in document.sentences}
     selection, counts = Selection(), SelectionCounts()

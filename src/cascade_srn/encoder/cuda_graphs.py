@@ -51,10 +51,6 @@ class CudaGraphs:
 
     Graphs of the same pass number (first pass of a step, second pass, …) share a memory pool, because only one of them
     is replayed in a step. Gradients accumulate in static tensors that :meth:`begin_step` clears.
-
-    Args:
-        model: The module whose parameters get the gradients.
-        read: Runs the module on the ids and mask of a pass.
     """
 
     def __init__(self, model: nn.Module, read: Read) -> None:

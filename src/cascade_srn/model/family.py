@@ -66,13 +66,7 @@ class BatchMaker(RowMaker, Protocol):
         settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
         rng: random.Random | None = None,
     ) -> Batch:
-        """Make a training batch of gold sentences.
-
-        Args:
-            examples: The sentences.
-            settings: Settings of the batch. A family refuses settings that do not apply to it.
-            rng: Random numbers. None: a new generator.
-        """
+        """Make a training batch of gold sentences. A family refuses settings that do not apply to it."""
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,6 @@ def reproduce(plan: Plan, *, console: Console, command: str | None = None) -> li
 
     Writes ``NAME.json``, ``NAME.md`` and, with matplotlib, ``NAME.png`` for each table to the output folder, and all
     tables of the folder to ``results.md``.
-
-    Args:
-        plan: The plan.
-        console: Console for progress messages.
-        command: Command to record; by default the one of this process.
     """
     options = plan.options
     device = find_device(options.device)

@@ -106,9 +106,6 @@ def measure_speeds(
     Stored results are reused if the models, the sentences and the settings are the same. Otherwise all variants are
     measured again, so that all speeds come from one machine and one session. If models were deleted, results of another
     device are reused as well.
-
-    Returns:
-        The contents of ``speed.json``: settings, environment, and a row for each variant.
     """
     options = plan.options
     runs = {variant: plan.runs[variant][0] for variant in variants}

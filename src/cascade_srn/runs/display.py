@@ -42,13 +42,7 @@ class ProgressRow:
 
 
 class Display(Generic[P]):
-    """Shows the progress reports of a job.
-
-    Args:
-        console: Where to print.
-        row: Turns a progress report into a row.
-        bar: The bar on a terminal; None elsewhere.
-    """
+    """Shows the progress reports of a job."""
 
     def __init__(self, console: Console, row: Callable[[P], ProgressRow], bar: Progress | None) -> None:
         self.console, self.row, self.bar = console, row, bar
@@ -79,13 +73,7 @@ class Display(Generic[P]):
 
 @contextmanager
 def show_progress(console: Console, row: Callable[[P], ProgressRow], *, counts: bool = True) -> Iterator[Display[P]]:
-    """Show the progress of a job in this block.
-
-    Args:
-        console: Where to print.
-        row: Turns a progress report into a row.
-        counts: Whether the bar shows the completed and total numbers.
-    """
+    """Show the progress of a job in this block."""
     if not console.is_terminal:
         yield Display(console, row, None)
         return

@@ -34,11 +34,6 @@ class Engine:
     request takes about ``SLICE_SECONDS``. A single sentence can take much longer: between its encoder passes, small
     requests that arrived in the meantime are processed. Work for abandoned requests is stopped.
 
-    Args:
-        source: An extractor, or a function that loads one.
-        settings: Settings of the service.
-        metrics: Metrics to update.
-
     Attributes:
         extractor: The model; None until it is loaded and warm.
         failure: The error of a model that could not be loaded.
@@ -80,11 +75,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, items: Sequence[ExtractionItem]) -> QueuedRequest:
-        """Queue the texts of one request, all or none.
-
-        Raises:
-            RequestTooLarge, QueueFull, QueueClosed: See :meth:`.RequestQueue.put`.
-        """
+        """Queue the texts of one request, all or none."""
         request = QueuedRequest(items)
         self.queue.put(request)
         return request

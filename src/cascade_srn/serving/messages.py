@@ -241,11 +241,7 @@ _BOUNDS = {"le": "at most {}", "ge": "at least {}"}
 
 
 def describe_errors(errors: Sequence[ErrorDetails], form: type[Message], place: Sequence[int | str]) -> tuple[str, str]:
-    """Describe the validation errors of one value, one for each alternative of a union.
-
-    Returns:
-        The problem, and a hint or an empty string.
-    """
+    """Return problem and hint for the validation errors of one value, one for each alternative of a union."""
     first = errors[0]
     match first["type"]:
         case "value_error":

@@ -66,12 +66,7 @@ class ExtractionItem:
         return self.n_taken == len(self.examples)
 
     def take(self, budget: int, *, over_budget: bool) -> ItemSlice:
-        """Take the next sentences within a budget.
-
-        Args:
-            budget: Largest cost of the slice.
-            over_budget: Take the first sentence even if it exceeds the budget.
-        """
+        """Take the next sentences within a budget, and the first one even over budget if ``over_budget`` is True."""
         begin, cost = self.n_taken, 0
         for each in self.costs[begin:]:
             if cost + each > budget and not (over_budget and self.n_taken == begin):

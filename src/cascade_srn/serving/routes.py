@@ -257,11 +257,7 @@ def _n_annotations(document: Document) -> int:
 
 
 def convert_to_brat(document: Document) -> dict[str, str]:
-    """Return the contents of the two brat files of a document.
-
-    Raises:
-        Refusal: The format cannot represent the document.
-    """
+    """Return the contents of the two brat files of a document."""
     with tempfile.TemporaryDirectory(prefix="cascade-srn-") as folder:
         path = Path(folder) / "document.ann"
         try:

@@ -38,13 +38,6 @@ def fetch(
     requested; if the server sends the whole file instead, the download starts again. The content is not verified:
     the caller compares the checksum.
 
-    Args:
-        url: Address of the file, http or https.
-        target: Path of the finished file.
-        progress: Called after each chunk.
-        timeout: Seconds to wait for the server.
-        max_bytes: Size limit.
-
     Raises:
         DataError: The address is not valid, the server cannot be reached or answers with an error, the transfer is
             incomplete or too large, or a redirect leaves HTTPS.

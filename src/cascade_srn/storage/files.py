@@ -176,9 +176,6 @@ def files_below(folder: Path, accept: Callable[[Path], bool]) -> Iterator[Path]:
     """Yield the accepted files in a folder and its subfolders, in any order. Hidden files are included.
 
     Links to folders are followed, except hidden ones and those that lead back to a parent folder.
-
-    Raises:
-        DataError: A folder that is not hidden cannot be read.
     """
 
     def on_error(error: OSError) -> None:

@@ -58,19 +58,10 @@ def write_state(folder: Path, step: int, tensors: Mapping[str, Tensor], values: 
 
 
 def read_state(folder: Path, restore: Callable[[dict[str, Any], Tensors], None]) -> dict[str, Any] | None:
-    """Read a state, check it against its checksums, and restore it.
+    """Read a state that :func:`write_state` wrote, check it against its checksums, and restore it.
 
-    States of old releases have no checksums and are read without this check.
-
-    Args:
-        folder: The folder that :func:`write_state` wrote to.
-        restore: Takes the values and the tensors. Raises :class:`InvalidState` for invalid values.
-
-    Returns:
-        The values of the state, or None if there is no state.
-
-    Raises:
-        ModelError: if the state is damaged, incomplete, or of another format version.
+    ``restore`` raises :class:`InvalidState` for invalid values. States of old releases have no checksums. Return the
+    values of the state, or None if there is none.
     """
     path = folder / STATE_FILE
     if not path.is_file():
@@ -128,13 +119,7 @@ def _read_tensors(folder: Path, state: Mapping[str, Any]) -> Tensors:
 
 
 def require_like(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], kind: str) -> None:
-    """Refuse tensors with other names, shapes or dtypes than expected, or with values that are not finite.
-
-    Args:
-        found: Tensors of the state, by name.
-        expected: Tensors with the expected names, shapes and dtypes.
-        kind: Name of the kind of tensor in messages, such as ``"weight"``.
-    """
+    """Refuse tensors with other names, shapes or dtypes than expected, or with values that are not finite."""
     for name, tensor in expected.items():
         if name not in found:
             raise InvalidState(f"the {kind} {name} is missing")

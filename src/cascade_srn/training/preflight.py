@@ -97,11 +97,7 @@ class Preflight:
 
 
 def preflight(model: Model, corpus: Corpus) -> Preflight:
-    """Check the data that a model is trained and scored on.
-
-    Raises:
-        SchemaError: if the data have labels that the schema file does not contain. Other problems are only reported.
-    """
+    """Check the data that a model is trained and scored on."""
     splits = {name: list(_locate(split.documents)) for name, split in corpus.splits.items()}
     for name, sentences in splits.items():
         for located in sentences:

@@ -89,11 +89,7 @@ _Loader.add_implicit_resolver(
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse YAML. ``where`` names its source in messages.
-
-    Raises:
-        ConfigError: if the text is not valid YAML, or exceeds the limits of length, nesting and number of values.
-    """
+    """Parse YAML. ``where`` names its source in messages."""
     if len(text) > MAX_CHARACTERS:
         raise ConfigError(f"{where} is longer than {MAX_CHARACTERS} characters", "Keep only the settings")
     try:

@@ -13,11 +13,7 @@ FORMAT_VERSION = 1
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read ``labels.json``: what the labels were made with, and whether they are finished.
-
-    Raises:
-        DataError: if the file is missing, damaged or of another format version.
-    """
+    """Read ``labels.json``: what the labels were made with, and whether they are finished."""
     path = folder / RECORD
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -26,9 +26,6 @@ class LabelledText:
         certainty: Distance between threshold and the closest score, by turn. Shape: (n_labelled, 3).
         n_words: Number of words of each labelled sentence. Shape: (n_labelled,).
         tables: Probabilities of all sentences.
-
-    Raises:
-        DataError: The labels are missing, not finished, or damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:

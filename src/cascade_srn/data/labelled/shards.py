@@ -103,13 +103,7 @@ class ShardFiles:
         return "".join(f"{checksum(path)}  {path.name}\n" for path in (self.sentences, self.arrays)).encode()
 
     def write(self, documents: Sequence[SelectedDocument], sentences: Sequence[Sentence], arrays: Arrays) -> None:
-        """Write a shard. The file with the checksums is written last; without it the shard is labelled again.
-
-        Args:
-            documents: Documents of the shard.
-            sentences: Their labelled sentences, in order.
-            arrays: Probabilities.
-        """
+        """Write a shard. The file with the checksums is written last; without it the shard is labelled again."""
         self.sums.unlink(missing_ok=True)
         with replacing(self.arrays) as handle:
             handle.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
