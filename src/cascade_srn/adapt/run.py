@@ -79,7 +79,14 @@ class Adaptation:
         tokenizer = load_tokenizer(settings.encoder)
         network = load_network(settings.encoder, seed=settings.seed)
         self.new_head = network.new_head
-        _check_length(settings, piece_limit(network.model.config, tokenizer))
+        limit = piece_limit(network.model.config, tokenizer)
+        if settings.sequence_pieces > limit:
+            raise ConfigError(
+                f"sequence_pieces is {settings.sequence_pieces}, but the encoder {settings.encoder!r} reads {limit} "
+                "pieces at most",
+                f"Set {limit} or fewer",
+                option="sequence_pieces",
+            )
         self.removed = HeldOutSentences.read(self.holdout) if self.holdout else None
         self.packed = _pack(files, settings, tokenizer, self.removed, on_documents)
         network.to(self.device)
@@ -171,13 +178,3 @@ def _pack(
     return pack(
         texts, tokenizer, n_pieces=settings.sequence_pieces, held_out=settings.held_out, on_documents=on_documents
     )
-
-
-def _check_length(settings: AdaptSettings, limit: int) -> None:
-    if settings.sequence_pieces > limit:
-        raise ConfigError(
-            f"sequence_pieces is {settings.sequence_pieces}, but the encoder {settings.encoder!r} reads {limit} "
-            "pieces at most",
-            f"Set {limit} or fewer",
-            option="sequence_pieces",
-        )

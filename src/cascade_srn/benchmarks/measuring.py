@@ -82,17 +82,11 @@ def measure_in_turns(
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak memory of one run, in bytes.
+    """Peak memory of one run, in bytes."""
 
-    Attributes:
-        peak: Highest memory during the run.
-        before: Memory at the start of the run, with models and other long-lived data.
-        kind: "gpu allocated", "resident set", or "resident set since start" on systems that cannot reset the peak.
-    """
-
-    peak: int
-    before: int
-    kind: str
+    peak: int  # Highest memory during the run
+    before: int  # Memory at the start of the run, with models and other long-lived data
+    kind: str  # "gpu allocated", "resident set", or "resident set since start" on systems that cannot reset the peak
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON. Names end with the unit."""

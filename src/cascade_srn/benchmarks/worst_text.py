@@ -286,14 +286,12 @@ def _result(search: WorstTextSearch, interrupted: bool) -> Result:
             "worst_cpu_ratio": max((one.cpu_ratio for one in search.measurements), default=None),
             "worst_memory_ratio": max((one.memory_ratio for one in search.measurements), default=None),
             "ordinary": {str(size): asdict(cost) for size, cost in search.ordinary.items()},
-            "measurements": [_brief(one.row()) for one in search.measurements],
+            "measurements": [
+                {key: value for key, value in one.row().items() if key not in ("parts", "counts")}
+                for one in search.measurements
+            ],
         },
     )
-
-
-def _brief(row: ResultRow) -> ResultRow:
-    """Leave out what makes a list of all measurements long."""
-    return {key: value for key, value in row.items() if key not in ("parts", "counts")}
 
 
 def _notes(search: WorstTextSearch) -> Iterator[str]:

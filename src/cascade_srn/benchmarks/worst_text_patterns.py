@@ -45,17 +45,11 @@ class PatternPart:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A recipe for a text of any length: the parts in turn, over and over.
+    """A recipe for a text of any length: the parts in turn, over and over."""
 
-    Attributes:
-        name: Name of a built-in pattern, or how a changed one was made.
-        parts: The parts, at least one, none of them with an empty unit.
-        family: Name of the built-in pattern that this one is, or was made from.
-    """
-
-    name: str
-    parts: tuple[PatternPart, ...]
-    family: str = ""
+    name: str  # Name of a built-in pattern, or how a changed one was made
+    parts: tuple[PatternPart, ...]  # The parts, at least one, none of them with an empty unit
+    family: str = ""  # Name of the built-in pattern that this one is, or was made from
 
     def text(self, n_characters: int) -> str:
         """Return the pattern as a text of exactly ``n_characters`` characters.

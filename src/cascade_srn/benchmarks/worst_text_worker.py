@@ -34,23 +34,15 @@ class WorkerError(CascadeError):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one text costs.
+    """What one text costs."""
 
-    Attributes:
-        outcome: "done", "failed", or why the text was given up: "time limit", "memory limit", "process died".
-        cpu_seconds: CPU time of all threads; a lower bound if the text was given up.
-        extra_bytes: Peak resident set above that before the text; a lower bound if the text was given up.
-        segment_seconds: CPU time of the split into sentences and words; None if the text was given up.
-        counts: Words, sentences, entities and relations of the document.
-        error: Error message of a text that failed.
-    """
-
-    outcome: str
-    cpu_seconds: float
-    extra_bytes: int
+    outcome: str  # "done", "failed", or why the text was given up: "time limit", "memory limit", "process died"
+    cpu_seconds: float  # CPU time of all threads; a lower bound if the text was given up
+    extra_bytes: int  # Peak resident set above that before the text; a lower bound if the text was given up
+    # CPU time of the split into sentences and words; None if the text was given up.
     segment_seconds: float | None = None
-    counts: dict[str, int] | None = None
-    error: str | None = None
+    counts: dict[str, int] | None = None  # Words, sentences, entities and relations of the document
+    error: str | None = None  # Error message of a text that failed
 
     @property
     def is_bound(self) -> bool:

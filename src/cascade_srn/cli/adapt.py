@@ -52,8 +52,7 @@ def adapt(
         overwrite=overwrite,
         device=device,
     )
-    message = f"The encoder is in {output}. Use it with model.encoder.name={output}"
-    console.print(message, highlight=False, markup=False)
+    console.print(f"The encoder is in {output}. Use it with model.encoder.name={output}")
     end_processes()
 
 
@@ -67,11 +66,10 @@ def _run(console: Console, *, is_main: bool, **arguments: Any) -> None:
             check_finished(
                 **{name: arguments[name] for name in ("texts", "settings", "output", "holdout", "overwrite")}
             )
-        message = f"The adaptation in {arguments['output']} is finished; there is nothing to resume."
-        console.print(message, highlight=False, markup=False)
+        console.print(f"The adaptation in {arguments['output']} is finished; there is nothing to resume.")
         return
     adaptation = Adaptation(**arguments)
-    console.print(_summary(adaptation), highlight=False, markup=False)
+    console.print(_summary(adaptation))
     with display(console) as shown:
         adaptation.loop.on_step = shown.step
         for progress in adaptation:

@@ -85,8 +85,8 @@ def distil(
     distillation.labelling.free()
     if labels_only:
         labels = f"{output}/{LABELS}"
-        console.print(describe_scores([scores]), highlight=False)
-        console.print(f"The labels are in {labels}. Use them with data.labels={labels}", highlight=False)
+        console.print(describe_scores([scores]))
+        console.print(f"The labels are in {labels}. Use them with data.labels={labels}")
         distillation.close()
         end_processes()
         return
@@ -102,7 +102,7 @@ def distil(
 def _label(distillation: Distillation, console: Console) -> None:
     from cascade_srn.distil.display import display, opening
 
-    console.print(opening(distillation.labelling), highlight=False, markup=False)
+    console.print(opening(distillation.labelling))
     with display(console) as show:
         for progress in distillation.labelling:
             show(progress)

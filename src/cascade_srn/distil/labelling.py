@@ -18,10 +18,10 @@ from torch import Tensor
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.data.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
-from cascade_srn.data.raw_text import find_files, read_texts
+from cascade_srn.data.raw_text import find_files, read_texts, sentence_key
 from cascade_srn.data.targets import TURNS
 from cascade_srn.distil.folder import LabelFolder
-from cascade_srn.distil.selection import Selection, select, sentence_key
+from cascade_srn.distil.selection import Selection, select
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.distil.teacher import Teacher
 from cascade_srn.distil.turns import Labelled, Prepared, ThreeTurns

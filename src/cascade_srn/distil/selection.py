@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 import numpy as np
 
 from cascade_srn.data.labelled.shards import SelectedDocument
+from cascade_srn.data.raw_text import sentence_key
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.errors import DataError
 from cascade_srn.text.segment import segment
@@ -99,12 +99,6 @@ def select(
             option="min_words",
         )
     return selection
-
-
-def sentence_key(words: Iterable[str]) -> bytes:
-    """Return a hash of a sentence that ignores whitespace and case."""
-    plain = "".join("".join(words).split()).casefold()
-    return blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _is_selected(n_words: int, key: bytes, seen: set[bytes], settings: LabelSettings, counts: SelectionCounts) -> bool:

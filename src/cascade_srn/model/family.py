@@ -71,16 +71,13 @@ class BatchMaker(RowMaker, Protocol):
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """A model family, as the functions that make its parts.
+    """A model family, as the functions that make its parts."""
 
-    Attributes:
-        markers: Returns the special tokens that the family inserts into text, each with a description in words.
-        network: Makes a network from settings, schema and an encoder whose vocabulary contains the markers.
-        collator: Makes a collator from settings, schema, pieces and tokenizer.
-        search: Makes a search from a network, a collator and the search settings of a batch.
-    """
-
+    # Returns the special tokens that the family inserts into text, each with a description in words.
     markers: Callable[[ModelSettings, Schema], dict[str, str]]
+    # Makes a network from settings, schema and an encoder whose vocabulary contains the markers.
     network: Callable[[ModelSettings, Schema, PretrainedEncoder], Network]
+    # Makes a collator from settings, schema, pieces and tokenizer.
     collator: Callable[[ModelSettings, Schema, WordPieces, Any], BatchMaker]
+    # Makes a search from a network, a collator and the search settings of a batch.
     search: Callable[[Any, Any, SearchSettings], Search]

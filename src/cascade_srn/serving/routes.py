@@ -135,7 +135,8 @@ def api_routes(handler: RequestHandler) -> APIRouter:
         """
         async with read_body(request, messages.ExtractRequest) as body:
             documents = await handler.extract(request, body)
-            size = sum(len(document.text) + ANNOTATION_CHARACTERS * _n_annotations(document) for document in documents)
+            n_annotations = sum(len(s.entities) + len(s.triples) for document in documents for s in document.sentences)
+            size = sum(len(document.text) for document in documents) + ANNOTATION_CHARACTERS * n_annotations
             return await handler.run(
                 request, size, lambda: json_response({"documents": [document.to_dict() for document in documents]})
             )
@@ -204,10 +205,6 @@ def api_routes(handler: RequestHandler) -> APIRouter:
         return Response(engine.metrics.render(), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
     return router
-
-
-def _n_annotations(document: Document) -> int:
-    return sum(len(sentence.entities) + len(sentence.triples) for sentence in document.sentences)
 
 
 def convert_to_brat(document: Document) -> dict[str, str]:

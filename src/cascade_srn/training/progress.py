@@ -128,11 +128,9 @@ def can_draw() -> bool:
 
 def draw_curves(log: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw the losses and scores of a log to a PNG file, atomically."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     for key, label in _LOSSES.items():
         points = [(line["step"], line[key]) for line in log if key in line]
