@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.data.examples import Example
-from cascade_srn.data.labelled.cache import RECORD, read_record
-from cascade_srn.data.labelled.shards import TABLES, Arrays, ShardFiles
+from cascade_srn.data.labelled.shards import RECORD, TABLES, Arrays, ShardFiles, read_record
 from cascade_srn.data.targets import SoftLabels, SoftTable
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.schema import Schema
