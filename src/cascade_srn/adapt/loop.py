@@ -1,7 +1,5 @@
 """The training loop of an adaptation, and the perplexity of held-out text."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Run an adaptation: from raw text and an encoder to the folder of the adapted encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings and progress of an adaptation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Build the parts of each baseline from settings."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Limits of the model families: annotations that they cannot predict, and settings that apply to the cascade only."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple

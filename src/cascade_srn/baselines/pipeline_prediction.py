@@ -1,7 +1,5 @@
 """Prediction with the pipeline: entities from spans, then relations from pairs of entities."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

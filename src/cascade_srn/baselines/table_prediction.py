@@ -1,7 +1,5 @@
 """Prediction with table filling: decode entities and triples from the cells of the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Measure throughput, latency and memory of extraction, compared with the bare encoder and with a BiLSTM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

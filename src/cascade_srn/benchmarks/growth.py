@@ -1,7 +1,5 @@
 """Measure how the cost of extraction grows with sentence length, subjects per sentence and corpus size."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Measure time and memory, and write the results of a benchmark as JSON and as a table."""
 
-from __future__ import annotations
-
 import gc
 import json
 import platform

@@ -1,7 +1,5 @@
 """Options of the benchmarks. This module does not import torch, so that ``--help`` is fast."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cascade_srn.config import PRESETS, Settings, preset_axes, require_choice, require_range

@@ -1,7 +1,5 @@
 """Measure the seconds per epoch of the training loop, and the parts of a training step."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ Built-in patterns are measured at several lengths, shortest first. Random change
 ones follow until the time budget is used up. Ctrl-C ends the search and keeps what was measured.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Text patterns that may be expensive to process, and random changes to them."""
 
-from __future__ import annotations
-
 import base64
 import random
 import uuid

@@ -3,8 +3,6 @@
 Heavy imports happen inside the commands, so that ``--help`` is fast.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """``cascade-srn reproduce``: reproduce the tables of the paper."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Label raw text with teachers: from files to a folder of labels."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Select the sentences of raw text that are labelled."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

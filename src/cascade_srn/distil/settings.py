@@ -1,7 +1,5 @@
 """Settings of a labelling."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cascade_srn.config import Settings, require_choice, require_range

@@ -1,7 +1,5 @@
 """Label one batch with the three turns of several teachers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -10,8 +10,6 @@ An arc that crosses a line break continues on the next line at the same height a
 their label twice, once in each half, with an arrow that shows the direction of the relation.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

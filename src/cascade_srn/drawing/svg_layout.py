@@ -5,8 +5,6 @@ space between words where labels need it. Each line assigns levels to its arcs b
 take, so nothing overlaps.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field

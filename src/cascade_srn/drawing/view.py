@@ -1,7 +1,5 @@
 """Prepare a sentence for the template: plain strings, with all decisions made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

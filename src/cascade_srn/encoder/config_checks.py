@@ -3,8 +3,6 @@
 A configuration may come from an untrusted source. It must not run code or request more layers than its weights have.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

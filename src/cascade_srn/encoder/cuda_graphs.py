@@ -8,8 +8,6 @@ as large as the encoder itself, and autograd adds them to ``parameter.grad`` aft
 ``torch.cuda.graph`` directly, so that the backward graphs of all shapes add to one set of gradients.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Use it for demonstrations, for tests, or for a language without a pretrained enc
 few sentences has low scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The selection recurrent network, SRN (paper, section "Selection Recurrent Network", and its appendix)."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 

@@ -4,8 +4,6 @@ The cascade is one family, and each baseline is another. A family has a network 
 Families share everything else: data, encoders, the training loop, the predictor, scoring and model folders.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Test claims with a paired bootstrap, for F1 and for figures such as recall or numbers of errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

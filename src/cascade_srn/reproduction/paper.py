@@ -5,8 +5,6 @@ are micro F1 on the test set of SciERC with SciBERT, ``ace05_…`` the same on A
 standard deviations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 Figures = Mapping[str, float]

@@ -1,7 +1,5 @@
 """Run a reproduction: train, predict, measure, test the claims, and write the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

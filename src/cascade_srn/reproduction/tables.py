@@ -1,7 +1,5 @@
 """The tables of the paper: their rows, variants, published figures and claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Train the missing runs of a plan, and measure the speed of the variants."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 from pathlib import Path

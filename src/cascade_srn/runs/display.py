@@ -1,7 +1,5 @@
 """Progress of a long job on the console: a bar on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

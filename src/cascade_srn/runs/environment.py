@@ -1,7 +1,5 @@
 """What every run starts with: processes, device and command, and the record of versions and hardware."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

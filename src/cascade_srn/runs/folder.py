@@ -1,7 +1,5 @@
 """The output folder of a long job: training, adaptation or labelling."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Run several commands in parallel, each in its own process. A single training rarely uses a whole GPU."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

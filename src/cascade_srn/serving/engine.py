@@ -1,7 +1,5 @@
 """The thread that runs the model: it loads the model, warms it up and processes batches of queued requests."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

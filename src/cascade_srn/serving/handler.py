@@ -1,7 +1,5 @@
 """Process requests within their time limit: prepare the texts, queue them for the model, wait for the result."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Pydantic models of requests and responses, and messages for validation errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 

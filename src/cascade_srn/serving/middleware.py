@@ -1,7 +1,5 @@
 """ASGI middleware: access log, host check, API key and security headers."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Operations of the service, their OpenAPI description, and the page that shows it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Run the service: sockets, signals and shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

@@ -5,8 +5,6 @@ folder. A hidden folder with a free lock was left by a killed process, and the n
 :func:`replace_durably` is the only function of the package that renames a result.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

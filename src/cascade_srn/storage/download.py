@@ -1,7 +1,5 @@
 """Download a file over HTTP with pooch, and resume a download that was interrupted."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable

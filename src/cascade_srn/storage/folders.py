@@ -1,7 +1,5 @@
 """Check that folders are writable, and replace a folder as a whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Save and restore the state of a training loop: everything that its next step depends on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

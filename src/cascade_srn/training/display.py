@@ -1,7 +1,5 @@
 """Progress and scores of training runs on the console."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any

@@ -1,7 +1,5 @@
 """The training loop: steps, evaluations and progress reports."""
 
-from __future__ import annotations
-
 import math
 import random
 import time

@@ -1,7 +1,5 @@
 """Optimiser and learning rate schedule."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator

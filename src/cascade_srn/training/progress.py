@@ -1,7 +1,5 @@
 """Progress reports of training, and where they go: the log, trackers and curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec

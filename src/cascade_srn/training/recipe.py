@@ -1,7 +1,5 @@
 """Recipes: all settings of a training run in one YAML file, with ``key=value`` overrides."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence

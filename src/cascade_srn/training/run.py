@@ -1,7 +1,5 @@
 """Training: of a model in memory, and of a recipe to a run folder."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator

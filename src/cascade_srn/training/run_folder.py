@@ -1,7 +1,5 @@
 """The folder of a training run, and the scores in its summary."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path

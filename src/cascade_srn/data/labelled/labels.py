@@ -1,7 +1,5 @@
 """Labelled text in memory: a few arrays, and a string for each sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Implementations of the recurrent part of the SRN. Their results differ only by rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec

@@ -9,8 +9,6 @@ for all time steps together.
 ``tests/encoder/srn_kernels/test_fused.py`` compares it with the plain loop in :mod:`.reference`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
