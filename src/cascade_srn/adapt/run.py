@@ -130,11 +130,7 @@ class Adaptation:
             "new_head": self.new_head,
             "head_steps": self.loop.n_head_steps,
             **self.counts,
-            "perplexity": {
-                "before": measured[0]["perplexity"],
-                "during": between,
-                "after": measured[-1]["perplexity"],
-            },
+            "perplexity": {"before": measured[0]["perplexity"], "during": between, "after": measured[-1]["perplexity"]},
             "steps": self.loop.step,
             "seconds": round(self.loop.seconds, 1),
             "environment": self.context.environment(),

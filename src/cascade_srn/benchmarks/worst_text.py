@@ -12,15 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 
-from cascade_srn.benchmarks.measuring import (
-    Result,
-    ResultColumn,
-    ResultRow,
-    environment,
-    number,
-    plain_settings,
-    text,
-)
+from cascade_srn.benchmarks.measuring import Result, ResultColumn, ResultRow, environment, number, plain_settings, text
 from cascade_srn.benchmarks.options import WorstTextOptions
 from cascade_srn.benchmarks.worst_text_patterns import Pattern, mutate, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Worker, WorkerError

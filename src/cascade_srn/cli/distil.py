@@ -25,9 +25,7 @@ def distil(
     text: Annotated[
         list[str],
         typer.Option(
-            "--text",
-            metavar="TEXT",
-            help="File (.txt, .jsonl, also .gz, .xz, .bz2) or folder of raw text. Repeatable.",
+            "--text", metavar="TEXT", help="File (.txt, .jsonl, also .gz, .xz, .bz2) or folder of raw text. Repeatable."
         ),
     ],
     recipe: Annotated[Path, typer.Option("--recipe", metavar="RECIPE", help="Recipe of the student: a YAML file.")],

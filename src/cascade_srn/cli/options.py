@@ -54,8 +54,7 @@ SegmenterName = Annotated[
     ),
 ]
 Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the recipe. Repeatable."),
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the recipe. Repeatable.")
 ]
 Seeds = Annotated[
     int | None, typer.Option(metavar="N", help="Train with seeds 0 to N-1 and print mean and standard deviation.")
@@ -78,7 +77,7 @@ def settings_as_options(cls: type[Settings]) -> Callable[[Callable[..., None]], 
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        parameters = []
+        parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
             parameters += _options_of(cls) if parameter.name == "settings" else [parameter]
 

@@ -73,13 +73,7 @@ class SelectionRecurrentNetwork(SequenceEncoder):
     """
 
     def __init__(
-        self,
-        input_width: int,
-        hidden_width: int,
-        *,
-        n_tasks: int,
-        bidirectional: bool = False,
-        backend: str = "auto",
+        self, input_width: int, hidden_width: int, *, n_tasks: int, bidirectional: bool = False, backend: str = "auto"
     ) -> None:
         super().__init__()
 

@@ -183,10 +183,7 @@ ENCODER = PaperTable(
     "tab:encoder",
     "PFN's encoder and the SRN under two tables",
     ("ner", "re", "boundaries"),
-    (
-        TableRow("PFN", "pfn", paper.ENCODER["PFN"]),
-        TableRow("Table-SRN", "table-srn", paper.ENCODER["Table-SRN"]),
-    ),
+    (TableRow("PFN", "pfn", paper.ENCODER["PFN"]), TableRow("Table-SRN", "table-srn", paper.ENCODER["Table-SRN"])),
     claims.ENCODER,
     ("ner", "re"),
 )

@@ -78,9 +78,7 @@ def _train_parallel(plan: Plan, missing: list[PlannedRun], console: Console) -> 
     failed = []
     for number, ended in enumerate(run_parallel({run.name: run.arguments for run in missing}, n_jobs, logs), start=1):
         state = "trained" if ended.code == 0 else f"exit code {ended.code}"
-        console.print(
-            f"{ended.name} ({number} of {len(missing)}): {state} in {duration(ended.seconds)}",
-        )
+        console.print(f"{ended.name} ({number} of {len(missing)}): {state} in {duration(ended.seconds)}")
         failed += [ended] if ended.code else []
     if failed:
         first = failed[0]

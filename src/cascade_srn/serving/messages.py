@@ -76,8 +76,7 @@ class DocumentForm(Message):
 
 
 _Levels = Annotated[
-    ThresholdsForm | Probability | None,
-    Field(description="Thresholds by turn, or one number for all three turns."),
+    ThresholdsForm | Probability | None, Field(description="Thresholds by turn, or one number for all three turns.")
 ]
 _Entities = Annotated[
     Several[Several[GivenEntity] | None] | Several[GivenEntity] | None,

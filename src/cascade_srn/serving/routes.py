@@ -29,11 +29,7 @@ from cascade_srn.serving.requests import check_drawable, read_document
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
-REQUESTS = {
-    "/extract": messages.ExtractRequest,
-    "/draw": messages.DrawRequest,
-    "/convert": messages.ConvertRequest,
-}
+REQUESTS = {"/extract": messages.ExtractRequest, "/draw": messages.DrawRequest, "/convert": messages.ConvertRequest}
 _ERROR_DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "The API key is missing or wrong.",
