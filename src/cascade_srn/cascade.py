@@ -5,8 +5,6 @@ of each turn. Training uses them in :meth:`Cascade.loss`, extraction in
 :class:`~cascade_srn.inference.cascade_search.CascadeSearch`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

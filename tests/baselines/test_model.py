@@ -18,6 +18,7 @@ from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
+from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser
 
 BASELINES = ("pfn", "table-srn", "pipeline")
@@ -144,15 +145,8 @@ class TestEach:
     def test_the_encoder_has_its_own_learning_rate(self, method):
         network = small_model(method=method).network
         for layer_decay in (1.0, 0.5):
-            optimiser, _ = make_optimiser(
-                network,
-                learning_rate=1.0,
-                encoder_learning_rate=0.1,
-                weight_decay=0.0,
-                warmup=0.0,
-                n_steps=10,
-                layer_decay=layer_decay,
-            )
+            rates = {"learning_rate": 1.0, "encoder_learning_rate": 0.1, "layer_decay": layer_decay}
+            optimiser, _ = make_optimiser(network, TrainingSettings(**rates), 10)
             rates = {id(p): group["initial_lr"] for group in optimiser.param_groups for p in group["params"]}
             assert len(rates) == len(list(network.parameters()))
             for name, parameter in network.named_parameters():

@@ -6,17 +6,14 @@ import pytest
 import torch
 
 from cascade_srn.benchmarks import measuring
-from cascade_srn.benchmarks.measuring import Timing, measure_in_turns, peak_memory, percentile
+from cascade_srn.benchmarks.measuring import Timing, measure_in_turns, peak_memory
 
 CPU = torch.device("cpu")
 
 
 def test_percentiles_interpolate():
-    assert percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5
-    assert percentile([7.0], 99) == 7.0
-    assert percentile(list(range(101)), 95) == 95
-    with pytest.raises(ValueError, match="percentile"):
-        percentile([], 50)
+    assert Timing((4.0, 1.0, 3.0, 2.0)).median == 2.5
+    assert Timing(tuple(range(101))).percentiles() == {"p50_s": 50, "p95_s": 95, "p99_s": 99}
 
 
 def test_timing_reports_the_median_and_keeps_all_times():

@@ -234,7 +234,7 @@ def test_a_text_that_is_refused_is_a_result(worker):
 def test_a_process_that_dies_is_a_result(worker):
     worker.start()
     worker._process.kill()
-    worker._process.wait()
+    worker._process.join()
     assert worker.measure("A tagger helps.").outcome == "process died"
 
 

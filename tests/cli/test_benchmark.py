@@ -10,7 +10,7 @@ from tests.small_models import SENTENCES, small_encoder
 
 from cascade_srn import write_documents
 from cascade_srn.cli import main
-from cascade_srn.cli.benchmark import parse_numbers, parse_shapes
+from cascade_srn.cli.options import _parse_list
 from cascade_srn.errors import ConfigError
 from cascade_srn.types import Document
 
@@ -80,10 +80,12 @@ def test_unknown_values_are_one_line(arguments, data, workplace, capsys):
 
 
 def test_lists():
-    assert parse_numbers("n", "1, 2,3") == (1, 2, 3)
-    assert parse_numbers("n", "") == ()
-    assert parse_shapes("s", "8x40,32x4") == ((8, 40), (32, 4))
-    for parse, value in ((parse_shapes, "8x4x2"), (parse_shapes, "8by40"), (parse_numbers, "a")):
+    numbers, shapes = tuple[int, ...], tuple[tuple[int, int], ...]
+    assert _parse_list("n", "1, 2,3", numbers) == (1, 2, 3)
+    assert _parse_list("n", "", numbers) == ()
+    assert _parse_list("s", "8x40,32x4", shapes) == ((8, 40), (32, 4))
+    assert _parse_list("patterns", "a, b;c", tuple[str, ...]) == ("a, b", "c")
+    for kind, value in ((shapes, "8x4x2"), (shapes, "8by40"), (numbers, "a")):
         with pytest.raises(ConfigError, match=value) as error:
-            parse("s", value)
+            _parse_list("s", value, kind)
         assert error.value.option == "s"

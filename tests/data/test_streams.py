@@ -7,7 +7,7 @@ import pytest
 
 from cascade_srn.data import read_documents
 from cascade_srn.data.formats.files import read_stored_json
-from cascade_srn.data.labelled.cache import read_record
+from cascade_srn.data.labelled.shards import read_record
 from cascade_srn.data.raw_text import find_files
 from cascade_srn.errors import CascadeError, DataError, ModelError
 from cascade_srn.extraction.sources import Sources

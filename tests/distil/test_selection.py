@@ -1,6 +1,7 @@
 import pytest
 
-from cascade_srn.distil.selection import select, sentence_key
+from cascade_srn.data.raw_text import sentence_key
+from cascade_srn.distil.selection import select
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.types import Document

@@ -17,10 +17,9 @@ def train(model, *, cuda_graphs, n_rounds=6, **settings):
     for module in model.network.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    optimiser, schedule = make_optimiser(
-        model.network, learning_rate=1e-3, encoder_learning_rate=1e-4, weight_decay=0, warmup=0, n_steps=1000
-    )
-    step = Step(model, optimiser, schedule, TrainingSettings(batch_size=4, cuda_graphs=cuda_graphs, **settings))
+    rates = {"learning_rate": 1e-3, "encoder_learning_rate": 1e-4, "weight_decay": 0, "warmup": 0}
+    chosen = TrainingSettings(batch_size=4, cuda_graphs=cuda_graphs, **rates, **settings)
+    step = Step(model, *make_optimiser(model.network, chosen, 1000), chosen)
     model.network.train()
     gradients = []
     batches = [examples(SENTENCES[first : first + 4]) for first in range(0, len(SENTENCES), 4)]

@@ -9,9 +9,10 @@ from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
+from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser, schedule_shape
 
-RATES = {"learning_rate": 1.0, "encoder_learning_rate": 0.1, "weight_decay": 0.5, "warmup": 0.2, "n_steps": 10}
+RATES = {"learning_rate": 1.0, "encoder_learning_rate": 0.1, "weight_decay": 0.5, "warmup": 0.2}
 
 
 def _rates(optimiser, cascade):
@@ -24,7 +25,7 @@ def _rates(optimiser, cascade):
 
 def test_two_rates_and_no_decay_of_biases_and_norms():
     cascade = small_model().cascade
-    optimiser, _ = make_optimiser(cascade, **RATES)
+    optimiser, _ = make_optimiser(cascade, TrainingSettings(**RATES), 10)
     for name, rate in _rates(optimiser, cascade).items():
         assert rate == (0.1 if name.startswith("encoder.") else 1.0)
     for group in optimiser.param_groups:
@@ -36,7 +37,7 @@ def test_two_rates_and_no_decay_of_biases_and_norms():
 def test_layers_learn_slower_the_lower_they_are(family, tmp_path):
     encoder = tiny_encoder(family, tmp_path / family)
     model = Model.create(ModelSettings.from_dict({"encoder": {"name": encoder}, "hidden_width": 4}), Schema(("A",)))
-    optimiser, _ = make_optimiser(model.cascade, layer_decay=0.5, **RATES)
+    optimiser, _ = make_optimiser(model.cascade, TrainingSettings(layer_decay=0.5, **RATES), 10)
     rates = _rates(optimiser, model.cascade)
     of_encoder = {name: rate for name, rate in rates.items() if name.startswith("encoder.")}
     layered = family != "albert"  # whose layers share their weights: one above the embeddings
@@ -63,7 +64,7 @@ def test_layers_learn_slower_the_lower_they_are(family, tmp_path):
     ],
 )
 def test_schedules(name, expected):
-    optimiser, schedule = make_optimiser(small_model().cascade, schedule=name, **RATES)
+    optimiser, schedule = make_optimiser(small_model().cascade, TrainingSettings(schedule=name, **RATES), 10)
     rates = []
     for step in range(10):
         rates.append(optimiser.param_groups[-1]["lr"])
@@ -75,7 +76,7 @@ def test_schedules(name, expected):
 
 
 def test_a_schedule_goes_anywhere():
-    optimiser, schedule = make_optimiser(small_model().cascade, **RATES)
+    optimiser, schedule = make_optimiser(small_model().cascade, TrainingSettings(**RATES), 10)
     schedule.go_to(6)
     assert optimiser.param_groups[-1]["lr"] == pytest.approx(0.5)
     schedule.step()
@@ -89,7 +90,7 @@ def test_after_the_last_step_there_is_no_rate_left():
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", "AdamW"), ("adam", "Adam")])
 def test_optimisers(name, kind):
-    optimiser, _ = make_optimiser(small_model().cascade, optimiser=name, **RATES)
+    optimiser, _ = make_optimiser(small_model().cascade, TrainingSettings(optimiser=name, **RATES), 10)
     assert type(optimiser).__name__ == kind
 
 
@@ -102,5 +103,5 @@ def test_optimisers(name, kind):
 )
 def test_unknown_names(option, message):
     with pytest.raises(ConfigError) as caught:
-        make_optimiser(small_model().cascade, **RATES, **option)
+        TrainingSettings(**option)
     assert message in str(caught.value)

@@ -19,7 +19,7 @@ BATCH = [example for example in examples() if len(example.sentence)]
 def _step(model, **options):
     settings = TrainingSettings(**options.pop("settings", {}))
     optimiser, schedule = make_optimiser(
-        model.cascade, learning_rate=0.0, encoder_learning_rate=0.0, weight_decay=0.0, warmup=0.0, n_steps=5
+        model.cascade, TrainingSettings(learning_rate=0.0, encoder_learning_rate=0.0, weight_decay=0.0, warmup=0.0), 5
     )
     model.cascade.train()
     return Step(model, optimiser, schedule, settings, **options)

@@ -1,7 +1,5 @@
 """Progress of an adaptation on the console."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """The output folder of an adaptation, and the state to resume from."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Sequence

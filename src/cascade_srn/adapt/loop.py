@@ -1,7 +1,5 @@
 """The training loop of an adaptation, and the perplexity of held-out text."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +20,8 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.inference.batching import explain_out_of_memory
 from cascade_srn.runs.device import matmul_precision
 from cascade_srn.runs.process import make_accelerator, seed_everything
-from cascade_srn.training.optimiser import Schedule, schedule_shape
+from cascade_srn.training.loop import every
+from cascade_srn.training.optimiser import Schedule, decay_groups, schedule_shape
 
 # The same words of the held-out text are masked in every run, so that perplexities are comparable.
 _SEED = 41_003
@@ -105,24 +104,16 @@ class AdaptLoop:
             self._wrapped = self.accelerator.prepare_model(network)
         self.parameters = list(network.parameters())
         self.device = self.parameters[0].device
-        self.is_fused = self.device.type == "cuda"
-        self.optimiser = self._make_optimiser()
+        groups = decay_groups(self.parameters, settings.weight_decay)
+        groups[0]["name"] = "all"
+        fused = self.device.type == "cuda" or None
+        self.optimiser = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=fused)
         shape = schedule_shape("linear", warmup=settings.warmup, n_steps=n_steps)
         self.schedule = Schedule(
             self.optimiser, lambda step: _HEAD_RATE if step < self.n_head_steps else shape(step - self.n_head_steps)
         )
         self._order: tuple[int, NDArray[np.int64]] | None = None
         self.go_to(0, seconds=0.0)
-
-    def _make_optimiser(self) -> torch.optim.AdamW:
-        """Make the optimiser. Biases and norms (one-dimensional parameters) have no weight decay."""
-        decayed = [p for p in self.parameters if p.ndim > 1]
-        rest = [p for p in self.parameters if p.ndim <= 1]
-        groups: list[dict[str, Any]] = [
-            {"params": decayed, "weight_decay": self.settings.weight_decay, "name": "all"},
-            {"params": rest, "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(groups, lr=self.settings.learning_rate, fused=self.is_fused or None)
 
     def go_to(self, step: int, *, seconds: float) -> None:
         """Continue after ``step`` steps that took ``seconds``."""
@@ -154,7 +145,7 @@ class AdaptLoop:
                 learning_rate=self.schedule.last_rates["all"],
                 pieces_per_second=(self.step - before) * self.batch_size * self.settings.sequence_pieces / taken,
                 seconds=self.seconds,
-                save=_every(self.settings.save_steps, self.step),
+                save=every(self.settings.save_steps, self.step),
             )
 
     def _perplexity(self) -> float:
@@ -162,11 +153,11 @@ class AdaptLoop:
 
     @property
     def _evaluation_due(self) -> bool:
-        return self.step in (self.n_head_steps, self.n_steps) or _every(self.settings.evaluate_steps, self.step)
+        return self.step in (self.n_head_steps, self.n_steps) or every(self.settings.evaluate_steps, self.step)
 
     @property
     def _due(self) -> bool:
-        is_logged = _every(self.settings.log_steps, self.step) or _every(self.settings.save_steps, self.step)
+        is_logged = every(self.settings.log_steps, self.step) or every(self.settings.save_steps, self.step)
         return is_logged or self._evaluation_due
 
     def _steps_until_due(self) -> float:
@@ -244,7 +235,3 @@ def _out_of_memory(batch: MaskedBatch) -> CascadeError:
         "Split batches into more parts, or lower batch_size",
         option="accumulation",
     )
-
-
-def _every(interval: int | None, number: int) -> bool:
-    return bool(interval) and number % interval == 0  # type: ignore[operator]

@@ -23,17 +23,11 @@ _BY_MASK, _BY_OTHER = 0.8, 0.1
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """Sequences with masked words.
+    """Sequences with masked words."""
 
-    Attributes:
-        ids: Piece ids, (n_rows, n_pieces).
-        hidden: Flat positions of the masked pieces in ``ids``, ascending, (n_masked,).
-        targets: The original pieces, (n_masked,).
-    """
-
-    ids: Tensor
-    hidden: Tensor
-    targets: Tensor
+    ids: Tensor  # Piece ids, (n_rows, n_pieces)
+    hidden: Tensor  # Flat positions of the masked pieces in ``ids``, ascending, (n_masked,)
+    targets: Tensor  # The original pieces, (n_masked,)
 
     def to(self, device: torch.device) -> MaskedBatch:
         """Return the batch on a device."""
@@ -134,7 +128,7 @@ def load_network(encoder: str, *, seed: int) -> MaskedNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, missing = _load(encoder)
-        if not _is_tied(model) and missing & _decoder_keys(model):
+        if _lacks_decoder(model, missing):
             torch.manual_seed(seed)
             model, missing = _load(encoder, tie_word_embeddings=True)
     if model.get_output_embeddings() is None:
@@ -160,14 +154,12 @@ def _load(encoder: str, **changes: Any) -> tuple[Any, set[str]]:
     return model, set(info["missing_keys"])
 
 
-def _is_tied(model: Any) -> bool:
+def _lacks_decoder(model: Any, missing: set[str]) -> bool:
+    """Return whether the decoder is not tied to the embeddings and has no weights."""
     decoder = model.get_output_embeddings()
-    return decoder is not None and decoder.weight is model.get_input_embeddings().weight
-
-
-def _decoder_keys(model: Any) -> set[str]:
-    decoder = model.get_output_embeddings()
-    return {f"{name}.weight" for name, module in model.named_modules() if module is decoder}
+    if decoder is not None and decoder.weight is model.get_input_embeddings().weight:
+        return False
+    return any(module is decoder and f"{name}.weight" in missing for name, module in model.named_modules())
 
 
 def _unsupported(encoder: str, reason: str) -> ModelError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from cascade_srn.data import read_documents
+from cascade_srn.data.raw_text import sentence_key
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.errors import DataError, ModelError
 from cascade_srn.text.segment import segment
@@ -20,14 +21,10 @@ from cascade_srn.types import Document
 
 
 class HeldOutSentences:
-    """Removes the sentences of annotated documents from raw text, and counts them.
-
-    Sentences are compared without whitespace and case, because annotated text is often tokenized.
-    """
+    """Removes the sentences of annotated documents from raw text, and counts them."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        keys = (_key("".join(sentence.words)) for document in documents for sentence in document.sentences)
-        self._keys = {key for key in keys if key is not None}
+        self._keys = {sentence_key(s.words) for document in documents for s in document.sentences if len(s)}
         self.n_removed = 0
 
     @classmethod
@@ -41,17 +38,11 @@ class HeldOutSentences:
     def remove_from(self, text: str) -> str:
         """Return the text without the held-out sentences."""
         spans = [(words[0][0], words[-1][1]) for words in segment(text)]
-        kept = [(start, end) for start, end in spans if _key(text[start:end]) not in self._keys]
+        kept = [(start, end) for start, end in spans if sentence_key([text[start:end]]) not in self._keys]
         if len(kept) == len(spans):
             return text
         self.n_removed += len(spans) - len(kept)
         return " ".join(text[start:end] for start, end in kept)
-
-
-def _key(text: str) -> bytes | None:
-    """Return a hash of a sentence that ignores whitespace and case; None if the sentence is empty."""
-    plain = "".join(text.split()).casefold()
-    return blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest() if plain else None
 
 
 # Kinds of pieces: special, first piece of a word, further piece of a word.
@@ -87,16 +78,12 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Packed:
-    """Training sequences and held-out sequences of a text.
-
-    Attributes:
-        n_held_out_documents: Number of whole documents that are held out; 0 if the text has too few documents.
-    """
+    """Training sequences and held-out sequences of a text."""
 
     train: Sequences
     held_out: Sequences
     n_documents: int
-    n_held_out_documents: int
+    n_held_out_documents: int  # Number of whole documents that are held out; 0 if the text has too few documents
     n_pieces: int
 
     @property
@@ -117,19 +104,7 @@ def pack(
     held_out: float,
     on_documents: Callable[[int], None] = lambda count: None,
 ) -> Packed:
-    """Pack texts into sequences.
-
-    Args:
-        texts: The documents.
-        tokenizer: Tokenizer of the encoder.
-        n_pieces: Pieces per sequence, special pieces included.
-        held_out: Share of the documents to hold out.
-        on_documents: Called with the number of documents read so far.
-
-    Raises:
-        ModelError: The tokenizer has no mask.
-        DataError: The text is too short.
-    """
+    """Pack texts into sequences."""
     special = WordPieces(tokenizer, limit=n_pieces)
     if tokenizer.mask_token_id is None or not len(special.suffix):
         raise ModelError(

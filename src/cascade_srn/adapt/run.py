@@ -1,7 +1,5 @@
 """Run an adaptation: from raw text and an encoder to the folder of the adapted encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,9 +35,6 @@ class Adaptation:
         command: Command line for the summary; that of the process if None.
         on_documents: Called with the number of documents read so far.
         on_step: Called with the number of each step.
-
-    Raises:
-        CascadeError: The text, the encoder, the settings or the folder cannot be used.
     """
 
     def __init__(
@@ -82,7 +77,14 @@ class Adaptation:
         tokenizer = load_tokenizer(settings.encoder)
         network = load_network(settings.encoder, seed=settings.seed)
         self.new_head = network.new_head
-        _check_length(settings, piece_limit(network.model.config, tokenizer))
+        limit = piece_limit(network.model.config, tokenizer)
+        if settings.sequence_pieces > limit:
+            raise ConfigError(
+                f"sequence_pieces is {settings.sequence_pieces}, but the encoder {settings.encoder!r} reads {limit} "
+                "pieces at most",
+                f"Set {limit} or fewer",
+                option="sequence_pieces",
+            )
         self.removed = HeldOutSentences.read(self.holdout) if self.holdout else None
         self.packed = _pack(files, settings, tokenizer, self.removed, on_documents)
         network.to(self.device)
@@ -128,11 +130,7 @@ class Adaptation:
             "new_head": self.new_head,
             "head_steps": self.loop.n_head_steps,
             **self.counts,
-            "perplexity": {
-                "before": measured[0]["perplexity"],
-                "during": between,
-                "after": measured[-1]["perplexity"],
-            },
+            "perplexity": {"before": measured[0]["perplexity"], "during": between, "after": measured[-1]["perplexity"]},
             "steps": self.loop.step,
             "seconds": round(self.loop.seconds, 1),
             "environment": self.context.environment(),
@@ -174,13 +172,3 @@ def _pack(
     return pack(
         texts, tokenizer, n_pieces=settings.sequence_pieces, held_out=settings.held_out, on_documents=on_documents
     )
-
-
-def _check_length(settings: AdaptSettings, limit: int) -> None:
-    if settings.sequence_pieces > limit:
-        raise ConfigError(
-            f"sequence_pieces is {settings.sequence_pieces}, but the encoder {settings.encoder!r} reads {limit} "
-            "pieces at most",
-            f"Set {limit} or fewer",
-            option="sequence_pieces",
-        )

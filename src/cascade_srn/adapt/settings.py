@@ -1,7 +1,5 @@
 """Settings and progress of an adaptation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +31,8 @@ class AdaptSettings(Settings):
         max_gradient_norm: Limit of the gradient norm.
         precision: Precision of matrix products. "tf32" and "bf16" need a GPU.
         seed: Random seed.
-        evaluate_steps: Steps between measurements of perplexity. None measures before and after only.
-        save_steps: Steps between saved states. None or 0 saves none.
+        evaluate_steps: Steps between measurements of perplexity, besides those before and after.
+        save_steps: Steps between saved states. 0 saves none.
         log_steps: Steps between lines of the log.
     """
 

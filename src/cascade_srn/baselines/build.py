@@ -1,7 +1,5 @@
 """Build the parts of each baseline from settings."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -32,10 +30,6 @@ from cascade_srn.model.family import ModelFamily
 from cascade_srn.schema import Schema
 
 N_TASKS = 2
-
-
-def _no_markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
-    return {}
 
 
 def _has_relations(settings: ModelSettings, schema: Schema) -> bool:
@@ -69,10 +63,6 @@ def build_tables(settings: ModelSettings, schema: Schema, encoder: PretrainedEnc
     )
 
 
-def _table_collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> TableCollator:
-    return TableCollator(pieces, schema, settings.method)
-
-
 def build_pipeline(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Pipeline:
     """Build the pipeline. The encoder of the relation model starts as a copy of the entity model's."""
     joint, baseline = _has_relations(settings, schema), settings.baseline
@@ -92,20 +82,22 @@ def build_pipeline(settings: ModelSettings, schema: Schema, encoder: PretrainedE
     )
 
 
-def _pipeline_markers(settings: ModelSettings, schema: Schema) -> dict[str, str]:
-    return pipeline_markers(schema) if _has_relations(settings, schema) else {}
-
-
 def _pipeline_collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, tokenizer: Any) -> PipelineCollator:
     markers = find_markers(schema, tokenizer) if _has_relations(settings, schema) else Markers({})
     return PipelineCollator(pieces, schema, markers, max_words=settings.baseline.max_span_words)
 
 
-_TABLES = ModelFamily(_no_markers, build_tables, _table_collator, TableSearch)
-
-BASELINES: dict[str, ModelFamily] = {
-    "pfn": _TABLES,
-    "table-srn": _TABLES,
-    "pipeline": ModelFamily(_pipeline_markers, build_pipeline, _pipeline_collator, PipelineSearch),
-}
+_TABLES = ModelFamily(
+    markers=lambda settings, schema: {},
+    network=build_tables,
+    collator=lambda settings, schema, pieces, tokenizer: TableCollator(pieces, schema, settings.method),
+    search=TableSearch,
+)
+_PIPELINE = ModelFamily(
+    markers=lambda settings, schema: pipeline_markers(schema) if _has_relations(settings, schema) else {},
+    network=build_pipeline,
+    collator=_pipeline_collator,
+    search=PipelineSearch,
+)
+BASELINES = {"pfn": _TABLES, "table-srn": _TABLES, "pipeline": _PIPELINE}
 """The baselines by ``ModelSettings.method``."""

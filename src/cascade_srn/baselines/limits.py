@@ -1,7 +1,5 @@
 """Limits of the model families: annotations that they cannot predict, and settings that apply to the cascade only."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -93,12 +91,7 @@ def _unreachable_in_pipeline(max_words: int, schema: Schema, sentence: Sentence)
 
 
 def refuse_cascade_settings(method: str, examples: Sequence[Example], settings: BatchSettings) -> None:
-    """Refuse candidate subjects, sampled negatives and soft labels, which baselines do not support.
-
-    Raises:
-        ConfigError: If the settings are those of a cascade.
-        DataError: If examples have weights or soft labels.
-    """
+    """Refuse candidate subjects, sampled negatives and soft labels, which baselines do not support."""
     if settings.candidates != "entities":
         raise ConfigError(
             f"candidates is {settings.candidates!r}, but the method {method!r} has no object turn",

@@ -5,8 +5,6 @@ https://arxiv.org/abs/2010.12812. The relation model reads the sentence again fo
 show the roles (subject, object) and types of the two.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Prediction with the pipeline: entities from spans, then relations from pairs of entities."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,13 +12,7 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import pairs_within
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.predictor import (
-    ScoredTriple,
-    SearchResult,
-    SearchSettings,
-    limit_entities,
-    relation_score,
-)
+from cascade_srn.inference.predictor import ScoredTriple, SearchResult, SearchSettings, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
 
 

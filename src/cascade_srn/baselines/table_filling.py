@@ -5,8 +5,6 @@ label. The method ``pfn`` uses PFN's partition filter encoder, ``table-srn`` the
 of Encoder").
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

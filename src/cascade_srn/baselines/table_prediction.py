@@ -1,7 +1,5 @@
 """Prediction with table filling: decode entities and triples from the cells of the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,13 +11,7 @@ from cascade_srn.data.batch import to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.inference.predictor import (
-    ScoredTriple,
-    SearchResult,
-    SearchSettings,
-    limit_entities,
-    relation_score,
-)
+from cascade_srn.inference.predictor import ScoredTriple, SearchResult, SearchSettings, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
 
 

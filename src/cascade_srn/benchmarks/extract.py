@@ -1,7 +1,5 @@
 """Measure throughput, latency and memory of extraction, compared with the bare encoder and with a BiLSTM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -161,10 +159,7 @@ class Extraction:
 def accepting_thresholds(model: Model, examples: Sequence[Example], *, n_triples: int | None = None) -> Thresholds:
     """Return thresholds with which every given entity is a subject and about ``n_triples`` triples are found.
 
-    Args:
-        model: The model.
-        examples: Examples, of which the first ``CALIBRATION`` are used.
-        n_triples: Triples to find in them. None keeps the object threshold of the model.
+    The first ``CALIBRATION`` examples are used. None keeps the object threshold of the model.
     """
     thresholds = replace(model.settings.thresholds, subject=0.0)
     if n_triples is None or model.network.relations is None:

@@ -1,7 +1,5 @@
 """Measure how the cost of extraction grows with sentence length, subjects per sentence and corpus size."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,13 +59,11 @@ def require_matplotlib() -> None:
 def plot_growth(result: dict[str, Any], path: str | Path) -> Path:
     """Draw the series of a growth result, as read from its JSON file, on logarithmic axes. Return the path."""
     require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     series = list(dict.fromkeys(row["series"] for row in result["rows"]))
     figure = Figure(figsize=(4.2 * len(series), 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
     for axes, name in zip(figure.subplots(1, len(series), squeeze=False)[0], series, strict=True):
         points = sorted((row["size"], 1000 * row["median_s"]) for row in result["rows"] if row["series"] == name)
         sizes, times = zip(*points, strict=True)
@@ -136,7 +132,11 @@ def measure(options: GrowthOptions) -> Result:
         "encoder": None if options.model else plain_settings(options)["encoder"] or FRESH,
     }
     env = environment(device, precision)
-    notes = tuple(_in_words(series, found) for series, found in exponents.items())
+    notes = tuple(
+        f"time grows with {series} to the power {found['overall']:.2f} overall, "
+        f"{found['final']:.2f} for the largest sizes"
+        for series, found in exponents.items()
+    )
     return Result("growth", device.type, settings, env, rows, COLUMNS, notes, {"exponents": exponents})
 
 
@@ -230,13 +230,6 @@ def _exponents(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
                 "final": growth_exponent(sizes[-TAIL:], times[-TAIL:]),
             }
     return found
-
-
-def _in_words(series: str, found: dict[str, float]) -> str:
-    return (
-        f"time grows with {series} to the power {found['overall']:.2f} overall, "
-        f"{found['final']:.2f} for the largest sizes"
-    )
 
 
 class _Sentences:

@@ -1,17 +1,12 @@
 """Measure time and memory, and write the results of a benchmark as JSON and as a table."""
 
-from __future__ import annotations
-
 import gc
 import json
-import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +17,11 @@ from rich.table import Table
 from cascade_srn.config import Settings
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.inference.batching import release_freed_memory
-from cascade_srn.version import __version__
+from cascade_srn.runs.environment import command_line, shareable
+from cascade_srn.runs.environment import environment as runs_environment
 
 PERCENTILES = (50, 95, 99)
+PACKAGES = ("cascade-srn", "torch", "transformers", "triton")
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,7 @@ class Timing:
     @property
     def median(self) -> float:
         """Median time. Benchmarks report it because the mean follows every disturbance."""
-        return self.percentile(50)
-
-    def percentile(self, share: float) -> float:
-        """Return a percentile of the times."""
-        return percentile(self.times, share)
+        return float(np.median(self.times))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON. Names end with the unit."""
@@ -48,14 +41,7 @@ class Timing:
 
     def percentiles(self) -> dict[str, float]:
         """Return p50, p95 and p99 in seconds."""
-        return {f"p{share}_s": self.percentile(share) for share in PERCENTILES}
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return a percentile of some values, interpolated between neighbours."""
-    if not values:
-        raise ValueError("there are no values to take a percentile of")
-    return float(np.percentile(values, share))
+        return {f"p{share}_s": float(np.percentile(self.times, share)) for share in PERCENTILES}
 
 
 def synchronise(device: torch.device) -> None:
@@ -94,17 +80,11 @@ def measure_in_turns(
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak memory of one run, in bytes.
+    """Peak memory of one run, in bytes."""
 
-    Attributes:
-        peak: Highest memory during the run.
-        before: Memory at the start of the run, with models and other long-lived data.
-        kind: "gpu allocated", "resident set", or "resident set since start" on systems that cannot reset the peak.
-    """
-
-    peak: int
-    before: int
-    kind: str
+    peak: int  # Highest memory during the run
+    before: int  # Memory at the start of the run, with models and other long-lived data
+    kind: str  # "gpu allocated", "resident set", or "resident set since start" on systems that cannot reset the peak
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON. Names end with the unit."""
@@ -242,55 +222,22 @@ def number(heading: str, value: Callable[[ResultRow], float | None], form: str =
 
 def environment(device: torch.device, precision: str) -> dict[str, Any]:
     """Return the hardware, the versions and the command of this process."""
+    found = runs_environment(device)
     return {
         "cpu": _cpu_name(),
-        "cores": _n_cores(),
-        "threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        **{key: found[key] for key in ("cores", "threads", "gpu")},
         "precision": precision,
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "versions": {
-            "python": platform.python_version(),
-            "cascade-srn": __version__,
-            "torch": torch.__version__,
-            "transformers": _version("transformers"),
-            "triton": _version("triton"),
-        },
-        "system": f"{platform.system()} {platform.machine()}",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command_line(sys.argv),
+        "versions": {"python": found["python"]} | {name: found["packages"][name] for name in PACKAGES},
+        "system": found["system"],
+        "date": found["started"],
+        "command": command_line(),
     }
 
 
 def plain_settings(options: Settings) -> dict[str, Any]:
     """Return options for a result, without the folders of this machine."""
-    return {key: without_folders(v) if isinstance(v, str) else v for key, v in options.to_dict().items()}
-
-
-def command_line(arguments: Sequence[str]) -> str:
-    """Return a command without the folders of this machine."""
-    program, *rest = arguments
-    path = Path(program)
-    named = f"python {path.parent.name}/{path.name}" if path.suffix == ".py" else path.name
-    return " ".join([named, *(without_folders(argument) for argument in rest)])
-
-
-def without_folders(argument: str) -> str:
-    """Return an absolute path as ``…/name``, and any other argument unchanged."""
-    option, equals, value = argument.rpartition("=")
-    return f"{option}{equals}…/{Path(value).name}" if Path(value).is_absolute() else argument
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _n_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return dict(shareable(options.to_dict()))
 
 
 def _cpu_name() -> str:

@@ -1,7 +1,5 @@
 """Options of the benchmarks. This module does not import torch, so that ``--help`` is fast."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cascade_srn.config import PRESETS, Settings, preset_axes, require_choice, require_range
@@ -12,7 +10,14 @@ PRECISIONS = ("auto", "float32", "bf16")
 
 @dataclass(frozen=True)
 class SrnOptions(Settings):
-    """Options of the comparison of an SRN cell with an LSTM. A shape is sentences × words."""
+    """Options of the comparison of an SRN cell with an LSTM.
+
+    Attributes:
+        shapes: Batches: sentences x words.
+        input_width: Width of a word vector.
+        hidden_width: Width of a hidden state.
+        n_tasks: Number of tasks of the SRN.
+    """
 
     shapes: tuple[tuple[int, int], ...] = ((8, 40), (32, 40), (128, 40))
     input_width: int = 768
@@ -36,8 +41,10 @@ class ExtractOptions(Settings):
     """Options of the extraction benchmark.
 
     Attributes:
-        model: Saved model. If None, one model per preset is created over ``encoder``.
-        batch_sentences: Sentences per batch, instead of ``batch_words`` words; 0 for off.
+        train_steps: Train each model for about this many steps first, so that it finds entities.
+        given_entities: Run turns 2 and 3 on gold entities, all of them as subjects.
+        batch_sentences: Sentences per batch, instead of ``batch_words``. 0: off.
+        latency_sentences: Sentences to process one at a time for the latency.
     """
 
     model: str | None = None
@@ -74,7 +81,13 @@ class ExtractOptions(Settings):
 
 @dataclass(frozen=True)
 class TrainOptions(Settings):
-    """Options of the training benchmark."""
+    """Options of the training benchmark.
+
+    Attributes:
+        batch_sizes: Sentences per batch.
+        epochs: Measured epochs, after one warm-up epoch.
+        precision: float32, tf32 or bf16.
+    """
 
     encoder: str | None = None
     data: str | None = None
@@ -98,8 +111,12 @@ class GrowthOptions(Settings):
     """Options of the benchmark on how the cost grows with sentence length, subjects and corpus size.
 
     Attributes:
-        batch_sentences: Sentences that are measured together.
-        subject_words: Length of the sentences in the series over the number of subjects.
+        preset: Fusion preset.
+        lengths: Words per sentence.
+        subjects: Subjects per sentence.
+        factors: How many times the data is repeated.
+        batch_sentences: Sentences per batch for lengths and subjects.
+        subject_words: Words per sentence for subjects.
     """
 
     model: str | None = None
@@ -140,15 +157,14 @@ class WorstTextOptions(Settings):
     """Options of the search for the most expensive text.
 
     Attributes:
-        model: Folder or hub id of a saved model; the bundled one if None.
-        characters: Length of the longest texts.
-        patterns: Names of the built-in patterns to start from; all of them if empty.
-        seconds: Wall-clock budget of the whole search.
+        characters: Length of the longest texts. 500, 2,000 and 10,000 are measured as well.
+        patterns: Built-in patterns to start from. Default: all.
+        seconds: Time budget of the whole search.
         limit_seconds: CPU seconds after which a text is given up.
-        limit_megabytes: Resident set, in MiB, at which a text is given up.
-        threads: Threads of torch in the measured process.
+        limit_megabytes: Memory of the measured process, in MiB, at which a text is given up.
+        threads: Number of torch threads.
         seed: Seed of the random changes.
-        max_ratio: Largest acceptable ratio to ordinary text; None accepts any.
+        max_ratio: Exit with 1 if a text costs more than this many times ordinary text.
     """
 
     model: str | None = None
@@ -186,10 +202,9 @@ class ServeOptions(Settings):
     """Options of the service benchmark: one client, then many clients at once.
 
     Attributes:
-        model: Saved model. If None, a small model with random heads is created.
-        clients: Parallel clients. Each sends its next request as soon as it has an answer.
-        seconds: Duration of the parallel measurement.
-        single: Requests of the single client.
+        clients: Number of parallel clients. Each sends its next request as soon as it has an answer.
+        seconds: How long the parallel clients send requests.
+        single: Requests of a single client, sent first.
     """
 
     model: str | None = None

@@ -300,14 +300,12 @@ def _shift(thresholds: Thresholds, step: float) -> Thresholds:
     def shift(value: float) -> float:
         return min(1.0, max(0.0, value + step))
 
-    return Thresholds(
-        entity=shift(thresholds.entity),
-        subject=shift(thresholds.subject),
-        object=shift(thresholds.object),
-        entity_types={label: shift(value) for label, value in thresholds.entity_types.items()},
-        relation_types={label: shift(value) for label, value in thresholds.relation_types.items()},
-        related=None if thresholds.related is None else shift(thresholds.related),
-    )
+    shifted: dict[str, Any] = {
+        name: {label: shift(each) for label, each in value.items()} if isinstance(value, dict) else shift(value)
+        for name, value in thresholds.to_dict().items()
+        if value is not None and name != "relation"
+    }
+    return Thresholds(**shifted)
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Compare the SRN with an LSTM of the same widths: forward pass, and forward and backward pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any

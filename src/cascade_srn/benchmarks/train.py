@@ -1,7 +1,5 @@
 """Measure the seconds per epoch of the training loop, and the parts of a training step."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any
@@ -107,14 +105,7 @@ def _epochs(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, d
 def _parts(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:
     """Return the seconds of each part of the training steps of one epoch."""
     examples, network = corpus.examples, model.network.train()
-    optimiser, schedule = make_optimiser(
-        network,
-        learning_rate=settings.learning_rate,
-        encoder_learning_rate=settings.encoder_learning_rate,
-        weight_decay=settings.weight_decay,
-        warmup=settings.warmup,
-        n_steps=10 * len(examples),
-    )
+    optimiser, schedule = make_optimiser(network, settings, 10 * len(examples))
     clock = _Clock(device)
     step = Step(model, optimiser, schedule, settings, done=clock.ends)
     size, number = settings.batch_size, 0

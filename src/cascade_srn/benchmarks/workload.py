@@ -1,7 +1,5 @@
 """Annotated sentences and models for the benchmarks."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Iterator, Sequence

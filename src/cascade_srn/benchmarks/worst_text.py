@@ -4,18 +4,15 @@ Built-in patterns are measured at several lengths, shortest first. Random change
 ones follow until the time budget is used up. Ctrl-C ends the search and keeps what was measured.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import torch
 
-from cascade_srn.benchmarks.measuring import Result, ResultColumn, ResultRow, environment, plain_settings, text
+from cascade_srn.benchmarks.measuring import Result, ResultColumn, ResultRow, environment, number, plain_settings, text
 from cascade_srn.benchmarks.options import WorstTextOptions
 from cascade_srn.benchmarks.worst_text_patterns import Pattern, mutate, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Worker, WorkerError
@@ -158,8 +155,9 @@ class WorstTextSearch:
                 found = self._measure(pattern, size)
                 if found is not None and found.cost.is_bound:
                     given_up.add(pattern)
+            scores = {one.pattern: one.score for one in sorted(self.measurements, key=lambda one: one.score)}
             order = [pattern for pattern in order if pattern not in given_up]
-            order.sort(key=lambda pattern: -self._score(pattern))
+            order.sort(key=lambda pattern: -scores.get(pattern, 0.0))
         if left_out:
             self.notes.append(
                 f"{left_out} of {len(seeds) * len(self.sizes)} built-in texts were left out for lack of time; "
@@ -217,9 +215,6 @@ class WorstTextSearch:
         self._progress(f"[{self.seconds:,.0f} s] {found.describe()}")
         return found
 
-    def _score(self, pattern: Pattern) -> float:
-        return max((one.score for one in self.measurements if one.pattern == pattern), default=0.0)
-
     def _has_time(self) -> bool:
         return self.seconds < _SEARCH_SHARE * self.options.seconds
 
@@ -236,23 +231,12 @@ def _compare(pattern: Pattern, size: int, cost: Cost, reference: Cost) -> Measur
 
 
 def measure(options: WorstTextOptions, progress: Progress = lambda line: None) -> Result:
-    """Search for the most expensive text within the time budget.
-
-    Args:
-        options: What to search and within which limits.
-        progress: Called with one line for each measured text.
-
-    Returns:
-        The ten worst texts as rows; ``summary`` holds all measurements, and ``interrupted`` after Ctrl-C.
-    """
+    """Search for the most expensive text within the time budget. ``progress`` is called for each measured text."""
     seed_patterns(options.patterns)  # unknown names are refused before the model is loaded
     folder = find_model(options.model)
     interrupted = False
     with Worker(
-        folder,
-        threads=options.threads,
-        limit_seconds=options.limit_seconds,
-        limit_bytes=options.limit_megabytes << 20,
+        folder, threads=options.threads, limit_seconds=options.limit_seconds, limit_bytes=options.limit_megabytes << 20
     ) as worker:
         worker.start()
         search = WorstTextSearch(options, worker, progress)
@@ -292,14 +276,12 @@ def _result(search: WorstTextSearch, interrupted: bool) -> Result:
             "worst_cpu_ratio": max((one.cpu_ratio for one in search.measurements), default=None),
             "worst_memory_ratio": max((one.memory_ratio for one in search.measurements), default=None),
             "ordinary": {str(size): asdict(cost) for size, cost in search.ordinary.items()},
-            "measurements": [_brief(one.row()) for one in search.measurements],
+            "measurements": [
+                {key: value for key, value in one.row().items() if key not in ("parts", "counts")}
+                for one in search.measurements
+            ],
         },
     )
-
-
-def _brief(row: ResultRow) -> ResultRow:
-    """Leave out what makes a list of all measurements long."""
-    return {key: value for key, value in row.items() if key not in ("parts", "counts")}
 
 
 def _notes(search: WorstTextSearch) -> Iterator[str]:
@@ -327,25 +309,16 @@ def _figure(heading: str, value: Callable[[ResultRow], float], form: str) -> Res
 
 
 def _count(name: str) -> ResultColumn:
-    def show(row: ResultRow) -> str:
-        counts: dict[str, Any] | None = row["counts"]
-        return "–" if counts is None else f"{counts[name]:,}"
-
-    return ResultColumn(name, show)
-
-
-def _segmentation(row: ResultRow) -> str:
-    spent = row["segment_seconds"]
-    return "–" if spent is None else f"{spent:.2f}"
+    return number(name, lambda row: row["counts"] and row["counts"][name])
 
 
 _COLUMNS = (
     text("pattern", "pattern"),
-    ResultColumn("characters", lambda row: f"{row['characters']:,}"),
+    number("characters", lambda row: row["characters"]),
     _figure("CPU ratio", lambda row: row["cpu_ratio"], "{:.1f}"),
     _figure("memory ratio", lambda row: row["memory_ratio"], "{:.1f}"),
     _figure("CPU, s", lambda row: row["cpu_seconds"], "{:.2f}"),
-    ResultColumn("of it segmentation, s", _segmentation),
+    number("of it segmentation, s", lambda row: row["segment_seconds"], "{:.2f}"),
     _figure("memory, MiB", lambda row: row["extra_bytes"] / 2**20, "{:,.0f}"),
     _count("words"),
     _count("entities"),

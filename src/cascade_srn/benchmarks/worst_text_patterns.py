@@ -1,11 +1,8 @@
 """Text patterns that may be expensive to process, and random changes to them."""
 
-from __future__ import annotations
-
 import base64
 import random
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
@@ -35,9 +32,6 @@ _LONGEST_UNIT = 2 * _RANDOM_UNIT
 _MOST_PARTS = 6
 _MOST_REPEATS = 1_000
 
-# Makes a new unit from an old one and a slice of it, [low, high).
-_Edit = Callable[[str, int, int], str]
-
 
 @dataclass(frozen=True)
 class PatternPart:
@@ -49,17 +43,11 @@ class PatternPart:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A recipe for a text of any length: the parts in turn, over and over.
+    """A recipe for a text of any length: the parts in turn, over and over."""
 
-    Attributes:
-        name: Name of a built-in pattern, or how a changed one was made.
-        parts: The parts, at least one, none of them with an empty unit.
-        family: Name of the built-in pattern that this one is, or was made from.
-    """
-
-    name: str
-    parts: tuple[PatternPart, ...]
-    family: str = ""
+    name: str  # Name of a built-in pattern, or how a changed one was made
+    parts: tuple[PatternPart, ...]  # The parts, at least one, none of them with an empty unit
+    family: str = ""  # Name of the built-in pattern that this one is, or was made from
 
     def text(self, n_characters: int) -> str:
         """Return the pattern as a text of exactly ``n_characters`` characters.
@@ -90,11 +78,7 @@ def ordinary() -> Pattern:
 
 
 def seed_patterns(names: tuple[str, ...] = ()) -> list[Pattern]:
-    """Return the built-in patterns, or those with these names.
-
-    Raises:
-        ConfigError: If there is no pattern with one of the names.
-    """
+    """Return the built-in patterns, or those with these names."""
     known = {name: Pattern(name, (PatternPart(unit),), name) for name, unit in _seed_units().items()}
     for name in names:
         if name not in known:
@@ -168,56 +152,35 @@ def _seed_units() -> dict[str, str]:
 
 def mutate(pattern: Pattern, other: Pattern, rng: random.Random) -> Pattern:
     """Return a random change of a pattern, which may take parts of another one."""
-    change = rng.choice((_combine, _repeat, _separate, _cut_out, _double, _replace_character, _recase))
-    parts = tuple(part for part in change(pattern, other, rng) if part.unit)[:_MOST_PARTS]
-    if not parts:
-        parts = pattern.parts
-    parts = tuple(PatternPart(part.unit[:_LONGEST_UNIT], part.repeats) for part in parts)
+    change = rng.choice(("combine", "repeat", "separate", "cut out", "double", "replace", "recase"))
+    parts = [part for part in _change(change, pattern, other, rng) if part.unit][:_MOST_PARTS] or pattern.parts
     name = f"mutation of {pattern.family}"
-    if change is _combine and other.family != pattern.family:
+    if change == "combine" and other.family != pattern.family:
         name += f" and {other.family}"
-    return Pattern(name, parts, pattern.family)
+    shortened = tuple(PatternPart(part.unit[:_LONGEST_UNIT], part.repeats) for part in parts)
+    return Pattern(name, shortened, pattern.family)
 
 
-def _combine(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    parts = [*pattern.parts, *other.parts]
-    rng.shuffle(parts)
-    return tuple(parts)
-
-
-def _repeat(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    at = rng.randrange(len(pattern.parts))
-    part = pattern.parts[at]
-    repeats = min(_MOST_REPEATS, max(1, round(part.repeats * rng.choice((0.5, 2, 5, 20)))))
-    return (*pattern.parts[:at], PatternPart(part.unit, repeats), *pattern.parts[at + 1 :])
-
-
-def _separate(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    at = rng.randrange(len(pattern.parts) + 1)
-    return (*pattern.parts[:at], PatternPart(rng.choice(_SEPARATORS)), *pattern.parts[at:])
-
-
-def _cut_out(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edit(pattern, rng, lambda unit, low, high: unit[:low] + unit[high:])
-
-
-def _double(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edit(pattern, rng, lambda unit, low, high: unit[:high] + unit[low:high] * 3 + unit[high:])
-
-
-def _replace_character(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edit(pattern, rng, lambda unit, low, high: unit[:low] + rng.choice(_ALPHABET) + unit[low + 1 :])
-
-
-def _recase(pattern: Pattern, other: Pattern, rng: random.Random) -> tuple[PatternPart, ...]:
-    return _edit(pattern, rng, lambda unit, low, high: unit[:low] + unit[low:high].swapcase() + unit[high:])
-
-
-def _edit(pattern: Pattern, rng: random.Random, edit: _Edit) -> tuple[PatternPart, ...]:
-    """Apply an edit to a random slice of a random part."""
-    at = rng.randrange(len(pattern.parts))
-    part = pattern.parts[at]
-    low = rng.randrange(len(part.unit))
-    high = rng.randint(low + 1, len(part.unit))
-    edited = PatternPart(edit(part.unit, low, high), part.repeats)
-    return (*pattern.parts[:at], edited, *pattern.parts[at + 1 :])
+def _change(change: str, pattern: Pattern, other: Pattern, rng: random.Random) -> list[PatternPart]:
+    parts = list(pattern.parts)
+    if change == "combine":
+        parts += other.parts
+        rng.shuffle(parts)
+        return parts
+    if change == "separate":
+        parts.insert(rng.randrange(len(parts) + 1), PatternPart(rng.choice(_SEPARATORS)))
+        return parts
+    at = rng.randrange(len(parts))
+    unit, repeats = parts[at].unit, parts[at].repeats
+    if change == "repeat":
+        repeats = min(_MOST_REPEATS, max(1, round(repeats * rng.choice((0.5, 2, 5, 20)))))
+        parts[at] = PatternPart(unit, repeats)
+        return parts
+    low = rng.randrange(len(unit))
+    high = rng.randint(low + 1, len(unit))
+    if change == "replace":
+        high, piece = low + 1, rng.choice(_ALPHABET)
+    else:
+        piece = {"cut out": "", "double": unit[low:high] * 4, "recase": unit[low:high].swapcase()}[change]
+    parts[at] = PatternPart(unit[:low] + piece + unit[high:], repeats)
+    return parts

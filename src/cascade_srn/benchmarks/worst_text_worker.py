@@ -1,22 +1,19 @@
 """Measure texts in a child process that is killed when a text costs too much.
 
-The parent sends one JSON object a line, ``{"text": …}``, and the child answers each with one line. The child loads the
-model once; after a kill a new child is started for the next text.
+The child loads the model once. After a kill, a new child is started for the next text.
 """
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import queue
-import subprocess
-import sys
-import tempfile
+import signal
 import threading
 import time
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 from cascade_srn.errors import CascadeError
 
@@ -37,23 +34,15 @@ class WorkerError(CascadeError):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one text costs.
+    """What one text costs."""
 
-    Attributes:
-        outcome: "done", "failed", or why the text was given up: "time limit", "memory limit", "process died".
-        cpu_seconds: CPU time of all threads; a lower bound if the text was given up.
-        extra_bytes: Peak resident set above that before the text; a lower bound if the text was given up.
-        segment_seconds: CPU time of the split into sentences and words; None if the text was given up.
-        counts: Words, sentences, entities and relations of the document.
-        error: Error message of a text that failed.
-    """
-
-    outcome: str
-    cpu_seconds: float
-    extra_bytes: int
+    outcome: str  # "done", "failed", or why the text was given up: "time limit", "memory limit", "process died"
+    cpu_seconds: float  # CPU time of all threads; a lower bound if the text was given up
+    extra_bytes: int  # Peak resident set above that before the text; a lower bound if the text was given up
+    # CPU time of the split into sentences and words; None if the text was given up.
     segment_seconds: float | None = None
-    counts: dict[str, int] | None = None
-    error: str | None = None
+    counts: dict[str, int] | None = None  # Words, sentences, entities and relations of the document
+    error: str | None = None  # Error message of a text that failed
 
     @property
     def is_bound(self) -> bool:
@@ -61,24 +50,22 @@ class Cost:
         return self.outcome not in ("done", "failed")
 
 
-class Worker:
-    """A child process that measures texts within limits.
+class Usage(NamedTuple):
+    """CPU time and resident set of a process."""
 
-    Args:
-        folder: Model folder.
-        threads: Threads of torch in the child.
-        limit_seconds: CPU seconds after which a text is given up.
-        limit_bytes: Resident set at which a text is given up. Enforced on Linux only.
-    """
+    cpu_seconds: float
+    resident: int
+
+
+class Worker:
+    """A child process that measures texts within limits. The memory limit is enforced on Linux only."""
 
     def __init__(self, folder: Path, *, threads: int, limit_seconds: float, limit_bytes: int) -> None:
-        self._folder = folder
-        self._threads = threads
+        self._arguments = folder, threads
         self._limit_seconds = limit_seconds
         self._limit_bytes = limit_bytes
-        self._process: subprocess.Popen[str] | None = None
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._errors: IO[str] | None = None
+        self._process: Any = None
+        self._connection: Any = None
 
     def __enter__(self) -> Worker:
         return self
@@ -87,81 +74,55 @@ class Worker:
         self.stop()
 
     def start(self) -> None:
-        """Start the child and wait until its model is loaded, unless it runs already.
-
-        Raises:
-            WorkerError: If the model cannot be loaded.
-        """
+        """Start the child and wait until its model is loaded, unless it runs already."""
         if self._process is not None:
             return
-        command = [sys.executable, "-m", __name__, str(self._folder), str(self._threads)]
-        # Waiting threads that spin would count as CPU time of the text.
-        fixed = {"OMP_NUM_THREADS": str(self._threads), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            encoding="utf-8",
-            env={**os.environ, **fixed},
-            start_new_session=True,  # Ctrl-C is handled by the parent, which keeps the results
-        )
-        self._lines = queue.SimpleQueue()
-        threading.Thread(target=_read_lines, args=(self._process.stdout, self._lines), daemon=True).start()
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, *self._arguments), daemon=True)
+        self._process.start()
+        other.close()
+        problem = "no answer"
         try:
-            ready = self._lines.get(timeout=_LOADING_SECONDS)
-        except queue.Empty:
-            ready = None
-        if ready is None:
-            reason = self._last_error()
+            if self._connection.poll(_LOADING_SECONDS):
+                problem = self._connection.recv()
+        except EOFError:
+            problem = "the process ended"
+        if problem:
             self.stop()
             raise WorkerError(
-                f"the measuring process could not load the model ({reason})", "Check the model folder", option="model"
+                f"the measuring process could not load the model ({problem})", "Check the model folder", option="model"
             )
 
     def measure(self, text: str) -> Cost:
         """Measure one text. The child is killed if the text exceeds a limit."""
         self.start()
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        before = _usage(process.pid)
-        started, peak, used = time.monotonic(), before, before
+        before = used = _usage(self._process.pid)
+        started, peak = time.monotonic(), 0
         try:
-            process.stdin.write(json.dumps({"text": text}) + "\n")
-            process.stdin.flush()
-        except OSError:
-            return self._given_up("process died", before, peak, started)
-        while True:
-            try:
-                line = self._lines.get(timeout=_POLL_SECONDS)
-            except queue.Empty:
-                used = _usage(process.pid) or used
-                peak = _higher(peak, used)
-                exceeded = self._exceeded(before, used, time.monotonic() - started)
-                if exceeded is None:
-                    continue
-                return self._given_up(exceeded, before, peak, started)
-            if line is None:
-                return self._given_up("process died", before, peak, started)
-            found: dict[str, Any] = json.loads(line)
-            return Cost(**found)
+            self._connection.send(text)
+            while not self._connection.poll(_POLL_SECONDS):
+                used = _usage(self._process.pid) or used
+                peak = max(peak, used.resident if used else 0)
+                if exceeded := self._exceeded(before, used, time.monotonic() - started):
+                    break
+            else:
+                cost: Cost = self._connection.recv()
+                return cost
+        except (OSError, EOFError):
+            exceeded = "process died"
+        self.stop()
+        if before is None or used is None:
+            return Cost(exceeded, time.monotonic() - started, 0)
+        return Cost(exceeded, used.cpu_seconds - before.cpu_seconds, max(0, peak - before.resident))
 
     def stop(self) -> None:
         """Kill the child, if there is one."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout, self._errors):
-            if stream is not None:
-                try:
-                    stream.close()
-                except BrokenPipeError:  # what was still buffered for the killed child
-                    continue
-        self._errors = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+            self._process = None
 
     def _exceeded(self, before: Usage | None, used: Usage | None, seconds: float) -> str | None:
         if used is not None and before is not None:
@@ -171,28 +132,6 @@ class Worker:
                 return "time limit"
         limit = self._limit_seconds * (_WALL_FACTOR if used is not None else 1)
         return "time limit" if seconds > limit else None
-
-    def _given_up(self, reason: str, before: Usage | None, peak: Usage | None, started: float) -> Cost:
-        self.stop()
-        if before is None or peak is None:
-            return Cost(reason, time.monotonic() - started, 0)
-        return Cost(reason, peak.cpu_seconds - before.cpu_seconds, max(0, peak.resident - before.resident))
-
-    def _last_error(self) -> str:
-        """Return the last line that the child wrote to standard error."""
-        if self._errors is None:
-            return "no message"
-        self._errors.seek(0)
-        lines = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
-        return lines[-1] if lines else "no message"
-
-
-@dataclass(frozen=True)
-class Usage:
-    """CPU time and resident set of a process."""
-
-    cpu_seconds: float
-    resident: int
 
 
 def _usage(pid: int) -> Usage | None:
@@ -206,43 +145,32 @@ def _usage(pid: int) -> Usage | None:
         return None
 
 
-def _higher(one: Usage | None, two: Usage | None) -> Usage | None:
-    if one is None or two is None:
-        return one or two
-    return Usage(max(one.cpu_seconds, two.cpu_seconds), max(one.resident, two.resident))
-
-
-def _read_lines(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
-    """Pass lines of the child on; None marks the end."""
-    try:
-        for line in stream:
-            lines.put(line)
-    except ValueError:  # closed while it was read
-        pass
-    lines.put(None)
-
-
-def _serve(folder: str, threads: int, answers: IO[str]) -> None:
-    """Load the model, then measure one text for each line of standard input. Runs in the child."""
+def _serve(connection: Connection, folder: Path, threads: int) -> None:
+    """Load the model, send an empty string or what is wrong, and then measure each text. Runs in the child."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which keeps the results
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Waiting threads that spin would count as CPU time of the text.
+    os.environ |= {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+    for stream in (1, 2):  # messages of libraries
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     import torch
 
     from cascade_srn.extractor import Extractor
 
     torch.set_num_threads(threads)
-    extractor = Extractor.from_pretrained(folder)
+    try:
+        extractor = Extractor.from_pretrained(folder)
+    except CascadeError as error:
+        connection.send(str(error))
+        return
     for n_sentences in (1, 20):
         extractor.extract(_WARM_UP * n_sentences)
-    parent = os.getppid()
-    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
-    answers.write("ready\n")
-    answers.flush()
-    for line in sys.stdin:
-        answers.write(json.dumps(_measure_row(extractor, json.loads(line)["text"])) + "\n")
-        answers.flush()
+    connection.send("")
+    while True:
+        connection.send(_measure(extractor, connection.recv()))
 
 
-def _measure_row(extractor: Any, text: str) -> dict[str, Any]:
-    """Extract from a text and return the fields of :class:`Cost`."""
+def _measure(extractor: Any, text: str) -> Cost:
     import torch
 
     from cascade_srn.benchmarks.measuring import peak_memory
@@ -258,10 +186,8 @@ def _measure_row(extractor: Any, text: str) -> dict[str, Any]:
         finally:
             totals.append(time.process_time() - started)
 
-    extra, split, error = 0, None, None
     try:
         memory = peak_memory(extract, torch.device("cpu"))
-        extra = max(0, memory.peak - memory.before)
         while totals[0] < _SHORT_SECONDS and len(totals) < _SHORT_RUNS:
             extract()
         started = time.process_time()
@@ -269,33 +195,20 @@ def _measure_row(extractor: Any, text: str) -> dict[str, Any]:
         split = time.process_time() - started
     except Exception as failure:
         # Any failure is a result of the measurement; the parent reports it with the text.
-        error = f"{type(failure).__name__}: {str(failure)[:300]}"
-    found: dict[str, Any] = {
-        "outcome": "done" if error is None else "failed",
-        "cpu_seconds": min(totals),
-        "extra_bytes": extra,
-        "segment_seconds": split,
-        "error": error,
+        return Cost("failed", min(totals), 0, error=f"{type(failure).__name__}: {str(failure)[:300]}")
+    found = documents[0]
+    counts = {
+        "words": sum(len(sentence) for sentence in found.sentences),
+        "sentences": len(found.sentences),
+        "entities": len(found.entities),
+        "relations": len(found.relations),
     }
-    if documents:
-        found["counts"] = {
-            "words": sum(len(sentence) for sentence in documents[0].sentences),
-            "sentences": len(documents[0].sentences),
-            "entities": len(documents[0].entities),
-            "relations": len(documents[0].relations),
-        }
-    return found
+    return Cost("done", min(totals), max(0, memory.peak - memory.before), split, counts)
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with_parent() -> None:
     """End the child when its parent is gone: it may be in the middle of a text that takes hours."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
-if __name__ == "__main__":
-    # Libraries may write to standard output, which carries the answers.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as channel:
-        os.dup2(2, 1)
-        _serve(sys.argv[1], int(sys.argv[2]), channel)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -3,8 +3,6 @@
 Heavy imports happen inside the commands, so that ``--help`` is fast.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Sequence
@@ -64,11 +62,7 @@ def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit with its code.
-
-    Args:
-        arguments: Arguments of ``cascade-srn``; by default those of the process.
-    """
+    """Run a command and exit with its code."""
     prepare_streams()
     # Idle OpenMP threads spin by default, which slows everything down on shared cores. torch reads this on import.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

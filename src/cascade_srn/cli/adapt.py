@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cascade_srn.adapt.settings import AdaptSettings
-from cascade_srn.cli.options import Device, TextField, make_settings
+from cascade_srn.cli.options import Device, settings_as_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,49 +16,18 @@ if TYPE_CHECKING:
     from cascade_srn.adapt.run import Adaptation
 
 
+@settings_as_options(AdaptSettings)
 def adapt(
     texts: Annotated[
         list[str],
         typer.Argument(metavar="TEXT…", help="Files (.txt, .jsonl, also .gz, .xz, .bz2) or folders of raw text."),
     ],
-    encoder: Annotated[str, typer.Option(help="Encoder to start from: hub id or folder.")],
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the adapted encoder.")],
+    settings: AdaptSettings,
     holdout: Annotated[
         list[str] | None,
         typer.Option(metavar="DATA", help="Annotated data whose sentences are removed from the text. Repeatable."),
     ] = None,
-    field: TextField = AdaptSettings.field,
-    sequence_pieces: Annotated[
-        int, typer.Option(help="Word pieces in a sequence, special tokens included.")
-    ] = AdaptSettings.sequence_pieces,
-    epochs: Annotated[int, typer.Option(help="Passes over the text.")] = AdaptSettings.epochs,
-    steps: Annotated[int | None, typer.Option(help="Training steps, instead of --epochs.")] = AdaptSettings.steps,
-    batch_size: Annotated[int, typer.Option(help="Sequences per step.")] = AdaptSettings.batch_size,
-    accumulation: Annotated[
-        int, typer.Option(help="Parts into which a batch is split to save memory.")
-    ] = AdaptSettings.accumulation,
-    learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = AdaptSettings.learning_rate,
-    warmup: Annotated[float, typer.Option(help="Share of the steps used for warm-up.")] = AdaptSettings.warmup,
-    weight_decay: Annotated[float, typer.Option(help="Weight decay of matrices.")] = AdaptSettings.weight_decay,
-    max_gradient_norm: Annotated[
-        float, typer.Option(help="Maximum norm for gradient clipping.")
-    ] = AdaptSettings.max_gradient_norm,
-    masked: Annotated[float, typer.Option(help="Share of the words to mask.")] = AdaptSettings.masked,
-    head_steps: Annotated[
-        int, typer.Option(help="Steps that train only the new head, if the encoder has none.")
-    ] = AdaptSettings.head_steps,
-    held_out: Annotated[
-        float, typer.Option(help="Share of the documents used to measure perplexity.")
-    ] = AdaptSettings.held_out,
-    precision: Annotated[str, typer.Option(help="float32, tf32 or bf16.")] = AdaptSettings.precision,
-    seed: Annotated[int, typer.Option(help="Seed of masking, order and dropout.")] = AdaptSettings.seed,
-    evaluate_steps: Annotated[
-        int | None, typer.Option(help="Steps between measurements of perplexity.")
-    ] = AdaptSettings.evaluate_steps,
-    save_steps: Annotated[
-        int | None, typer.Option(help="Steps between checkpoints. 0 for none.")
-    ] = AdaptSettings.save_steps,
-    log_steps: Annotated[int, typer.Option(help="Steps between log lines.")] = AdaptSettings.log_steps,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the output folder.")] = False,
     device: Device = "auto",
@@ -67,7 +36,6 @@ def adapt(
 
     The output folder is an ordinary encoder. Use it in a recipe as model.encoder.name=DIR.
     """
-    settings = make_settings(AdaptSettings, locals())
     from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
 
@@ -84,8 +52,7 @@ def adapt(
         overwrite=overwrite,
         device=device,
     )
-    message = f"The encoder is in {output}. Use it with model.encoder.name={output}"
-    console.print(message, highlight=False, markup=False)
+    console.print(f"The encoder is in {output}. Use it with model.encoder.name={output}")
     end_processes()
 
 
@@ -99,11 +66,10 @@ def _run(console: Console, *, is_main: bool, **arguments: Any) -> None:
             check_finished(
                 **{name: arguments[name] for name in ("texts", "settings", "output", "holdout", "overwrite")}
             )
-        message = f"The adaptation in {arguments['output']} is finished; there is nothing to resume."
-        console.print(message, highlight=False, markup=False)
+        console.print(f"The adaptation in {arguments['output']} is finished; there is nothing to resume.")
         return
     adaptation = Adaptation(**arguments)
-    console.print(_summary(adaptation), highlight=False, markup=False)
+    console.print(_summary(adaptation))
     with display(console) as shown:
         adaptation.loop.on_step = shown.step
         for progress in adaptation:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.cli.options import BatchWords, Device, Jobs, Overrides, Precision, Seeds, TextField, make_settings
+from cascade_srn.cli.options import Device, Jobs, Overrides, Seeds, settings_as_options
 from cascade_srn.cli.train import check_jobs, train
 from cascade_srn.distil.settings import LabelSettings
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cascade_srn.distil.run import Distillation
 
 
+@settings_as_options(LabelSettings)
 def distil(
     teachers: Annotated[
         list[str], typer.Argument(metavar="TEACHER…", help="Model folders. Predictions of several are averaged.")
@@ -24,13 +25,12 @@ def distil(
     text: Annotated[
         list[str],
         typer.Option(
-            "--text",
-            metavar="TEXT",
-            help="File (.txt, .jsonl, also .gz, .xz, .bz2) or folder of raw text. Repeatable.",
+            "--text", metavar="TEXT", help="File (.txt, .jsonl, also .gz, .xz, .bz2) or folder of raw text. Repeatable."
         ),
     ],
     recipe: Annotated[Path, typer.Option("--recipe", metavar="RECIPE", help="Recipe of the student: a YAML file.")],
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the student and the labels.")],
+    settings: LabelSettings,
     student_encoder: Annotated[
         str | None, typer.Option(metavar="E", help="Encoder of the student: hub id or folder. Default: the recipe's.")
     ] = None,
@@ -43,16 +43,6 @@ def distil(
         ),
     ] = None,
     labels_only: Annotated[bool, typer.Option("--labels-only", help="Write the labels without training.")] = False,
-    field: TextField = LabelSettings.field,
-    min_words: Annotated[int, typer.Option(help="Minimum words of a sentence to label.")] = LabelSettings.min_words,
-    max_words: Annotated[int, typer.Option(help="Maximum words of a sentence to label.")] = LabelSettings.max_words,
-    max_sentences: Annotated[
-        int | None, typer.Option(help="Sentences to label, sampled evenly from the text. Default: all.")
-    ] = LabelSettings.max_sentences,
-    floor: Annotated[float, typer.Option(help="Probabilities below this value are dropped.")] = LabelSettings.floor,
-    shard_sentences: Annotated[int, typer.Option(help="Sentences per file of labels.")] = LabelSettings.shard_sentences,
-    batch_words: BatchWords = LabelSettings.batch_words,
-    precision: Precision = LabelSettings.precision,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the run, and labels made with other settings.")
@@ -65,7 +55,6 @@ def distil(
 
     The labels are written to DIR/labels. The run of the student is in DIR, like a run of the train command.
     """
-    settings = make_settings(LabelSettings, locals())
     from cascade_srn.distil.display import comparison
     from cascade_srn.distil.run import Distillation, student_overrides
     from cascade_srn.runs.display import console_for
@@ -94,8 +83,8 @@ def distil(
     distillation.labelling.free()
     if labels_only:
         labels = f"{output}/{LABELS}"
-        console.print(describe_scores([scores]), highlight=False)
-        console.print(f"The labels are in {labels}. Use them with data.labels={labels}", highlight=False)
+        console.print(describe_scores([scores]))
+        console.print(f"The labels are in {labels}. Use them with data.labels={labels}")
         distillation.close()
         end_processes()
         return
@@ -111,7 +100,7 @@ def distil(
 def _label(distillation: Distillation, console: Console) -> None:
     from cascade_srn.distil.display import display, opening
 
-    console.print(opening(distillation.labelling), highlight=False, markup=False)
+    console.print(opening(distillation.labelling))
     with display(console) as show:
         for progress in distillation.labelling:
             show(progress)

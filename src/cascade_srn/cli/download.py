@@ -1,7 +1,5 @@
 """``cascade-srn download``: download a published corpus and check its files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

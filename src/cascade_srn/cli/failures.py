@@ -1,7 +1,5 @@
 """Report errors of a command as one line and an exit code instead of a traceback."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

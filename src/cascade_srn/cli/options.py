@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from cascade_srn.config import Settings, require_choice
+from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
     from cascade_srn.text.segment import Segmenter
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N. auto uses a GPU if there is one.")]
-Precision = Annotated[str, typer.Option(help="Precision of the encoder: auto (bf16 on a GPU), float32 or bf16.")]
+# Help for settings of several commands.
+COMMON = {
+    "batch_words": "Maximum number of words in a batch, padding included.",
+    "data": "Annotated sentences. Default: the example corpus.",
+    "device": "auto, cpu, cuda or cuda:N. auto uses a GPU if there is one.",
+    "encoder": "Pretrained encoder: folder or hub id. Default: a small random encoder.",
+    "model": "Model folder, name or hub id.",
+    "precision": "Precision of the encoder: auto (bf16 on a GPU), float32 or bf16.",
+    "presets": "Fusion presets.",
+    "repeats": "Measured runs; the median is reported.",
+    "sentences": "Number of sentences to use, from the beginning of the data.",
+    "warmup": "Runs before them that are not measured.",
+}
+# Separators of lists other than the comma.
+SEPARATORS = {"patterns": ";"}
+
+Device = Annotated[str, typer.Option(help=COMMON["device"])]
+Precision = Annotated[str, typer.Option(help=COMMON["precision"])]
+BatchWords = Annotated[int, typer.Option(help=COMMON["batch_words"])]
+SavedModel = Annotated[str | None, typer.Option(help=COMMON["model"])]
 Constraints = Annotated[
     str | None,
     typer.Option(
         metavar="off|on", help="Apply the constraints of the schema to relations. Default: the choice of the model."
     ),
 ]
-BatchWords = Annotated[int, typer.Option(help="Maximum number of words in a batch, padding included.")]
-Encoder = Annotated[
-    str | None, typer.Option(help="Pretrained encoder: folder or hub id. Default: a small random encoder.")
-]
-SavedModel = Annotated[str | None, typer.Option(help="Model folder, name or hub id.")]
 Overlaps = Annotated[
     str | None,
     typer.Option(
@@ -54,8 +71,7 @@ SegmenterName = Annotated[
     ),
 ]
 Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the recipe. Repeatable."),
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the recipe. Repeatable.")
 ]
 Seeds = Annotated[
     int | None, typer.Option(metavar="N", help="Train with seeds 0 to N-1 and print mean and standard deviation.")
@@ -67,14 +83,82 @@ ResampledUnit = Annotated[str, typer.Option(metavar="documents|sentences", help=
 
 
 def make_settings(cls: type[SettingsT], arguments: Mapping[str, Any], **overrides: Any) -> SettingsT:
-    """Create settings from the arguments of a command.
-
-    Args:
-        cls: Settings class.
-        arguments: Arguments by parameter name. Those that are not settings are ignored.
-        **overrides: Settings that differ from the argument of the same name.
-    """
+    """Create settings from the arguments of a command. Arguments that are not settings are ignored."""
     return cls(**{f.name: arguments[f.name] for f in fields(cls) if f.name in arguments} | overrides)
+
+
+def settings_as_options(cls: type[Settings]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace the parameter ``settings`` of a command by one option for each setting of a class.
+
+    Types and defaults are those of the class. The help is that of its docstring, or of ``COMMON``.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            parameters += _options_of(cls) if parameter.name == "settings" else [parameter]
+
+        @wraps(command)
+        def run(**arguments: Any) -> None:
+            hints = get_type_hints(cls)
+            values = {f.name: arguments.pop(f.name) for f in fields(cls)}
+            command(settings=cls(**{k: _parse_list(k, v, hints[k]) for k, v in values.items()}), **arguments)
+
+        keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _options_of(cls: type[Settings]) -> Iterator[inspect.Parameter]:
+    hints, help_texts = get_type_hints(cls), COMMON | dict(_attributes(cls))
+    for setting in fields(cls):
+        kind, metavar, default = _as_text(setting.name, hints[setting.name], setting.default)
+        option = typer.Option(_flag(setting.name), metavar=metavar, help=help_texts[setting.name])
+        yield inspect.Parameter(
+            setting.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=Annotated[kind, option],
+        )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.removeprefix('n_').replace('_', '-')}"
+
+
+def _attributes(cls: type[Settings]) -> Iterator[tuple[str, str]]:
+    """Yield the names and descriptions of the settings in the docstring of a class."""
+    section = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")[2]
+    for name, text in re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE):
+        yield name, re.sub(r"``(\w+)``", lambda found: _flag(found[1]), " ".join(text.split()))
+
+
+def _as_text(name: str, hint: Any, default: Any) -> tuple[Any, str | None, Any]:
+    """Return type, metavar and default of an option. Lists are given as text."""
+    separator = SEPARATORS.get(name, ",")
+    if get_origin(hint) is not tuple:
+        return hint, None, default
+    if get_origin(get_args(hint)[0]) is tuple:
+        return str, "BxL,…", ",".join(f"{batch}x{length}" for batch, length in default)
+    return str, "N,…" if get_args(hint)[0] is int else f"A{separator}B{separator}…", separator.join(map(str, default))
+
+
+def _parse_list(name: str, value: Any, hint: Any) -> Any:
+    """Parse the text of a list: ``a,b``, ``8,16`` or ``8x40,32x40``."""
+    if get_origin(hint) is not tuple:
+        return value
+    parts = [part.strip() for part in value.split(SEPARATORS.get(name, ",")) if part.strip()]
+    kind, form = get_args(hint)[0], "integers such as 8,16"
+    try:
+        if get_origin(kind) is tuple:
+            form = "sentences x words, such as 8x40,32x40"
+            pairs = [part.split("x") for part in parts]
+            return tuple((int(batch), int(length)) for batch, length in pairs)
+        return tuple(map(kind, parts))
+    except ValueError as error:
+        raise ConfigError(f"{name} is {value!r}", f"Give {form}", option=name) from error
 
 
 def find_segmenter(name: str, skip: str = "") -> Segmenter:

@@ -1,7 +1,5 @@
 """``cascade-srn reproduce``: reproduce the tables of the paper."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -17,8 +15,7 @@ def reproduce(
     tables: Annotated[
         list[str],
         typer.Argument(
-            metavar="TABLE…",
-            help="main, ablation, entities, fusion, encoder, errors, or all. list describes them.",
+            metavar="TABLE…", help="main, ablation, entities, fusion, encoder, errors, or all. list describes them."
         ),
     ],
     encoder: Annotated[
@@ -26,8 +23,7 @@ def reproduce(
         typer.Option(metavar="E", help="Encoder of all variants: hub id or folder.", show_default="the recipe's"),
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Folder with train, dev and test.", show_default="the recipe's"),
+        str | None, typer.Option(metavar="DIR", help="Folder with train, dev and test.", show_default="the recipe's")
     ] = None,
     seeds: Annotated[
         int | None,

@@ -56,11 +56,11 @@ def train(
         summaries = _run_parallel(loaded, seeds, jobs, command, console, resume=resume, overwrite=overwrite)
     else:
         summaries = _run_seeds(loaded, seeds, console, resume=resume, overwrite=overwrite, device=device)
-    console.print(describe_scores(summaries), highlight=False)
+    console.print(describe_scores(summaries))
     if failure := describe_failure(summaries):
-        console.print(failure, highlight=False)
+        console.print(failure)
     folder = loaded.output if seeds is None else f"{loaded.output}/seed-N"
-    console.print(f"The model is in {folder}/best", highlight=False)
+    console.print(f"The model is in {folder}/best")
     end_processes()
 
 
@@ -101,14 +101,14 @@ def _run_to_end(
     if resume and folder.is_finished:
         folder.check(recipe, resume=True, overwrite=overwrite)
         folder.refuse_other_data(compute_checksums(recipe.data))
-        console.print(f"The run in {recipe.output} is finished; there is nothing to resume.", highlight=False)
+        console.print(f"The run in {recipe.output} is finished; there is nothing to resume.")
         return folder.read_summary()
     run = Run(recipe, resume=resume, overwrite=overwrite, device=device)
     started.append(run)
     if run.resumed_at is None:
-        console.print(str(run.preflight), highlight=False, markup=False)
+        console.print(str(run.preflight))
     else:
-        console.print(f"Resuming after step {run.resumed_at} of {run.loop.n_steps}.", highlight=False)
+        console.print(f"Resuming after step {run.resumed_at} of {run.loop.n_steps}.")
     with display(console) as shown:
         run.loop.on_step = shown.step
         for progress in run:
@@ -156,7 +156,7 @@ def _run_seeds(
 
     runs = SeedRuns(recipe, n_seeds, processes=make_accelerator(device), resume=resume, overwrite=overwrite)
     for each in runs.to_run():
-        console.print(f"Seed {each.training.seed}:", highlight=False)
+        console.print(f"Seed {each.training.seed}:")
         _run(each, console, resume=resume, overwrite=overwrite, device=device)
     return runs.finish()
 
@@ -184,7 +184,7 @@ def _run_parallel(
     stopped = f"Stopped. The runs are in {recipe.output}. Continue with {_resume_command(overwrite=overwrite)}."
     with _report_interrupt(lambda: stopped):
         for ended in run_parallel(commands, n_jobs, Path(recipe.output)):
-            console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s", highlight=False)
+            console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s")
             failed += [ended] if ended.code else []
     if failed:
         first = failed[0]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -147,3 +148,9 @@ def _read_records(path: Path, field: str) -> Iterator[str]:
             )
         if record[field].strip():
             yield record[field]
+
+
+def sentence_key(words: Iterable[str]) -> bytes:
+    """Return a hash of a sentence that ignores whitespace and case. Annotated text is often tokenized."""
+    plain = "".join("".join(words).split()).casefold()
+    return blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()

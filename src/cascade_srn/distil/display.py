@@ -1,7 +1,5 @@
 """Show the progress of labelling, and compare the scores of teachers and student."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

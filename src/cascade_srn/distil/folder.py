@@ -1,13 +1,10 @@
 """The output folder of labelled text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.data.labelled.cache import FORMAT_VERSION, RECORD, read_record
-from cascade_srn.data.labelled.shards import ShardFiles
+from cascade_srn.data.labelled.shards import FORMAT_VERSION, RECORD, ShardFiles, read_record
 from cascade_srn.errors import ConfigError
 from cascade_srn.runs.folder import OutputFolder, remove
 

@@ -1,7 +1,5 @@
 """Label raw text with teachers: from files to a folder of labels."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +16,10 @@ from torch import Tensor
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.data.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
-from cascade_srn.data.raw_text import find_files, read_texts
+from cascade_srn.data.raw_text import find_files, read_texts, sentence_key
 from cascade_srn.data.targets import TURNS
 from cascade_srn.distil.folder import LabelFolder
-from cascade_srn.distil.selection import Selection, select, sentence_key
+from cascade_srn.distil.selection import Selection, select
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.distil.teacher import Teacher
 from cascade_srn.distil.turns import Labelled, Prepared, ThreeTurns
@@ -137,9 +135,6 @@ class Labelling:
         command: Command line for the record; that of the process if None.
         on_documents: Called with the number of documents read so far.
         check: Called with the schema of the teachers; may raise an error to refuse it.
-
-    Raises:
-        CascadeError: The text, a teacher, the settings or the folder cannot be used.
     """
 
     def __init__(

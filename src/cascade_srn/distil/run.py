@@ -1,7 +1,5 @@
 """Prepare a distillation: the recipe of the student, the labels and the scores of the teachers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -1,15 +1,13 @@
 """Select the sentences of raw text that are labelled."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 import numpy as np
 
 from cascade_srn.data.labelled.shards import SelectedDocument
+from cascade_srn.data.raw_text import sentence_key
 from cascade_srn.distil.settings import LabelSettings
 from cascade_srn.errors import DataError
 from cascade_srn.text.forms import model_form
@@ -66,15 +64,6 @@ def select(
 
     Sentences of the held-out documents are removed. Sentences that are too short, too long, repeated or not sampled
     stay as context of the others.
-
-    Args:
-        texts: The documents.
-        held_out: Documents whose sentences are removed.
-        settings: Bounds on sentences.
-        on_documents: Called with the number of documents read so far.
-
-    Raises:
-        DataError: There is no sentence to label.
     """
     forbidden = {sentence_key(sentence.words) for document in held_out for sentence in document.sentences}
     selection, counts = Selection(), SelectionCounts()
@@ -111,12 +100,6 @@ def select(
             option="min_words",
         )
     return selection
-
-
-def sentence_key(words: Iterable[str]) -> bytes:
-    """Return a hash of a sentence that ignores whitespace and case."""
-    plain = "".join("".join(words).split()).casefold()
-    return blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _is_selected(n_words: int, key: bytes, seen: set[bytes], settings: LabelSettings, counts: SelectionCounts) -> bool:

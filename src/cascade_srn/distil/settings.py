@@ -1,7 +1,5 @@
 """Settings of a labelling."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cascade_srn.config import Settings, require_choice, require_range
@@ -18,7 +16,7 @@ class LabelSettings(Settings):
         field: Field of a JSON record that contains the text.
         min_words: Least number of words of a sentence to label.
         max_words: Largest number of words of a sentence to label.
-        max_sentences: Number of sentences to label, evenly spaced over the text; None for all.
+        max_sentences: Number of sentences to label, evenly spaced over the text. Default: all.
         floor: Least probability that is stored.
         shard_sentences: Labelled sentences per file, in whole documents.
         batch_words: Words per batch, padding included.

@@ -1,7 +1,5 @@
 """A teacher: a model that returns its logits turn by turn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256

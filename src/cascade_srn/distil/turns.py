@@ -1,7 +1,5 @@
 """Label one batch with the three turns of several teachers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,14 +47,7 @@ def span_scores(
 ) -> Tensor:
     """Return the smallest of the three probabilities of each span, averaged over models with their temperatures.
 
-    Args:
-        members: Logits of each model.
-        temperatures: Temperature of each model.
-        pairs: The spans.
-        at: Positions of the spans to score among ``pairs``, (n_spans,); all if None.
-
-    Returns:
-        Scores, (n_spans, n_labels).
+    Only the spans at the positions ``at`` among ``pairs``, if they are given. Shape: (n_spans, n_labels).
     """
     row, first, last = pairs.row, pairs.start, pairs.last
     if at is not None:
@@ -264,11 +255,7 @@ class ThreeTurns:
         spans: Tensor,
         subjects: Tensor,
     ) -> Iterator[tuple[list[int], float]]:
-        """Run turn 3 for every span; yield the predicted relations.
-
-        Yields:
-            (subject span, object span, label) and the score of the object.
-        """
+        """Run turn 3 for every span; yield (subject span, object span, label) and score of each predicted relation."""
         on_host: list[list[int]] = spans.tolist()
         for first, end in self._groups(on_host):
             queries = Queries(*spans[first:end].unbind(1))

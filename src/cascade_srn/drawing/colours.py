@@ -11,8 +11,6 @@ Each colour has five shades per theme:
 * ``line``: the arc of a relation on the background (3 : 1), with ``word`` for its label (4.5 : 1)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

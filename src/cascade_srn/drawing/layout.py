@@ -10,8 +10,6 @@ An arc that crosses a line break continues on the next line at the same height a
 their label twice, once in each half, with an arrow that shows the direction of the relation.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,13 +110,7 @@ class Layout:
 def lay_out(
     sentence: Sentence, *, gaps: Sequence[str] | None = None, labels: Mapping[Triple, str] | None = None
 ) -> Layout:
-    """Lay out a sentence.
-
-    Args:
-        sentence: The sentence.
-        gaps: Text after each word; by default a space where the offsets have a gap.
-        labels: Labels of the arcs; by default the relation types.
-    """
+    """Lay out a sentence. ``gaps`` is the text after each word, ``labels`` are those of the arcs."""
     gaps = offset_gaps(sentence) if gaps is None else gaps
     arc_labels = {triple: triple.label for triple in sentence.triples} | dict(labels or {})
     arcs = place_arcs(sentence.triples)

@@ -26,11 +26,7 @@ N_HOVER_RULES = 32
 
 @cache
 def environment(*packages: str) -> Environment:
-    """Return a jinja2 environment with the templates of the given packages and of this one, with autoescaping.
-
-    Raises:
-        CascadeError: jinja2 is not installed.
-    """
+    """Return a jinja2 environment with the templates of the given packages and of this one, with autoescaping."""
     try:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:
@@ -72,12 +68,6 @@ def draw_sentence(
         name: Accessible name of the figure.
         listing: Text form of the entities and relations: "hidden" for screen readers only, "details" for a list that
             everyone can open.
-
-    Returns:
-        HTML.
-
-    Raises:
-        ConfigError: Unknown listing.
     """
     labels = Labels.collect(schema, [sentence])
     view = sentence_view(sentence, labels=labels, marks=marks or {}, name=name, listing=listing)

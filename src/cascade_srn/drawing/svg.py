@@ -1,7 +1,5 @@
 """Draw a document as a standalone SVG picture without scripts, HTML or external resources."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ space between words where labels need it. Each line assigns levels to its arcs b
 take, so nothing overlaps.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -93,14 +91,7 @@ def label_width(label: str) -> float:
 
 
 def lay_out_lines(sentence: Sentence, *, gaps: Sequence[str], labels: Sequence[str], width: float) -> list[Line]:
-    """Lay out a sentence in lines.
-
-    Args:
-        sentence: The sentence.
-        gaps: Text after each word.
-        labels: Labels of the arcs of :func:`place_arcs`, in order.
-        width: Maximum width of a line.
-    """
+    """Lay out a sentence in lines. ``gaps`` is the text after each word, ``labels`` those of the arcs, in order."""
     arcs = place_arcs(sentence.triples)
     boxes = _make_boxes(sentence, gaps, arcs, width)
     first = {box.word: at for at, box in reversed(list(enumerate(boxes))) if box.word is not None}

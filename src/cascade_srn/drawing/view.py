@@ -1,7 +1,5 @@
 """Prepare a sentence for the template: plain strings, with all decisions made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,13 +18,7 @@ Descriptions = Mapping[Span | Triple, str]
 
 
 def sentence_view(
-    sentence: Sentence,
-    *,
-    labels: Labels,
-    marks: Marks,
-    name: str,
-    listing: str,
-    gaps: Sequence[str] | None = None,
+    sentence: Sentence, *, labels: Labels, marks: Marks, name: str, listing: str, gaps: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Return the template variables of a sentence. ``gaps`` is the text after each word."""
     if listing not in LISTINGS:

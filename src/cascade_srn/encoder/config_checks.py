@@ -3,8 +3,6 @@
 A configuration may come from an untrusted source. It must not run code or request more layers than its weights have.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,11 +28,7 @@ _MODULE_COUNTS = ("layer", "expert", "depth", "stage")
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a JSON mapping of a model folder.
-
-    Raises:
-        ModelError: If the file is missing, too large, or not a JSON mapping.
-    """
+    """Read a JSON mapping of a model folder."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise ModelError(f"{str(path)!r} is too large for a configuration", "Copy the folder again")
@@ -55,9 +49,6 @@ def refuse_remote_code(folder: Path) -> None:
 
     Models of this package need no code of their own. ``auto_map`` is therefore refused at any depth, including the
     encoder configuration inside ``config.json``.
-
-    Raises:
-        ModelError: If a file has ``auto_map``, names a kernel of the hub, or cannot be read.
     """
     for name in CODE_FILES:
         path = folder / name
@@ -71,9 +62,6 @@ def check_encoder(name: str, *, local_files_only: bool = False) -> None:
     Code from the repository of an encoder is never run. Published encoders may have ``auto_map`` although transformers
     has a class for them. These are loaded with that class. An encoder of a model type that transformers does not know
     is refused, because it cannot be loaded without its code.
-
-    Raises:
-        ModelError: If the encoder needs its own code, or its configuration has impossible sizes.
     """
     config, _ = PreTrainedConfig.get_config_dict(name, local_files_only=local_files_only)
     tokenizer = get_tokenizer_config(name, local_files_only=local_files_only)
@@ -90,13 +78,7 @@ def check_encoder(name: str, *, local_files_only: bool = False) -> None:
 def check_sizes(config: Mapping[str, Any], source: str, *, n_tensors: int | None = None) -> None:
     """Refuse sizes below 1, and module counts that would take too long to build even without weights.
 
-    Args:
-        config: The configuration of the encoder.
-        source: Description of the configuration, for the message.
-        n_tensors: Number of tensors in the weights, if known. The encoder should not have more layers.
-
-    Raises:
-        ModelError: If a size is out of range.
+    The encoder should not have more layers than ``n_tensors``, the number of tensors in the weights, if it is known.
     """
     for key, value in _walk_items(config):
         if isinstance(value, bool) or not isinstance(value, int):

@@ -8,8 +8,6 @@ as large as the encoder itself, and autograd adds them to ``parameter.grad`` aft
 ``torch.cuda.graph`` directly, so that the backward graphs of all shapes add to one set of gradients.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -51,10 +49,6 @@ class CudaGraphs:
 
     Graphs of the same pass number (first pass of a step, second pass, …) share a memory pool, because only one of them
     is replayed in a step. Gradients accumulate in static tensors that :meth:`begin_step` clears.
-
-    Args:
-        model: The module whose parameters get the gradients.
-        read: Runs the module on the ids and mask of a pass.
     """
 
     def __init__(self, model: nn.Module, read: Read) -> None:

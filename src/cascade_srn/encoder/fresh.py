@@ -4,8 +4,6 @@ Use it for demonstrations, for tests, or for a language without a pretrained enc
 few sentences has low scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -48,8 +46,7 @@ def create_encoder(
     pieces = _learn_vocabulary(list(words), special, vocabulary)
     tokenizer = _bare_tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+        single="[CLS] $A [SEP]", special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
     )
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -79,8 +79,6 @@ class PretrainedEncoder(nn.Module):
         self.cuda_graphs = CudaGraphs(self.model, self._read)
         return self.cuda_graphs
 
-    # The name that training.step calls.
-
     def _read_all(
         self, passes: Sequence[tuple[Tensor, Tensor]], half: bool, check: Callable[[], None] | None
     ) -> list[Tensor]:
@@ -128,11 +126,7 @@ def _split_passes(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def load_tokenizer(name: str) -> Any:
-    """Load the tokenizer of an encoder by hub id or folder. Code of its repository is never run.
-
-    Raises:
-        ModelError: If the tokenizer cannot be loaded or has no vocabulary.
-    """
+    """Load the tokenizer of an encoder by hub id or folder. Code of its repository is never run."""
     tokenizer = _load(name, "tokenizer", partial(AutoTokenizer.from_pretrained, use_fast=True, trust_remote_code=False))
     # Loading refuses models whose tokenizer names code, so that a model saved with this one must not.
     tokenizer.init_kwargs.pop("auto_map", None)
@@ -148,9 +142,6 @@ def load_encoder(name: str, *, pooling: str = "mean") -> PretrainedEncoder:
     """Load a pretrained encoder in float32 by hub id or folder.
 
     Code of the encoder's repository is never run (:func:`~cascade_srn.encoder.config_checks.check_encoder`).
-
-    Raises:
-        ModelError: If the encoder cannot be loaded, lacks weights, or has weights that are not finite.
     """
     model, info = _load(
         name,
@@ -190,11 +181,7 @@ def _refuse_unusable_weights(name: str, model: Any) -> None:
 
 
 def encoder_from_config(config: Mapping[str, Any], *, pooling: str = "mean") -> PretrainedEncoder:
-    """Build an encoder with random weights from the dictionary of a transformers configuration.
-
-    Raises:
-        ModelError: If transformers cannot build it.
-    """
+    """Build an encoder with random weights from the dictionary of a transformers configuration."""
     values = dict(config)
     model_type = values.pop("model_type", None)
     try:
@@ -253,11 +240,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def require_encoder(name: str) -> None:
-    """Refuse the name of a trained model where an encoder is expected. Does not check that the encoder exists.
-
-    Raises:
-        ModelError: If it is a bundled model or the folder of a model.
-    """
+    """Refuse the name of a trained model where an encoder is expected. Does not check that the encoder exists."""
     if is_model(name):
         raise ModelError(
             f"{name!r} is a trained model of cascade-srn, not an encoder",

@@ -1,7 +1,5 @@
 """Interface of the sequence encoders (`srn`, `bisrn`, `bilstm`), and the BiLSTM."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import torch

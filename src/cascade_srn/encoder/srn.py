@@ -1,7 +1,5 @@
 """The selection recurrent network, SRN (paper, section "Selection Recurrent Network", and its appendix)."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 
@@ -75,13 +73,7 @@ class SelectionRecurrentNetwork(SequenceEncoder):
     """
 
     def __init__(
-        self,
-        input_width: int,
-        hidden_width: int,
-        *,
-        n_tasks: int,
-        bidirectional: bool = False,
-        backend: str = "auto",
+        self, input_width: int, hidden_width: int, *, n_tasks: int, bidirectional: bool = False, backend: str = "auto"
     ) -> None:
         super().__init__()
 

@@ -3,8 +3,6 @@
 An encoder pass reads several windows, padded to the longest. Passes of windows of similar length need less padding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -41,9 +41,6 @@ class Markers:
 
     If spans are nested, the markers of the longer span are outside. Entities on the same words nest in the given order,
     and the markers of a subject on these words are innermost.
-
-    Args:
-        ids: The piece id of each marker.
     """
 
     def __init__(self, ids: Mapping[str, int]) -> None:

@@ -1,7 +1,5 @@
 """The subject as a span representation, in the presets `swift` and `hybrid`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -63,12 +63,7 @@ class SpanLogits:
 def pairs_within(lengths: Tensor, max_words: int | None = None) -> Pairs:
     """Return all pairs of words of the same row with start ≤ last, by row, then start, then last word.
 
-    Deviation: the paper sums its matching loss over all n² pairs. Pairs with start > last are never decoded, so that
-    they are neither computed nor learned here.
-
-    Args:
-        lengths: The number of words of each row, (n_rows,).
-        max_words: Leave out spans of more words. None: keep all.
+    Spans of more than ``max_words`` words are left out. Shapes: lengths (n_rows,).
     """
     triangles = [_triangle(n) if n <= _MAX_CACHED_WORDS else np.triu_indices(n) for n in lengths.tolist()]
     none = np.zeros(0, dtype=np.int64)

@@ -1,7 +1,5 @@
 """Build the parts of a model from its settings."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

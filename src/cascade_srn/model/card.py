@@ -1,7 +1,5 @@
 """Descriptions of a model: the README.md of a model folder, and one phrase."""
 
-from __future__ import annotations
-
 from cascade_srn.config import ModelSettings
 from cascade_srn.schema import Schema
 

@@ -4,8 +4,6 @@ The cascade is one family, and each baseline is another. A family has a network 
 Families share everything else: data, encoders, the training loop, the predictor, scoring and model folders.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -66,27 +64,18 @@ class BatchMaker(RowMaker, Protocol):
         settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
         rng: random.Random | None = None,
     ) -> Batch:
-        """Make a training batch of gold sentences.
-
-        Args:
-            examples: The sentences.
-            settings: Settings of the batch. A family refuses settings that do not apply to it.
-            rng: Random numbers. None: a new generator.
-        """
+        """Make a training batch of gold sentences. A family refuses settings that do not apply to it."""
 
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """A model family, as the functions that make its parts.
+    """A model family, as the functions that make its parts."""
 
-    Attributes:
-        markers: Returns the special tokens that the family inserts into text, each with a description in words.
-        network: Makes a network from settings, schema and an encoder whose vocabulary contains the markers.
-        collator: Makes a collator from settings, schema, pieces and tokenizer.
-        search: Makes a search from a network, a collator and the search settings of a batch.
-    """
-
+    # Returns the special tokens that the family inserts into text, each with a description in words.
     markers: Callable[[ModelSettings, Schema], dict[str, str]]
+    # Makes a network from settings, schema and an encoder whose vocabulary contains the markers.
     network: Callable[[ModelSettings, Schema, PretrainedEncoder], Network]
+    # Makes a collator from settings, schema, pieces and tokenizer.
     collator: Callable[[ModelSettings, Schema, WordPieces, Any], BatchMaker]
+    # Makes a search from a network, a collator and the search settings of a batch.
     search: Callable[[Any, Any, SearchSettings], Search]

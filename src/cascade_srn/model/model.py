@@ -328,8 +328,7 @@ def _check_shapes(
     except Exception as error:
         # The configuration may contain any number, and each part of the network raises errors of its own.
         raise ModelError(
-            f"no network can be built from {str(folder / CONFIG_FILE)!r} ({type(error).__name__}: {error})",
-            _COPY_AGAIN,
+            f"no network can be built from {str(folder / CONFIG_FILE)!r} ({type(error).__name__}: {error})", _COPY_AGAIN
         ) from error
     problems = [f"{name} is missing" for name in expected if name not in stored]
     problems += [f"{name} is unknown" for name in stored if name not in expected]

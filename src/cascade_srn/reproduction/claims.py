@@ -1,7 +1,5 @@
 """Testable claims of the paper and of this project about the figures of two variants."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,10 +1,8 @@
 """Test claims with a paired bootstrap, for F1 and for figures such as recall or numbers of errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +21,7 @@ from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
 
-@dataclass(frozen=True)
-class ResampledDifference:
+class ResampledDifference(NamedTuple):
     """The 95 % interval of a difference, first minus second, and its two-sided p-value."""
 
     low: float
@@ -123,13 +120,13 @@ class Judge:
 
     def judge(self, claim: Claim, *, paper: float | None = None) -> Verdict:
         """Test a claim about anything but speed. ``paper`` is the published difference."""
-        first, second = (self._mean(variant, claim.column) for variant in (claim.first, claim.second))
+        first, second = (
+            float(np.mean([counts.value(claim.column) for counts in self.counts[variant]]))
+            for variant in (claim.first, claim.second)
+        )
         found = self._resample(claim)
         outcome = decide_outcome(claim.kind, first - second, found.low, found.p_value)
         return Verdict(claim, first, second, first - second, outcome, found.low, found.high, found.p_value, paper)
-
-    def _mean(self, variant: str, column: str) -> float:
-        return float(np.mean([counts.value(column) for counts in self.counts[variant]]))
 
     def _resample(self, claim: Claim) -> Difference | ResampledDifference:
         if claim.column in TASK_OF:

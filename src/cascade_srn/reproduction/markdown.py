@@ -187,7 +187,6 @@ _MAX_COLUMNS = 3
 
 def draw_table(result: TableResult, path: Path) -> None:
     """Plot a table as PNG: a panel for each column with our mean and deviation, and the published figure."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     panels = result.table.panels
@@ -196,7 +195,6 @@ def draw_table(result: TableResult, path: Path) -> None:
     rows = [row for row in result.table.rows if row.variant is not None]
     height = n_rows * (1.1 + 0.3 * len(rows))
     figure = Figure(figsize=(2.2 + 3.4 * n_columns, height), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True).flatten()
     for panel, column in zip(axes, panels, strict=False):
         _plot_panel(panel, result, column)

@@ -1,7 +1,5 @@
 """Predict the test documents with the models of the runs, and count what the tables need."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

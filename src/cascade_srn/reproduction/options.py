@@ -1,7 +1,5 @@
 """Variants and options of a reproduction. This module does not import torch, so that ``--help`` is fast."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -5,8 +5,6 @@ are micro F1 on the test set of SciERC with SciBERT, ``ace05_…`` the same on A
 standard deviations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 Figures = Mapping[str, float]
@@ -61,10 +59,7 @@ STRATEGIES: Mapping[str, Figures] = {
 }
 
 # \label{tab:encoder}, "Comparison results of PFN and SRN under a two-task joint framework", on SciERC.
-ENCODER: Mapping[str, Figures] = {
-    "PFN": {"ner": 66.8, "re": 38.4},
-    "Table-SRN": {"ner": 67.8, "re": 38.3},
-}
+ENCODER: Mapping[str, Figures] = {"PFN": {"ner": 66.8, "re": 38.4}, "Table-SRN": {"ner": 67.8, "re": 38.3}}
 
 # \label{fig:error}, "Distribution of six types of relation extraction errors on SciERC test set": a picture
 # without numbers. The text says which errors are more frequent and which less.

@@ -76,11 +76,7 @@ class Plan:
 
     @classmethod
     def of(cls, options: ReproduceOptions) -> Plan:
-        """Return the plan for given options.
-
-        Raises:
-            ConfigError: A run exists with other settings, or the recipe has no dev or test data.
-        """
+        """Return the plan for given options."""
         tables = tuple(select_tables(options.tables))
         before, after = options.overrides()
         series, runs = {}, {}

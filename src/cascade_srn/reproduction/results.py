@@ -1,7 +1,5 @@
 """Results of a table: our figures, the verdicts on the claims, and the settings."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass

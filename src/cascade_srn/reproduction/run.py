@@ -1,7 +1,5 @@
 """Run a reproduction: train, predict, measure, test the claims, and write the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,11 +38,6 @@ def reproduce(plan: Plan, *, console: Console, command: str | None = None) -> li
 
     Writes ``NAME.json``, ``NAME.md`` and, with matplotlib, ``NAME.png`` for each table to the output folder, and all
     tables of the folder to ``results.md``.
-
-    Args:
-        plan: The plan.
-        console: Console for progress messages.
-        command: Command to record; by default the one of this process.
     """
     options = plan.options
     device = find_device(options.device)
@@ -54,7 +47,7 @@ def reproduce(plan: Plan, *, console: Console, command: str | None = None) -> li
         raise DataError(f"data.test ({plan.recipe.data.test!r}) has no sentences", "Give annotated sentences")
     command = command_line() if command is None else command
     if n_trained := train_missing(plan, console, command=command):
-        console.print(f"{n_trained} run{'s' * (n_trained != 1)} trained", highlight=False, markup=False)
+        console.print(f"{n_trained} run{'s' * (n_trained != 1)} trained")
     predicted, counts = _predict(plan, corpus, console)
     bootstrap = Bootstrap(options.n_resamples, options.resample.removesuffix("s"))
     judge = Judge(corpus.test, predicted, counts, schema=corpus.schema, bootstrap=bootstrap)
@@ -70,11 +63,7 @@ def reproduce(plan: Plan, *, console: Console, command: str | None = None) -> li
         _write(result, folder)
     _write_all(folder)
     if not can_draw():
-        console.print(
-            "No plots: matplotlib is not installed. Run pip install 'cascade-srn[report]'.",
-            highlight=False,
-            markup=False,
-        )
+        console.print("No plots: matplotlib is not installed. Run pip install 'cascade-srn[report]'.")
     return results
 
 
@@ -93,7 +82,7 @@ def _predict(
         )
         predicted.setdefault(run.variant, []).append(documents)
         counts.setdefault(run.variant, []).append(count_predictions(corpus.test, documents, corpus.schema))
-    console.print(f"{len(list(plan))} runs predicted and counted", highlight=False, markup=False)
+    console.print(f"{len(list(plan))} runs predicted and counted")
     return predicted, counts
 
 

@@ -1,7 +1,5 @@
 """The tables of the paper: their rows, variants, published figures and claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -185,10 +183,7 @@ ENCODER = PaperTable(
     "tab:encoder",
     "PFN's encoder and the SRN under two tables",
     ("ner", "re", "boundaries"),
-    (
-        TableRow("PFN", "pfn", paper.ENCODER["PFN"]),
-        TableRow("Table-SRN", "table-srn", paper.ENCODER["Table-SRN"]),
-    ),
+    (TableRow("PFN", "pfn", paper.ENCODER["PFN"]), TableRow("Table-SRN", "table-srn", paper.ENCODER["Table-SRN"])),
     claims.ENCODER,
     ("ner", "re"),
 )

@@ -1,7 +1,5 @@
 """Train the missing runs of a plan, and measure the speed of the variants."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +55,7 @@ def _train(planned: PlannedRun, title: str, console: Console, *, device: str) ->
     """Train a run in this process, with a progress bar on a terminal."""
     run = Run(planned.recipe, resume=True, device=device, command=planned.command)
     if console.is_terminal:
-        console.print(title, highlight=False, markup=False)
+        console.print(title)
         with display(console) as shown:
             run.loop.on_step = shown.step
             for progress in run:
@@ -65,7 +63,7 @@ def _train(planned: PlannedRun, title: str, console: Console, *, device: str) ->
     else:
         for _ in run:
             pass
-    console.print(f"{title}: trained in {duration(run.loop.loop_state.seconds)}", highlight=False, markup=False)
+    console.print(f"{title}: trained in {duration(run.loop.loop_state.seconds)}")
     # Free the memory for the next run.
     del run
     gc.collect()
@@ -76,15 +74,11 @@ def _train(planned: PlannedRun, title: str, console: Console, *, device: str) ->
 def _train_parallel(plan: Plan, missing: list[PlannedRun], console: Console) -> None:
     """Train runs in parallel processes. A failure does not stop the other runs."""
     n_jobs, logs = plan.options.jobs, Path(plan.options.output) / LOGS
-    console.print(f"{len(missing)} runs, {n_jobs} at a time; logs: {logs}/NAME.log", highlight=False, markup=False)
+    console.print(f"{len(missing)} runs, {n_jobs} at a time; logs: {logs}/NAME.log")
     failed = []
     for number, ended in enumerate(run_parallel({run.name: run.arguments for run in missing}, n_jobs, logs), start=1):
         state = "trained" if ended.code == 0 else f"exit code {ended.code}"
-        console.print(
-            f"{ended.name} ({number} of {len(missing)}): {state} in {duration(ended.seconds)}",
-            highlight=False,
-            markup=False,
-        )
+        console.print(f"{ended.name} ({number} of {len(missing)}): {state} in {duration(ended.seconds)}")
         failed += [ended] if ended.code else []
     if failed:
         first = failed[0]
@@ -106,9 +100,6 @@ def measure_speeds(
     Stored results are reused if the models, the sentences and the settings are the same. Otherwise all variants are
     measured again, so that all speeds come from one machine and one session. If models were deleted, results of another
     device are reused as well.
-
-    Returns:
-        The contents of ``speed.json``: settings, environment, and a row for each variant.
     """
     options = plan.options
     runs = {variant: plan.runs[variant][0] for variant in variants}
@@ -131,7 +122,7 @@ def measure_speeds(
             return before
     for run in runs.values():
         require_model(run)
-    console.print(f"measuring the speed of {', '.join(runs)}", highlight=False, markup=False)
+    console.print(f"measuring the speed of {', '.join(runs)}")
     loaded = {variant: TimedModel(run, plan, corpus, device) for variant, run in runs.items()}
     timings = measure_in_turns(
         {variant: model.predict for variant, model in loaded.items()}, repeats=options.repeats, device=device

@@ -1,7 +1,5 @@
 """The device, precision and threads of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

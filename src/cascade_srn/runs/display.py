@@ -1,12 +1,10 @@
 """Progress of a long job on the console: a bar on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -20,35 +18,19 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class ProgressRow:
-    """One progress report of a job.
+    """One progress report of a job."""
 
-    Attributes:
-        title: Text before the bar.
-        completed: Number of steps or items that are done.
-        total: Number of steps or items; None if it is not known.
-        figures: Text after the bar, such as the loss and the time left.
-        line: The report as a line of its own.
-        to_file: Whether a file gets the line at once. Otherwise it gets one a minute.
-        to_terminal: Whether the line is printed above the bar.
-    """
-
-    title: str
-    completed: int
-    total: int | None
-    figures: str
-    line: str = ""
-    to_file: bool = False
-    to_terminal: bool = False
+    title: str  # Text before the bar
+    completed: int  # Number of steps or items that are done
+    total: int | None  # Number of steps or items; None if it is not known
+    figures: str  # Text after the bar, such as the loss and the time left
+    line: str = ""  # The report as a line of its own
+    to_file: bool = False  # Whether a file gets the line at once. Otherwise it gets one a minute
+    to_terminal: bool = False  # Whether the line is printed above the bar
 
 
 class Display(Generic[P]):
-    """Shows the progress reports of a job.
-
-    Args:
-        console: Where to print.
-        row: Turns a progress report into a row.
-        bar: The bar on a terminal; None elsewhere.
-    """
+    """Shows the progress reports of a job."""
 
     def __init__(self, console: Console, row: Callable[[P], ProgressRow], bar: Progress | None) -> None:
         self.console, self.row, self.bar = console, row, bar
@@ -79,13 +61,7 @@ class Display(Generic[P]):
 
 @contextmanager
 def show_progress(console: Console, row: Callable[[P], ProgressRow], *, counts: bool = True) -> Iterator[Display[P]]:
-    """Show the progress of a job in this block.
-
-    Args:
-        console: Where to print.
-        row: Turns a progress report into a row.
-        counts: Whether the bar shows the completed and total numbers.
-    """
+    """Show the progress of a job in this block."""
     if not console.is_terminal:
         yield Display(console, row, None)
         return
@@ -96,9 +72,10 @@ def show_progress(console: Console, row: Callable[[P], ProgressRow], *, counts: 
 
 
 def console_for(*, is_main: bool) -> Console:
-    """Return the console of a process. Only the main process prints."""
-    console = Console(soft_wrap=True, quiet=not is_main)
-    return console if console.is_terminal else Console(soft_wrap=True, quiet=not is_main, width=_FILE_WIDTH)
+    """Return the console of a process, which prints text unchanged. Only the main process prints."""
+    options: dict[str, Any] = {"soft_wrap": True, "quiet": not is_main, "highlight": False, "markup": False}
+    console = Console(**options)
+    return console if console.is_terminal else Console(**options, width=_FILE_WIDTH)
 
 
 def duration(seconds: float) -> str:

@@ -1,7 +1,5 @@
 """What every run starts with: processes, device and command, and the record of versions and hardware."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys
@@ -61,8 +59,11 @@ def command_line(arguments: Sequence[str] | None = None) -> str:
     """Return a command (default: that of this process) without the folders of this machine."""
     program, *rest = sys.argv if arguments is None else arguments
     path = Path(program)
-    module = path.parent.name if path.parent.name == "cascade_srn" else f"cascade_srn.{path.parent.name}"
-    shown = f"python -m {module}" if path.name == "__main__.py" else path.name
+    if path.name == "__main__.py":
+        module = path.parent.name if path.parent.name == "cascade_srn" else f"cascade_srn.{path.parent.name}"
+        shown = f"python -m {module}"
+    else:
+        shown = f"python {path.parent.name}/{path.name}" if path.suffix == ".py" else path.name
     return " ".join([shown, *(without_folders(argument) for argument in rest)])
 
 

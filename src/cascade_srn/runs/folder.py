@@ -1,7 +1,5 @@
 """The output folder of a long job: training, adaptation or labelling."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -69,11 +67,7 @@ class OutputFolder:
         return [member for member in members if member.name != LOCK]
 
     def lock(self) -> FolderLock:
-        """Keep other processes out. Call this before anything else.
-
-        Raises:
-            ConfigError: if another process holds the lock, or the folder has foreign content.
-        """
+        """Keep other processes out. Call this before anything else."""
         self.refuse_foreign()
         with self.writing():
             return FolderLock(self.path)
@@ -138,11 +132,7 @@ class OutputFolder:
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """Read a mapping that :meth:`write_json` wrote, or return None if the file does not exist.
-
-        Raises:
-            DataError: if the file is damaged.
-        """
+        """Read a mapping that :meth:`write_json` wrote, or return None if the file does not exist."""
         path = self.path / name
         if not path.is_file():
             return None
@@ -155,14 +145,9 @@ class OutputFolder:
         return value
 
     def log(self, values: Mapping[str, Any], *, durable: bool = False) -> int:
-        """Append a line to the log.
+        """Append a line with a ``step`` to the log, and return the size of the log in bytes.
 
-        Args:
-            values: The line. It must have a ``step``.
-            durable: Flush the line to disk. Needed before a state that refers to it is saved.
-
-        Returns:
-            The size of the log in bytes.
+        ``durable`` flushes the line to disk, which is needed before a state that refers to it is saved.
         """
         with self.writing(), open_without_links(self.path / LOG, "ab") as handle:
             handle.write(json.dumps(values).encode() + b"\n")
@@ -185,14 +170,7 @@ class OutputFolder:
         return lines
 
     def restore_log(self, state: Mapping[str, Any] | None) -> None:
-        """Cut the log back to its size when a state was saved: the steps after it are taken again.
-
-        Args:
-            state: Values of the state, with ``log_bytes``; None to start over with an empty log.
-
-        Raises:
-            DataError: if the log is shorter than the state says, or damaged.
-        """
+        """Cut the log back to its size when a state was saved, or to nothing: the steps after it are taken again."""
         path = self.path / LOG
         size = path.stat().st_size if path.is_file() else 0
         n_bytes = 0 if state is None else state.get("log_bytes")

@@ -1,7 +1,5 @@
 """Run several commands in parallel, each in its own process. A single training rarely uses a whole GPU."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -43,9 +41,6 @@ def run_parallel(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
         commands: The arguments of each command, by name.
         n_jobs: Number of commands that run at the same time.
         folder: Folder of the logs, ``NAME.log``.
-
-    Yields:
-        The commands as they end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     waiting = list(commands.items())

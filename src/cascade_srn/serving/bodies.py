@@ -58,11 +58,6 @@ class RateLimiter:
 
     Large bodies can arrive much faster than the model reads text. Without a limit, a flood of them, or of refused
     requests, would keep the event loop busy.
-
-    Args:
-        per_second: Amount per second.
-        burst: Amount that is not delayed after an idle time.
-        max_delay: Longest delay in seconds.
     """
 
     def __init__(self, per_second: int, burst: int, *, max_delay: float = math.inf) -> None:
@@ -116,19 +111,7 @@ async def read_message(
     seconds: float,
     run_in_thread: Callable[[Callable[[], M]], Awaitable[M]],
 ) -> M:
-    """Read and validate the body of a request.
-
-    Args:
-        request: The request, before anything was read from it.
-        form: Class of the message.
-        limits: Limits of a request.
-        reservation: Reserves the memory of the body.
-        seconds: Time for the body to arrive.
-        run_in_thread: Runs a function in a thread.
-
-    Raises:
-        Refusal: The body is too large, too slow, not JSON, or does not match the form.
-    """
+    """Read and validate the body of a request."""
     _check_content_type(request)
     try:
         async with asyncio.timeout(seconds):
@@ -176,11 +159,7 @@ def _count_values(body: bytes) -> int:
 
 
 def parse_body(body: bytes, form: type[M]) -> M:
-    """Parse and validate a body.
-
-    Raises:
-        Refusal: The body is not JSON, or does not match the form.
-    """
+    """Parse and validate a body."""
     try:
         return form.model_validate_json(body)
     except ValidationError as error:

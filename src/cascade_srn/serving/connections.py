@@ -35,21 +35,13 @@ LINGER_BYTES = 4 << 20
 
 @dataclass
 class ConnectionLimiter:
-    """Admits connections up to a limit, and closes connections that wait for their client to make room.
+    """Admits connections up to a limit, and closes connections that wait for their client to make room."""
 
-    Args:
-        max_connections: Largest number of open connections.
-        metrics: Counts dropped connections.
-        head_seconds: Time for the head of a request to arrive, from the start of the connection or its first byte.
-        write_seconds: Time for the client to read some of a response that waits in the send buffer.
-        patience: Seconds that a connection may wait for its client before a new one can replace it.
-    """
-
-    max_connections: int
-    metrics: Metrics
-    head_seconds: float
-    write_seconds: float
-    patience: float = 2.0
+    max_connections: int  # Largest number of open connections
+    metrics: Metrics  # Counts dropped connections
+    head_seconds: float  # Time for the head of a request to arrive, from the start of the connection or its first byte
+    write_seconds: float  # Time for the client to read some of a response that waits in the send buffer
+    patience: float = 2.0  # Seconds that a connection may wait for its client before a new one can replace it
     open: set[Connection] = field(default_factory=set)
     # Connections that wait for their client, longest wait first, with the start time of the wait.
     waiting: dict[Connection, float] = field(default_factory=dict)

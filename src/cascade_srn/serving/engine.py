@@ -1,7 +1,5 @@
 """The thread that runs the model: it loads the model, warms it up and processes batches of queued requests."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -33,11 +31,6 @@ class Engine:
     Texts with the same settings go through the model together, up to ``batch_words`` at a time. A slice of a large
     request takes about ``SLICE_SECONDS``. A single sentence can take much longer: between its encoder passes, small
     requests that arrived in the meantime are processed. Work for abandoned requests is stopped.
-
-    Args:
-        source: An extractor, or a function that loads one.
-        settings: Settings of the service.
-        metrics: Metrics to update.
 
     Attributes:
         extractor: The model; None until it is loaded and warm.
@@ -80,11 +73,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, items: Sequence[ExtractionItem]) -> QueuedRequest:
-        """Queue the texts of one request, all or none.
-
-        Raises:
-            RequestTooLarge, QueueFull, QueueClosed: See :meth:`.RequestQueue.put`.
-        """
+        """Queue the texts of one request, all or none."""
         request = QueuedRequest(items)
         self.queue.put(request)
         return request

@@ -1,7 +1,5 @@
 """Process requests within their time limit: prepare the texts, queue them for the model, wait for the result."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys
@@ -53,11 +51,7 @@ class RequestHandler:
         return bool(self._in_progress)
 
     def extractor(self) -> Extractor:
-        """Return the model.
-
-        Raises:
-            Refusal: The model is not loaded.
-        """
+        """Return the model."""
         if self.engine.extractor is not None:
             return self.engine.extractor
         if self.engine.failure is not None:
@@ -75,11 +69,7 @@ class RequestHandler:
             request.state.is_late = self.engine.is_stopping
 
     async def extract(self, request: Request, body: ExtractRequest | DrawRequest) -> list[Document]:
-        """Run the model on the texts of a request.
-
-        Raises:
-            Refusal: The request is invalid or late, the queue is full, or the model failed.
-        """
+        """Run the model on the texts of a request."""
         self.mark_arrived(request)
         if request.state.is_late:
             raise shutting_down()

@@ -1,7 +1,5 @@
 """Pydantic models of requests and responses, and messages for validation errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -78,8 +76,7 @@ class DocumentForm(Message):
 
 
 _Levels = Annotated[
-    ThresholdsForm | Probability | None,
-    Field(description="Thresholds by turn, or one number for all three turns."),
+    ThresholdsForm | Probability | None, Field(description="Thresholds by turn, or one number for all three turns.")
 ]
 Overlaps = Literal["flat", "nested", "all"]
 _Overlaps = Annotated[
@@ -262,11 +259,7 @@ _BOUNDS = {"le": "at most {}", "ge": "at least {}"}
 
 
 def describe_errors(errors: Sequence[ErrorDetails], form: type[Message], place: Sequence[int | str]) -> tuple[str, str]:
-    """Describe the validation errors of one value, one for each alternative of a union.
-
-    Returns:
-        The problem, and a hint or an empty string.
-    """
+    """Return problem and hint for the validation errors of one value, one for each alternative of a union."""
     first = errors[0]
     match first["type"]:
         case "value_error":

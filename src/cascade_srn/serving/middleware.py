@@ -1,7 +1,5 @@
 """ASGI middleware: access log, host check, API key and security headers."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac
@@ -144,7 +142,23 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
-class HostCheck:
+class _Check:
+    """Middleware that refuses some requests."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return why a request is refused, or None."""
+        raise NotImplementedError
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        refusal = self.refusal(scope) if scope["type"] == "http" else None
+        await (self.app if refusal is None else refusal_response(refusal))(scope, receive, send)
+
+
+class HostCheck(_Check):
     """Refuses requests whose Host header names another host.
 
     A foreign web page can point its own domain name at this machine (DNS rebinding), and would then have the same
@@ -154,28 +168,21 @@ class HostCheck:
     """
 
     def __init__(self, app: ASGIApp, *, host: str, allowed: tuple[str, ...]) -> None:
-        self.app = app
+        super().__init__(app)
         self.accepts_all = ANY_HOST in allowed
         self.accepts_addresses = host in EVERY_ADDRESS
         own = (socket.gethostname(),) if self.accepts_addresses else (host,)
         self.allowed = frozenset(_host_name(name) for name in (*LOOPBACK_NAMES, *own, *allowed)) - {""}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] == "http" and not self.accepts_all:
-            given = Headers(scope=scope).getlist("host")
-            # None of several Host headers can be trusted.
-            name = _host_name(given[0]) if len(given) == 1 else ""
-            if name not in self.allowed and not (self.accepts_addresses and _is_address(name)):
-                refusal = Refusal(
-                    421,
-                    "unknown_host",
-                    "the Host header does not name this service",
-                    "Use a host name that the service was started with, or add this one to its allowed hosts",
-                )
-                await refusal_response(refusal)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return a refusal if the header names another host."""
+        given = Headers(scope=scope).getlist("host")
+        # None of several Host headers can be trusted.
+        name = _host_name(given[0]) if len(given) == 1 else ""
+        if self.accepts_all or name in self.allowed or (self.accepts_addresses and _is_address(name)):
+            return None
+        hint = "Use a host name that the service was started with, or add this one to its allowed hosts"
+        return Refusal(421, "unknown_host", "the Host header does not name this service", hint)
 
 
 def _host_name(given: str) -> str:
@@ -200,29 +207,24 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class KeyCheck:
+class KeyCheck(_Check):
     """Refuses requests to protected paths without the API key, if the service has one."""
 
     def __init__(self, app: ASGIApp, *, api_key: str | None) -> None:
-        self.app = app
+        super().__init__(app)
         self._digest = None if api_key is None else _digest(api_key.encode())
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] == "http" and self._digest is not None and _path(scope) in PROTECTED:
-            given = _given_key(Headers(scope=scope))
-            # Digests have a fixed length, so the time of the comparison does not reveal the length of the key.
-            if given is None or not hmac.compare_digest(_digest(given), self._digest):
-                refusal = Refusal(
-                    401,
-                    "unauthorized",
-                    "the API key is missing" if given is None else "the API key is wrong",
-                    "Send it as Authorization: Bearer KEY or X-API-Key: KEY",
-                    {"WWW-Authenticate": "Bearer"},
-                )
-                await refusal_response(refusal)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return a refusal if the key is needed and missing or wrong."""
+        if self._digest is None or _path(scope) not in PROTECTED:
+            return None
+        given = _given_key(Headers(scope=scope))
+        # Digests have a fixed length, so the time of the comparison does not reveal the length of the key.
+        if given is not None and hmac.compare_digest(_digest(given), self._digest):
+            return None
+        problem = "the API key is missing" if given is None else "the API key is wrong"
+        hint = "Send it as Authorization: Bearer KEY or X-API-Key: KEY"
+        return Refusal(401, "unauthorized", problem, hint, {"WWW-Authenticate": "Bearer"})
 
 
 def _path(scope: Scope) -> str:

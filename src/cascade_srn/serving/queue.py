@@ -31,30 +31,19 @@ class QueueClosed(Exception):
 
 @dataclass(eq=False)
 class ExtractionItem:
-    """One text of a request. Its sentences go through the model in slices, so that other requests get their turn.
+    """One text of a request. Its sentences go through the model in slices, so that other requests get their turn."""
 
-    Attributes:
-        document: The text in sentences and words, with the given entities, if any.
-        thresholds: The thresholds to apply.
-        examples: The sentences with their context.
-        costs: Cost of each sentence, counted in ordinary words (``WordPieces.cost``).
-        given_entities: Whether the model only looks for relations between the given entities.
-        overlaps: Treatment of entities that share words.
-        request: The request that the item belongs to; set by :class:`QueuedRequest`.
-        n_taken: Number of sentences that were handed to the model.
-        found: Sentences with the annotations of the model.
-        outcome: The annotated document, or the exception that the model raised; None while it is in progress.
-    """
-
-    document: Document
-    thresholds: Thresholds
-    examples: Sequence[Example]
-    costs: Sequence[int]
-    given_entities: bool = False
-    overlaps: str = "flat"
+    document: Document  # The text in sentences and words, with the given entities, if any
+    thresholds: Thresholds  # The thresholds to apply
+    examples: Sequence[Example]  # The sentences with their context
+    costs: Sequence[int]  # Cost of each sentence, counted in ordinary words (``WordPieces.cost``)
+    given_entities: bool = False  # Whether the model only looks for relations between the given entities
+    overlaps: str = "flat"  # Treatment of entities that share words
+    # The request that the item belongs to; set by :class:`QueuedRequest`.
     request: QueuedRequest = field(init=False, repr=False)
-    n_taken: int = 0
-    found: list[Sentence] = field(default_factory=list)
+    n_taken: int = 0  # Number of sentences that were handed to the model
+    found: list[Sentence] = field(default_factory=list)  # Sentences with the annotations of the model
+    # The annotated document, or the exception that the model raised; None while it is in progress.
     outcome: Document | Exception | None = None
 
     @property
@@ -62,18 +51,8 @@ class ExtractionItem:
         """Cost of the sentences that were not taken yet."""
         return sum(self.costs[self.n_taken :])
 
-    @property
-    def is_taken(self) -> bool:
-        """Whether all sentences were handed to the model."""
-        return self.n_taken == len(self.examples)
-
     def take(self, budget: int, *, over_budget: bool) -> ItemSlice:
-        """Take the next sentences within a budget.
-
-        Args:
-            budget: Largest cost of the slice.
-            over_budget: Take the first sentence even if it exceeds the budget.
-        """
+        """Take the next sentences within a budget, and the first one even over budget if ``over_budget`` is True."""
         begin, cost = self.n_taken, 0
         for each in self.costs[begin:]:
             if cost + each > budget and not (over_budget and self.n_taken == begin):
@@ -264,7 +243,7 @@ class RequestQueue:
             slices.append(taken)
             budget -= taken.cost
             self.n_words -= taken.cost
-            if not item.is_taken:
+            if item.n_taken < len(item.examples):
                 break
             request.waiting.popleft()
             self.n_texts -= 1

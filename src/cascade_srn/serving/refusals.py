@@ -1,7 +1,5 @@
 """Errors that the service answers with, and their JSON body."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from http import HTTPStatus

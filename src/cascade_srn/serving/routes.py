@@ -1,13 +1,11 @@
 """Operations of the service, their OpenAPI description, and the page that shows it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +16,7 @@ from pydantic.json_schema import models_json_schema
 
 from cascade_srn.data.formats.brat import write as write_brat
 from cascade_srn.drawing import draw_document, draw_svg
+from cascade_srn.drawing.render import environment
 from cascade_srn.errors import CascadeError
 from cascade_srn.model.card import summarize
 from cascade_srn.schema import Schema
@@ -30,11 +29,7 @@ from cascade_srn.serving.requests import check_drawable, read_document
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
-REQUESTS = {
-    "/extract": messages.ExtractRequest,
-    "/draw": messages.DrawRequest,
-    "/convert": messages.ConvertRequest,
-}
+REQUESTS = {"/extract": messages.ExtractRequest, "/draw": messages.DrawRequest, "/convert": messages.ConvertRequest}
 _ERROR_DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "The API key is missing or wrong.",
@@ -73,57 +68,10 @@ def describe_api(app: FastAPI) -> dict[str, Any]:
     return description
 
 
-STYLE = (
-    ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;"
-    "padding:0 1rem}h2{margin-top:2.5rem}code,pre{font-family:ui-monospace,monospace;font-size:.9em}"
-    "pre{overflow-x:auto;padding:.75rem;border:1px solid #8886;border-radius:.4rem}"
-    "table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}"
-)
-
-
 def render_operations(description: Mapping[str, Any]) -> str:
     """Render the OpenAPI description as an HTML page."""
-    info = description["info"]
-    parts = [
-        f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>",
-        f"<p>{escape(info.get('description', ''))}</p>",
-        '<p>For programs: <a href="openapi.json">openapi.json</a>.</p>',
-    ]
-    for path, methods in description["paths"].items():
-        parts += [_render_operation(path, method, operation) for method, operation in methods.items()]
-    parts.append("<h2>Forms</h2>")
-    for name, form in description["components"]["schemas"].items():
-        schema = escape(json.dumps(form, indent=2, ensure_ascii=False))
-        parts.append(f'<h3 id="{escape(name)}">{escape(name)}</h3><pre>{schema}</pre>')
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(info['title'])}: operations</title><style>{STYLE}</style></head>"
-        f"<body><main>{''.join(parts)}</main></body></html>"
-    )
-
-
-def _render_operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
-    description = "".join(f"<p>{escape(part)}</p>" for part in operation.get("description", "").split("\n\n") if part)
-    body = "".join(
-        f"<p>Body: <code>{escape(kind)}</code>, {_render_link(content['schema'])}</p>"
-        for kind, content in operation.get("requestBody", {}).get("content", {}).items()
-    )
-    rows = "".join(_render_response(status, response) for status, response in operation["responses"].items())
-    return f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2>{description}{body}<table>{rows}</table>"
-
-
-def _render_response(status: str, response: Mapping[str, Any]) -> str:
-    forms = ", ".join(
-        f"<code>{escape(kind)}</code> {_render_link(content.get('schema', {}))}"
-        for kind, content in response.get("content", {}).items()
-    )
-    return f"<tr><th>{escape(status)}</th><td>{escape(response['description'])}</td><td>{forms}</td></tr>"
-
-
-def _render_link(schema: Mapping[str, Any]) -> str:
-    name = escape(schema.get("$ref", "").rpartition("/")[2])
-    return f'<a href="#{name}">{name}</a>' if name else ""
+    template = files("cascade_srn.serving").joinpath("page", "operations.html.jinja").read_text("utf-8")
+    return environment().from_string(template).render(description, json=json.dumps)
 
 
 M = TypeVar("M", bound=messages.Message)
@@ -181,7 +129,8 @@ def api_routes(handler: RequestHandler) -> APIRouter:
         """
         async with read_body(request, messages.ExtractRequest) as body:
             documents = await handler.extract(request, body)
-            size = sum(len(document.text) + ANNOTATION_CHARACTERS * _n_annotations(document) for document in documents)
+            n_annotations = sum(len(s.entities) + len(s.triples) for document in documents for s in document.sentences)
+            size = sum(len(document.text) for document in documents) + ANNOTATION_CHARACTERS * n_annotations
             return await handler.run(
                 request, size, lambda: json_response({"documents": [document.to_dict() for document in documents]})
             )
@@ -255,16 +204,8 @@ def api_routes(handler: RequestHandler) -> APIRouter:
     return router
 
 
-def _n_annotations(document: Document) -> int:
-    return sum(len(sentence.entities) + len(sentence.triples) for sentence in document.sentences)
-
-
 def convert_to_brat(document: Document) -> dict[str, str]:
-    """Return the contents of the two brat files of a document.
-
-    Raises:
-        Refusal: The format cannot represent the document.
-    """
+    """Return the contents of the two brat files of a document."""
     with tempfile.TemporaryDirectory(prefix="cascade-srn-") as folder:
         path = Path(folder) / "document.ann"
         try:

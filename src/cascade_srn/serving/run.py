@@ -1,7 +1,5 @@
 """Run the service: sockets, signals and shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging
@@ -137,11 +135,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings) -> Server:
-    """Make a server; run it with ``server.run(sockets=[…])``.
-
-    Raises:
-        ConfigError: ``max_connections`` exceeds the limit of open files.
-    """
+    """Make a server; run it with ``server.run(sockets=[…])``."""
     max_connections, accepted_at_once = connection_limits(open_file_limit())
     if settings.max_connections is not None and settings.max_connections > max_connections:
         raise ConfigError(
@@ -175,11 +169,7 @@ def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeS
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Open a socket that listens on an address.
-
-    Raises:
-        ConfigError: The address does not exist, is in use or is not permitted.
-    """
+    """Open a socket that listens on an address."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,7 +1,5 @@
 """Settings of the service. This module needs no extra, so the command line can import it quickly."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path

@@ -5,8 +5,6 @@ folder. A hidden folder with a free lock was left by a killed process, and the n
 :func:`replace_durably` is the only function of the package that renames a result.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os
@@ -42,9 +40,6 @@ class AtomicFile:
 
     It has the permissions of the file that it replaces. A device or a pipe cannot be replaced, so it is written to
     directly.
-
-    Raises:
-        DataError: The target is a folder, is read-only, has a name that is too long, or its folder is not writable.
     """
 
     def __init__(self, path: Path) -> None:
@@ -94,11 +89,7 @@ class AtomicFile:
         self._move_to(self.path)
 
     def abandon(self) -> Path | None:
-        """Keep what was written under another name.
-
-        Returns:
-            The path of the incomplete file, or None if nothing was written or the target is a device.
-        """
+        """Keep what was written under another name. Return it, or None if nothing was written or this is a device."""
         if self._hidden is None or self._is_empty:
             self.discard()
             return None
@@ -130,9 +121,6 @@ class AtomicFolder:
 
     An existing folder is not replaced, because it may be the working folder or a mount point. It is filled in a hidden
     folder inside, whose members are moved up at the end.
-
-    Raises:
-        DataError: The path is a file or a folder that is not empty, has a name that is too long, or is not writable.
     """
 
     def __init__(self, path: Path) -> None:
@@ -164,11 +152,7 @@ class AtomicFolder:
         self._hidden.remove()
 
     def abandon(self) -> Path | None:
-        """Keep what was written under another name.
-
-        Returns:
-            The path of the incomplete folder, or None if nothing was written.
-        """
+        """Keep what was written under another name. Return it, or None if nothing was written."""
         if not os.listdir(self.folder):
             self.discard()
             return None
@@ -215,12 +199,9 @@ def partial_path(path: Path) -> Path:
 
 
 def clean_leftovers(folder: Path) -> list[Path]:
-    """Remove temporary files and folders that killed processes of this host and user left in a folder.
+    """Remove temporary files and folders that killed processes of this host and user left; return their paths.
 
     Nothing is removed on file systems without locks.
-
-    Returns:
-        The removed paths.
     """
     try:
         names = os.listdir(folder)
@@ -327,15 +308,10 @@ def _shorten(name: str, n_bytes: int) -> str:
 
 
 def replace_durably(source: Path, target: Path, *, flushed: bool = False) -> None:
-    """Rename a file or folder so that the result survives a power failure.
+    """Rename a file or folder so that the result survives a power failure. An existing file is replaced.
 
-    The contents are flushed to disk before the rename, the directory entry after it. Members of an
-    :class:`AtomicFolder` that is still being filled are flushed once, when the folder is committed.
-
-    Args:
-        source: File or folder to rename.
-        target: New path. An existing file is replaced.
-        flushed: Whether the contents are already on disk.
+    The contents are flushed to disk before the rename, unless they are ``flushed``, and the directory entry after it.
+    Members of an :class:`AtomicFolder` that is still being filled are flushed once, when the folder is committed.
     """
     pending = _is_pending(target)
     if not pending and not flushed:
@@ -374,15 +350,7 @@ def _flush_entry(path: Path) -> None:
 
 
 def open_without_links(path: Path, mode: str) -> BinaryIO:
-    """Open a file for binary writing, but refuse a symbolic link, which could lead to a file of another user.
-
-    Args:
-        path: File to open. Only its last component must not be a link.
-        mode: ``"wb"`` or ``"ab"``.
-
-    Raises:
-        DataError: The path is a symbolic link.
-    """
+    """Open a file for binary writing, but refuse a symbolic link, which could lead to a file of another user."""
 
     def open_file(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -1,7 +1,5 @@
 """Find models: bundled ones, folders, and the Hugging Face hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Download a file over HTTP with pooch, and resume a download that was interrupted."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable
@@ -37,13 +35,6 @@ def fetch(
     Until then the data is in a file beside it that ends in ``.part``. If such a file exists, only the rest is
     requested; if the server sends the whole file instead, the download starts again. The content is not verified:
     the caller compares the checksum.
-
-    Args:
-        url: Address of the file, http or https.
-        target: Path of the finished file.
-        progress: Called after each chunk.
-        timeout: Seconds to wait for the server.
-        max_bytes: Size limit.
 
     Raises:
         DataError: The address is not valid, the server cannot be reached or answers with an error, the transfer is

@@ -9,6 +9,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -159,26 +160,16 @@ def damaged_file(path: Path, error: Exception, *, after: str = "") -> DataError:
 def _open_stream(suffix: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
     # Imported here, because a Python may have been built without some of these modules.
     if suffix == ".gz":
-        import gzip
-
         # Without name and time, so that the same content gives the same bytes.
-        return cast(IO[bytes], gzip.GzipFile("", mode, fileobj=on_disk, mtime=0))
-    if suffix == ".xz":
-        import lzma
-
-        return cast(IO[bytes], lzma.LZMAFile(on_disk, mode))
-    import bz2
-
-    return cast(IO[bytes], bz2.BZ2File(on_disk, mode))
+        return cast(IO[bytes], import_module("gzip").GzipFile("", mode, fileobj=on_disk, mtime=0))
+    module, name = {".xz": ("lzma", "LZMAFile"), ".bz2": ("bz2", "BZ2File")}[suffix]
+    return cast(IO[bytes], getattr(import_module(module), name)(on_disk, mode))
 
 
 def files_below(folder: Path, accept: Callable[[Path], bool]) -> Iterator[Path]:
     """Yield the accepted files in a folder and its subfolders, in any order. Hidden files are included.
 
     Links to folders are followed, except hidden ones and those that lead back to a parent folder.
-
-    Raises:
-        DataError: A folder that is not hidden cannot be read.
     """
 
     def on_error(error: OSError) -> None:

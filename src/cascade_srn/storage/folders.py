@@ -1,7 +1,5 @@
 """Check that folders are writable, and replace a folder as a whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -43,9 +41,6 @@ def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None)
             destroy other data.
         marker: Name of a file.
         key: Key that the JSON object in ``marker`` must have.
-
-    Raises:
-        ModelError: The folder contains something else, is a file, or cannot be written.
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():

@@ -1,7 +1,5 @@
 """Lock a folder so that only one process at a time writes to it."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Save and restore the state of a training loop: everything that its next step depends on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -58,19 +56,10 @@ def write_state(folder: Path, step: int, tensors: Mapping[str, Tensor], values: 
 
 
 def read_state(folder: Path, restore: Callable[[dict[str, Any], Tensors], None]) -> dict[str, Any] | None:
-    """Read a state, check it against its checksums, and restore it.
+    """Read a state that :func:`write_state` wrote, check it against its checksums, and restore it.
 
-    States of old releases have no checksums and are read without this check.
-
-    Args:
-        folder: The folder that :func:`write_state` wrote to.
-        restore: Takes the values and the tensors. Raises :class:`InvalidState` for invalid values.
-
-    Returns:
-        The values of the state, or None if there is no state.
-
-    Raises:
-        ModelError: if the state is damaged, incomplete, or of another format version.
+    ``restore`` raises :class:`InvalidState` for invalid values. States of old releases have no checksums. Return the
+    values of the state, or None if there is none.
     """
     path = folder / STATE_FILE
     if not path.is_file():
@@ -128,13 +117,7 @@ def _read_tensors(folder: Path, state: Mapping[str, Any]) -> Tensors:
 
 
 def require_like(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], kind: str) -> None:
-    """Refuse tensors with other names, shapes or dtypes than expected, or with values that are not finite.
-
-    Args:
-        found: Tensors of the state, by name.
-        expected: Tensors with the expected names, shapes and dtypes.
-        kind: Name of the kind of tensor in messages, such as ``"weight"``.
-    """
+    """Refuse tensors with other names, shapes or dtypes than expected, or with values that are not finite."""
     for name, tensor in expected.items():
         if name not in found:
             raise InvalidState(f"the {kind} {name} is missing")
@@ -235,8 +218,9 @@ def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
     weights = below(tensors, "weights")
     expected = loop.model.network.state_dict()
     if weights.keys() == expected.keys():
-        # load_state_dict reports all names and shapes that differ.
-        require_like(weights, {name: _like(weights[name], value) for name, value in expected.items()}, "weight")
+        # In the stored shapes, so that only dtypes are compared: load_state_dict reports shapes that differ.
+        like = {name: value.new_empty(()).expand(weights[name].shape) for name, value in expected.items()}
+        require_like(weights, like, "weight")
     loop.model.network.load_state_dict(weights)
     loop.loop_state = _make_loop_state(state["standing"], loop)
     loop.schedule.go_to(loop.loop_state.step)
@@ -255,11 +239,6 @@ def _restore(loop: Loop, state: Mapping[str, Any], tensors: Tensors) -> None:
     else:
         # A process that did not exist before starts from its seed.
         seed_everything(loop.settings.seed + process)
-
-
-def _like(found: Tensor, expected: Tensor) -> Tensor:
-    """Return ``expected`` in the shape of ``found``, so that only dtypes are compared."""
-    return expected.new_empty(()).expand(found.shape)
 
 
 def _make_loop_state(values: Mapping[str, Any], loop: Loop) -> LoopState:
@@ -285,13 +264,11 @@ def _make_loop_state(values: Mapping[str, Any], loop: Loop) -> LoopState:
     if loop_state.seen > len(loop_state.order):
         raise InvalidState(f"{loop_state.seen} sentences of {len(loop_state.order)} in the epoch were seen")
     numbers = [loop_state.best, loop_state.seconds, *loop_state.sums]
-    if len(loop_state.sums) != len(LOSS_PARTS) or not all(_is_finite(number) for number in numbers):
+    if len(loop_state.sums) != len(LOSS_PARTS) or not all(
+        type(n) in (int, float) and math.isfinite(n) for n in numbers
+    ):
         raise InvalidState("its losses, scores and times are not finite numbers")
     return loop_state
-
-
-def _is_finite(number: Any) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
 
 
 def _weights(loop: Loop) -> Tensors:
@@ -303,10 +280,7 @@ def _weights(loop: Loop) -> Tensors:
 
 def _random_values() -> dict[str, Any]:
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
-    return {
-        "python": random.getstate(),
-        "numpy": [kind, np.asarray(keys).tolist(), position, has_gauss, cached],
-    }
+    return {"python": random.getstate(), "numpy": [kind, np.asarray(keys).tolist(), position, has_gauss, cached]}
 
 
 def _restore_random_values(values: Mapping[str, Any]) -> None:

@@ -1,7 +1,5 @@
 """The documents of a recipe, and the sentences to learn from and to score."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Progress and scores of training runs on the console."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -64,7 +62,11 @@ def describe_scores(summaries: Sequence[Mapping[str, Any]]) -> Table | str:
 
 def describe_failure(summaries: Sequence[Mapping[str, Any]]) -> str:
     """Return advice for runs that ended with a score of 0 on dev, or an empty string if there are none."""
-    seeds = [str(summary["seed"]) for summary in summaries if "dev" in summary and not _has_hits(summary["dev"])]
+    seeds = [
+        str(summary["seed"])
+        for summary in summaries
+        if "dev" in summary and not any(summary["dev"][task]["micro"]["f1"] for task in TASKS)
+    ]
     if not seeds:
         return ""
     which = f" with seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" if len(summaries) > 1 else ""
@@ -72,10 +74,6 @@ def describe_failure(summaries: Sequence[Mapping[str, Any]]) -> str:
         f"No prediction on dev{which} is correct. Train longer (training.epochs), raise training.learning_rate and "
         "training.encoder_learning_rate, or lower model.thresholds, for example with cascade-srn calibrate."
     )
-
-
-def _has_hits(scores: Mapping[str, Any]) -> bool:
-    return any(scores[task]["micro"]["f1"] for task in TASKS)
 
 
 def scores_table(summaries: Sequence[Mapping[str, Any]]) -> Table:

@@ -1,7 +1,5 @@
 """The training loop: steps, evaluations and progress reports."""
 
-from __future__ import annotations
-
 import math
 import random
 import time
@@ -30,27 +28,16 @@ from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step
 
 @dataclass
 class LoopState:
-    """Everything that changes from step to step, except tensors and random numbers.
+    """Everything that changes from step to step, except tensors and random numbers."""
 
-    Attributes:
-        step: Number of steps taken.
-        epoch: Current epoch, counted from 1; 0 before the first step.
-        order: Numbers of the sentences of this epoch, in order.
-        seen: Number of them that were used.
-        sums: Losses summed over those, by part.
-        best: Highest selection score so far.
-        stale: Number of evaluations since then.
-        seconds: Time since the start of training.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    order: list[int] = field(default_factory=list)
-    seen: int = 0
-    sums: list[float] = field(default_factory=lambda: [0.0] * len(LOSS_PARTS))
-    best: float = -1.0
-    stale: int = 0
-    seconds: float = 0.0
+    step: int = 0  # Number of steps taken
+    epoch: int = 0  # Current epoch, counted from 1; 0 before the first step
+    order: list[int] = field(default_factory=list)  # Numbers of the sentences of this epoch, in order
+    seen: int = 0  # Number of them that were used
+    sums: list[float] = field(default_factory=lambda: [0.0] * len(LOSS_PARTS))  # Losses summed over those, by part
+    best: float = -1.0  # Highest selection score so far
+    stale: int = 0  # Number of evaluations since then
+    seconds: float = 0.0  # Time since the start of training
 
 
 class Loop:
@@ -82,17 +69,7 @@ class Loop:
             network.to(self.accelerator.device)
             # The wrapper exchanges gradients between the processes.
             network = self.accelerator.prepare_model(network)
-        self.optimiser, self.schedule = make_optimiser(
-            model.network,
-            learning_rate=settings.learning_rate,
-            encoder_learning_rate=settings.encoder_learning_rate,
-            weight_decay=settings.weight_decay,
-            warmup=settings.warmup,
-            n_steps=self.n_steps,
-            layer_decay=settings.layer_decay,
-            optimiser=settings.optimiser,
-            schedule=settings.schedule,
-        )
+        self.optimiser, self.schedule = make_optimiser(model.network, settings, self.n_steps)
         self.averaged = None if settings.ema is None else AveragedWeights(model.network, settings.ema)
         self.take_step = Step(
             model,
@@ -172,22 +149,22 @@ class Loop:
 
     @property
     def _due(self) -> bool:
-        log_due = _every(self.settings.log_steps, self.loop_state.step)
+        log_due = every(self.settings.log_steps, self.loop_state.step)
         return log_due or self._epoch_done or self._evaluation_due or self._save_due
 
     @property
     def _evaluation_due(self) -> bool:
         loop_state, settings = self.loop_state, self.settings
         at_end = self._epoch_done and (
-            _every(settings.evaluate_every, loop_state.epoch) or loop_state.step == self.n_steps
+            every(settings.evaluate_every, loop_state.epoch) or loop_state.step == self.n_steps
         )
-        return bool(self.dev) and (at_end or _every(settings.evaluate_steps, loop_state.step))
+        return bool(self.dev) and (at_end or every(settings.evaluate_steps, loop_state.step))
 
     @property
     def _save_due(self) -> bool:
         loop_state, settings = self.loop_state, self.settings
-        at_end = self._epoch_done and _every(settings.save_every, loop_state.epoch)
-        return at_end or _every(settings.save_steps, loop_state.step)
+        at_end = self._epoch_done and every(settings.save_every, loop_state.epoch)
+        return at_end or every(settings.save_steps, loop_state.step)
 
     def _losses(self, n_sentences: int) -> dict[str, float]:
         """Return the mean loss per sentence since the last report, over all processes, by part and in total."""
@@ -267,5 +244,6 @@ def _out_of_memory(batch: Picked) -> CascadeError:
     )
 
 
-def _every(interval: int | None, number: int) -> bool:
+def every(interval: int | None, number: int) -> bool:
+    """Return whether something is due that happens at intervals, if there is one."""
     return bool(interval) and number % interval == 0  # type: ignore[operator]

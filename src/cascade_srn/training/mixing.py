@@ -1,7 +1,5 @@
 """The sentences of an epoch: gold sentences, or labelled sentences mixed with gold ones."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

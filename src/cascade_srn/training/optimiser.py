@@ -1,7 +1,5 @@
 """Optimiser and learning rate schedule."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -10,9 +8,8 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
-from cascade_srn.config import require_choice
 from cascade_srn.model.family import Network
-from cascade_srn.training.settings import OPTIMISERS, SCHEDULES
+from cascade_srn.training.settings import TrainingSettings
 
 # Names of layers in transformers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Shared layers, such as
 # encoder.albert_layer_groups.0.…, are not matched and get the rate of the top layer.
@@ -55,37 +52,24 @@ class Schedule:
 
 
 def make_optimiser(
-    network: Network,
-    *,
-    learning_rate: float,
-    encoder_learning_rate: float,
-    weight_decay: float,
-    warmup: float,
-    n_steps: int,
-    layer_decay: float = 1.0,
-    optimiser: str = "adamw",
-    schedule: str = "linear",
+    network: Network, settings: TrainingSettings, n_steps: int
 ) -> tuple[torch.optim.Optimizer, Schedule]:
-    """Make AdamW or Adam with one learning rate for the pretrained encoder and one for the rest.
-
-    Biases, norms and other one-dimensional parameters are not decayed.
-    """
-    require_choice("optimiser", optimiser, OPTIMISERS)
+    """Make AdamW or Adam with one learning rate for the pretrained encoder and one for the rest."""
     pretrained = {id(p) for p in network.encoder.parameters()}
     groups: list[dict[str, Any]] = []
-    for members, factor in _encoder_layers(network, layer_decay):
-        groups += _make_groups(members, encoder_learning_rate * factor, weight_decay)
+    for members, factor in _encoder_layers(network, settings.layer_decay):
+        groups += decay_groups(members, settings.weight_decay, lr=settings.encoder_learning_rate * factor)
     groups[0]["name"] = "encoder"
-    groups += _make_groups([p for p in network.parameters() if id(p) not in pretrained], learning_rate, weight_decay)
+    rest = [p for p in network.parameters() if id(p) not in pretrained]
+    groups += decay_groups(rest, settings.weight_decay, lr=settings.learning_rate)
     groups[-1]["name"] = "rest"
-    on_gpu = next(network.parameters()).is_cuda
-    made = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[optimiser](groups, fused=on_gpu or None)
-    return made, Schedule(made, schedule_shape(schedule, warmup=warmup, n_steps=n_steps))
+    made = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings.optimiser]
+    optimiser = made(groups, fused=next(network.parameters()).is_cuda or None)
+    return optimiser, Schedule(optimiser, schedule_shape(settings.schedule, warmup=settings.warmup, n_steps=n_steps))
 
 
 def schedule_shape(name: str, *, warmup: float, n_steps: int) -> Callable[[int], float]:
     """Return the function from the number of a step, counted from 0, to the share of the full rate."""
-    require_choice("schedule", name, SCHEDULES)
     n_warmup = max(1, round(warmup * n_steps))
 
     def share(step: int) -> float:
@@ -120,9 +104,10 @@ def _encoder_layers(network: Network, layer_decay: float) -> Iterator[tuple[list
         yield depths[depth], layer_decay ** (top - depth)
 
 
-def _make_groups(members: list[Parameter], rate: float, weight_decay: float) -> list[dict[str, Any]]:
+def decay_groups(members: list[Parameter], weight_decay: float, **options: Any) -> list[dict[str, Any]]:
+    """Return the parameter groups. Biases, norms and other one-dimensional parameters are not decayed."""
     groups = [
-        {"params": [p for p in members if p.ndim > 1], "lr": rate, "weight_decay": weight_decay},
-        {"params": [p for p in members if p.ndim <= 1], "lr": rate, "weight_decay": 0.0},
+        {"params": [p for p in members if p.ndim > 1], "weight_decay": weight_decay, **options},
+        {"params": [p for p in members if p.ndim <= 1], "weight_decay": 0.0, **options},
     ]
     return [group for group in groups if group["params"]]

@@ -13,6 +13,7 @@ import numpy as np
 
 from cascade_srn.baselines.limits import find_unreachable
 from cascade_srn.data.labelled.labels import LabelledText
+from cascade_srn.data.raw_text import sentence_key
 from cascade_srn.data.reports import may_be_missed
 from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.errors import DataError
@@ -97,11 +98,7 @@ class Preflight:
 
 
 def preflight(model: Model, corpus: Corpus) -> Preflight:
-    """Check the data that a model is trained and scored on.
-
-    Raises:
-        SchemaError: if the data have labels that the schema file does not contain. Other problems are only reported.
-    """
+    """Check the data that a model is trained and scored on."""
     splits = {name: list(_locate(split.documents)) for name, split in corpus.splits.items()}
     for name, sentences in splits.items():
         for located in sentences:
@@ -299,14 +296,10 @@ def _find_label(sentences: Iterable[LocatedSentence], kind: str, label: str) -> 
 
 def find_labelled(labelled: LabelledText, sentences: Sequence[LocatedSentence]) -> Problem:
     """Find sentences that teachers labelled, ignoring case and spaces."""
-    keys = [_normalise("".join(located.sentence.words)) for located in sentences]
-    seen = set(keys).intersection(map(_normalise, labelled.texts()))
+    keys = [sentence_key(located.sentence.words) for located in sentences]
+    seen = set(keys).intersection(sentence_key([text]) for text in labelled.texts())
     where = [located for located, key in zip(sentences, keys, strict=True) if key in seen]
     return Problem("sentence that is also in data.labels", "scored, which makes the scores too high", where)
-
-
-def _normalise(text: str) -> str:
-    return "".join(text.split()).casefold()
 
 
 def _count_labels(sentences: Iterable[LocatedSentence]) -> tuple[Counter[str], Counter[str]]:

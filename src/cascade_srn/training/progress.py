@@ -1,7 +1,5 @@
 """Progress reports of training, and where they go: the log, trackers and curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -128,11 +126,9 @@ def can_draw() -> bool:
 
 def draw_curves(log: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw the losses and scores of a log to a PNG file, atomically."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     for key, label in _LOSSES.items():
         points = [(line["step"], line[key]) for line in log if key in line]

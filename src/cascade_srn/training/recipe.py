@@ -1,7 +1,5 @@
 """Recipes: all settings of a training run in one YAML file, with ``key=value`` overrides."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,18 +81,12 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 # YAML 1.1 requires a point and a sign in the exponent. YAML 1.2 does not.
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$"),
-    list("-+.0123456789"),
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$"), list("-+.0123456789")
 )
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse YAML. ``where`` names its source in messages.
-
-    Raises:
-        ConfigError: if the text is not valid YAML, or exceeds the limits of length, nesting and number of values.
-    """
+    """Parse YAML. ``where`` names its source in messages."""
     if len(text) > MAX_CHARACTERS:
         raise ConfigError(f"{where} is longer than {MAX_CHARACTERS} characters", "Keep only the settings")
     try:

@@ -1,7 +1,5 @@
 """Training: of a model in memory, and of a recipe to a run folder."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -29,14 +27,7 @@ from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
 from cascade_srn.training.loop import Loop, evaluate
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.preflight import preflight, require_entities
-from cascade_srn.training.progress import (
-    Progress,
-    can_draw,
-    check_trackers,
-    draw_curves,
-    flatten,
-    tracker_options,
-)
+from cascade_srn.training.progress import Progress, can_draw, check_trackers, draw_curves, flatten, tracker_options
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
 from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings
@@ -44,10 +35,7 @@ from cascade_srn.types import Document
 
 
 def train(
-    model: Model,
-    documents: Iterable[Document],
-    dev: Iterable[Document] = (),
-    settings: TrainingSettings | None = None,
+    model: Model, documents: Iterable[Document], dev: Iterable[Document] = (), settings: TrainingSettings | None = None
 ) -> Iterator[Progress]:
     """Train a model in place. Nothing is written to disk.
 

@@ -1,7 +1,5 @@
 """The folder of a training run, and the scores in its summary."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -108,11 +106,7 @@ class RunFolder(OutputFolder):
                 )
 
     def refuse_other_data(self, checksums: Mapping[str, tuple[str, str]]) -> None:
-        """Refuse data that have changed since the run was started.
-
-        Args:
-            checksums: Path and checksum of each part of the data, by its key in ``data``.
-        """
+        """Refuse data that have changed since the run was started. ``checksums`` are paths and checksums by key."""
         before = self.read_json(DATA)
         if before is None:
             return

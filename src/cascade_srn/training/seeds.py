@@ -1,7 +1,5 @@
 """Runs of one recipe with several seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace

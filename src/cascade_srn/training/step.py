@@ -1,7 +1,5 @@
 """One training step: collate a batch, compute its gradients, and update the weights."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence

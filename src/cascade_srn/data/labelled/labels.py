@@ -1,7 +1,5 @@
 """Labelled text in memory: a few arrays, and a string for each sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.data.examples import Example
-from cascade_srn.data.labelled.cache import RECORD, read_record
-from cascade_srn.data.labelled.shards import TABLES, Arrays, ShardFiles
+from cascade_srn.data.labelled.shards import RECORD, TABLES, Arrays, ShardFiles, read_record
 from cascade_srn.data.targets import SoftLabels, SoftTable
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.schema import Schema
@@ -26,9 +23,6 @@ class LabelledText:
         certainty: Distance between threshold and the closest score, by turn. Shape: (n_labelled, 3).
         n_words: Number of words of each labelled sentence. Shape: (n_labelled,).
         tables: Probabilities of all sentences.
-
-    Raises:
-        DataError: The labels are missing, not finished, or damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""Shards of labels: sentences as JSON lines, and their probabilities as flat arrays."""
+"""The files of labelled text: their description, sentences as JSON lines, and probabilities as flat arrays."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from cascade_srn.errors import DataError
 from cascade_srn.storage.files import checksum
 from cascade_srn.types import Sentence
 
+RECORD = "labels.json"
+FORMAT_VERSION = 1
 TABLES = tuple(f"{turn}.{kind}" for turn in TURNS for kind in KINDS)
 # Arrays of a table: flat positions, their probabilities, and the number of positions of each row.
 PARTS = {"position": np.int32, "probability": np.float16, "counts": np.int32}
@@ -28,6 +30,29 @@ PARTS = {"position": np.int32, "probability": np.float16, "counts": np.int32}
 _NAME = re.compile(r"shard-\d{5,}\.(jsonl|safetensors|sha256)")
 
 Arrays = dict[str, NDArray[Any]]
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Read ``labels.json``: what the labels were made with, and whether they are finished."""
+    path = folder / RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        version = record["format_version"]
+    except FileNotFoundError:
+        raise DataError(
+            f"there are no labels in {str(folder)!r}: {RECORD} is missing",
+            "Give a folder that cascade-srn distil wrote labels to",
+        ) from None
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+        raise DataError(
+            f"{str(path)!r} does not describe labels ({type(error).__name__}: {error})", "Label the text again"
+        ) from error
+    if version != FORMAT_VERSION:
+        raise DataError(
+            f"the labels in {str(folder)!r} have format version {version}, but this release reads {FORMAT_VERSION}",
+            "Use the release that wrote them, or label the text again",
+        )
+    return dict(record)
 
 
 @dataclass
@@ -103,13 +128,7 @@ class ShardFiles:
         return "".join(f"{checksum(path)}  {path.name}\n" for path in (self.sentences, self.arrays)).encode()
 
     def write(self, documents: Sequence[SelectedDocument], sentences: Sequence[Sentence], arrays: Arrays) -> None:
-        """Write a shard. The file with the checksums is written last; without it the shard is labelled again.
-
-        Args:
-            documents: Documents of the shard.
-            sentences: Their labelled sentences, in order.
-            arrays: Probabilities.
-        """
+        """Write a shard. The file with the checksums is written last; without it the shard is labelled again."""
         self.sums.unlink(missing_ok=True)
         with replacing(self.arrays) as handle:
             handle.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
@@ -168,13 +187,9 @@ class ShardArrays:
         certainty: NDArray[np.float16],
         tables: Mapping[str, Any],
     ) -> None:
-        """Add a batch.
+        """Add a batch of sentences of the shard, with the number of queries and the certainty of each.
 
-        Args:
-            members: Sentences of the shard that are in the batch.
-            n_queries: Number of queries of each. Shape: (n_members,).
-            certainty: Certainty of each by turn. Shape: (n_members, 3).
-            tables: Entries of each table, with the attributes ``row``, ``position`` and ``probability``.
+        Shapes: n_queries (n_members,), certainty (n_members, 3)
         """
         sentences = np.asarray(members, dtype=np.int64)
         self.n_queries[sentences], self.certainty[sentences] = n_queries, certainty

@@ -1,7 +1,5 @@
 """Implementations of the recurrent part of the SRN. Their results differ only by rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -18,9 +16,6 @@ def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> s
     """Return the backend that runs for inputs (batch, length, …): "plain", "fused" or "triton".
 
     Inputs that "triton" does not support run with "fused".
-
-    Raises:
-        ConfigError: If "triton" is requested but not installed.
     """
     if backend == "triton" or (backend == "auto" and inputs.is_cuda and _has_triton()):
         if not _has_triton():

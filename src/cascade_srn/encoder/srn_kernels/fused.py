@@ -9,8 +9,6 @@ for all time steps together.
 ``tests/encoder/srn_kernels/test_fused.py`` compares it with the plain loop in :mod:`.reference`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,12 +43,7 @@ def _coefficient(gate: tuple[int, ...], monomial: tuple[int, ...]) -> float:
 
 
 def fused_srn_scan(
-    projected: Tensor,
-    recurrent_weight: Tensor,
-    cell_weight: Tensor,
-    cell_bias: Tensor,
-    n_tasks: int,
-    counts: list[int],
+    projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int, counts: list[int]
 ) -> Tensor:
     """Compute :func:`cascade_srn.encoder.srn_kernels.reference.srn_scan` on packed sequences.
 
@@ -84,13 +77,7 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        projected: Tensor,
-        recurrent: Tensor,
-        combined: Tensor,
-        bias: Tensor,
-        n_tasks: int,
-        counts: list[int],
+        ctx: Any, projected: Tensor, recurrent: Tensor, combined: Tensor, bias: Tensor, n_tasks: int, counts: list[int]
     ) -> Tensor:
         n_real = projected.shape[0]
         hidden, n_sets = recurrent.shape[0], combined.shape[0] // recurrent.shape[0]

@@ -1,7 +1,5 @@
 """The recurrent part of the SRN as in the paper's equations. It is the reference for the fast implementations."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import torch
