@@ -5,7 +5,8 @@
 
 ``collect`` runs a model on annotated documents that it was not trained on, and stores all candidates with low scores
 included. The entities that turns 2 and 3 see depend on the threshold of turn 1, so these turns run once for each of a
-series of thresholds (``LEVELS``).
+series of thresholds (``LEVELS``). ``compare`` chooses thresholds on random halves of the documents of each file by each
+rule, and scores them on the other halves.
 """
 
 from __future__ import annotations
@@ -123,8 +124,17 @@ def main(arguments: list[str] | None = None) -> int:
     collecting.add_argument("data")
     collecting.add_argument("output", type=Path)
     collecting.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    comparing = commands.add_parser("compare", help="compare rules on files of collect")
+    comparing.add_argument("files", type=Path, nargs="+")
+    comparing.add_argument("--halves", type=int, default=50, help="number of random halves per file")
     options = parser.parse_args(arguments)
-    collect(options.model, options.data, options.output, options.device)
+    if options.command == "collect":
+        collect(options.model, options.data, options.output, options.device)
+    else:
+        # Imported here, because collecting also works with earlier versions of the package.
+        from threshold_rules import compare_rules
+
+        print(compare_rules(options.files, options.halves))
     return 0
 
 

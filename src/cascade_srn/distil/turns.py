@@ -45,7 +45,11 @@ def mean_probabilities(members: Sequence[SpanLogits]) -> SpanLogits:
 
 
 def span_scores(
-    members: Sequence[SpanLogits], temperatures: Sequence[float], pairs: Pairs, at: Tensor | None = None
+    members: Sequence[SpanLogits],
+    temperatures: Sequence[float],
+    pairs: Pairs,
+    at: Tensor | None = None,
+    offsets: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """Return the smallest of the three probabilities of each span, averaged over models with their temperatures.
 
@@ -54,6 +58,7 @@ def span_scores(
         temperatures: Temperature of each model.
         pairs: The spans.
         at: Positions of the spans to score among ``pairs``, (n_spans,); all if None.
+        offsets: Added to the logits of each model after the division, (n_labels,) each; 0 if None.
 
     Returns:
         Scores, (n_spans, n_labels).
@@ -62,12 +67,16 @@ def span_scores(
     if at is not None:
         row, first, last = row[at], first[at], last[at]
     n_words = members[0].start.shape[1]
-    starts, ends, matches = [], [], []
-    for member, temperature in zip(members, temperatures, strict=True):
+    starts: list[Tensor] = []
+    ends: list[Tensor] = []
+    matches: list[Tensor] = []
+    shifts: Sequence[Tensor | float] = [0.0] * len(members) if offsets is None else offsets
+    for member, temperature, offset in zip(members, temperatures, shifts, strict=True):
         match = member.match if at is None else member.match[at]
-        starts.append((member.start.flatten(0, 1).index_select(0, row * n_words + first) / temperature).sigmoid())
-        ends.append((member.end.flatten(0, 1).index_select(0, row * n_words + last) / temperature).sigmoid())
-        matches.append((match / temperature).sigmoid())
+        start = member.start.flatten(0, 1).index_select(0, row * n_words + first)
+        end = member.end.flatten(0, 1).index_select(0, row * n_words + last)
+        for logits, found in ((start, starts), (end, ends), (match, matches)):
+            found.append((logits / temperature + offset).sigmoid())
     return min_score(_mean(matches), _mean(starts), _mean(ends))
 
 
@@ -216,7 +225,8 @@ class ThreeTurns:
             teacher.cascade.entity_logits(part, pairs) for teacher, part in zip(self.teachers, features, strict=True)
         ]
         self._keep("entity", found, pairs, self.lengths)
-        scores = span_scores(found, self._temperatures("entity"), pairs)
+        offsets = [teacher.entity_offset for teacher in self.teachers]
+        scores = span_scores(found, self._temperatures("entity"), pairs, offsets=offsets)
         self.certainty[:, 0] = min_by_row(certainties(scores, threshold), pairs.row, self.n)
         pair, label = (scores >= threshold).nonzero(as_tuple=True)
         limits = self.teachers[0].model.settings.limits

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -46,6 +48,34 @@ def relation_score(head: Span, tail: Span, object_: float) -> float:
     return object_ * entity_score(head) * entity_score(tail)
 
 
+def calibrate_relations(found: SearchResult, temperatures: Temperatures) -> SearchResult:
+    """Map the scores of relations to probabilities, with the temperature and the offsets of relations.
+
+    The map increases with the product of scores, so the order of relations of a type does not change. It is fitted to
+    predicted entities, and does not apply to relations between given entities.
+    """
+    if temperatures.relation == 1 and not temperatures.relation_offsets:
+        return found
+    scored = []
+    for item in found.triples:
+        triple = item.triple
+        if triple.score is not None:
+            offset = temperatures.relation_offsets.get(triple.label, 0.0)
+            triple = replace(triple, score=scale_score(triple.score, temperatures.relation, offset))
+        scored.append(item._replace(triple=triple))
+    sentence = found.sentence.annotated(found.sentence.entities, [item.triple for item in scored])
+    return found._replace(sentence=sentence, triples=scored)
+
+
+def scale_score(score: float, temperature: float, offset: float) -> float:
+    """Divide the logit of a score by a temperature and add an offset. Scores of 0 and 1 remain."""
+    if not 0 < score < 1:
+        return score
+    logit = (math.log(score) - math.log1p(-score)) / temperature + offset
+    # Of the two equal forms, each is exact for one sign.
+    return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))
+
+
 def entity_score(entity: Span) -> float:
     """Return the score of an entity, or 1 for an entity that was given without a score."""
     return 1.0 if entity.score is None else entity.score
@@ -73,6 +103,7 @@ class SearchSettings(NamedTuple):
         subject: Threshold of subjects.
         object: Threshold of objects by relation type. Shape: (n_relation_types,)
         temperatures: Divisors of the logits, by turn.
+        entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
         batch_words: Maximum number of words that are encoded at once, padding included.
         limits: Bounds on the work per sentence.
         check: Called at short intervals. It may raise to stop the work.
@@ -84,6 +115,7 @@ class SearchSettings(NamedTuple):
     subject: float
     object: Tensor
     temperatures: Temperatures
+    entity_offset: Tensor
     batch_words: int
     limits: SearchLimits
     check: Callable[[], None]
@@ -191,7 +223,7 @@ class Predictor:
         search: Makes the search of the model family. It is called for every batch.
         collator: Makes rows from sentences, and says what each row costs.
         thresholds: Minimum scores.
-        temperatures: Divisors of the logits, by turn.
+        temperatures: Divisors and offsets of the logits, by turn.
         limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
         check: Called at short intervals. It may raise to stop the work.
         batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
@@ -218,12 +250,13 @@ class Predictor:
     ) -> None:
         require_range("batch_words", batch_words, 1)
         require_choice("precision", precision, PRECISIONS)
-        _check_labels(thresholds, schema)
+        self.temperatures = Temperatures() if temperatures is None else temperatures
+        _check_labels("a threshold", schema, thresholds.entity_types, thresholds.relation_types)
+        _check_labels("an offset", schema, self.temperatures.entity_offsets, self.temperatures.relation_offsets)
         self.network = network
         self.schema = schema
         self.search = search
         self.thresholds = thresholds
-        self.temperatures = Temperatures() if temperatures is None else temperatures
         self.limits = SearchLimits() if limits is None else limits
         self.collator = collator
         self.check = check
@@ -275,6 +308,8 @@ class Predictor:
             members = [examples[i] for i in group], [rows[i] for i in group]
             for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
                 self.n_limited += found.limited
+                if not given_entities:
+                    found = calibrate_relations(found, self.temperatures)
                 found = self._drop_unsure_triples(found)
                 if not given_entities and self.thresholds.related is not None:
                     found = self._drop_unrelated_entities(found)
@@ -319,6 +354,7 @@ class Predictor:
             subject=thresholds.subject,
             object=object_.to(self.device),
             temperatures=self.temperatures,
+            entity_offset=_by_label(schema.entity_types, self.temperatures.entity_offsets, 0.0).to(self.device),
             batch_words=self.batch_words,
             limits=self.limits,
             check=self.check,
@@ -356,18 +392,20 @@ class Predictor:
         return halve_on_out_of_memory(find, range(len(examples)), shrink)
 
 
-def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:
-    """Return the threshold of each label. Shape: (n_labels,)."""
-    return torch.tensor([own.get(label, threshold) for label in labels])
+def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Tensor:
+    """Return the value of each label. Shape: (n_labels,)."""
+    return torch.tensor([own.get(label, otherwise) for label in labels])
 
 
-def _check_labels(thresholds: Thresholds, schema: Schema) -> None:
-    """Refuse thresholds of labels that the model does not have."""
-    for kind in ("entity_types", "relation_types"):
-        known = getattr(schema, kind)
-        for label in getattr(thresholds, kind):
+def _check_labels(what: str, schema: Schema, entities: Iterable[str], relations: Iterable[str]) -> None:
+    """Refuse thresholds and offsets of labels that the model does not have."""
+    for kind, labels, known in (
+        ("entity types", entities, schema.entity_types),
+        ("relation types", relations, schema.relation_types),
+    ):
+        for label in labels:
             if label not in known:
                 raise ConfigError(
-                    f"a threshold is set for {label!r}, which is not one of the {kind.replace('_', ' ')} of the model",
+                    f"{what} is set for {label!r}, which is not one of the {kind} of the model",
                     did_you_mean(label, known),
                 )
