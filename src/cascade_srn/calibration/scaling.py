@@ -23,7 +23,7 @@ SHRINKAGE = 20.0
 # Weight of the score before the map (temperature 1, offset 0). It decides only if there are very few candidates.
 PRIOR = 1.0
 # Newton's method converges in about ten steps.
-_MAX_STEPS = 100
+_MAX_STEPS, _TOLERANCE = 100, 1e-9
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -75,15 +75,14 @@ def fit_scaling(scores: Floats, correct: Flags, labels: Sequence[str], names: Se
     if not has_enough_examples(correct):
         return Scaling()
     logits = logit(scores)
-    slope = min(max(_fit_slope(logits, correct), 1 / MAX_TEMPERATURE), 1 / MIN_TEMPERATURE)
-    temperature = round(1 / slope, 4)
-    scaled, here = logits / temperature, np.array(labels)
-    common = _fit_offset(scaled, correct, 0.0, PRIOR)
-    offsets = {}
-    for name in names:
-        of_label = here == name
-        offsets[name] = round(_fit_offset(scaled[of_label], correct[of_label], common, SHRINKAGE), 4)
-    return Scaling(temperature, offsets)
+    # One column for the common offset, and one for what each label adds to it.
+    columns = np.array([[True, *(label == name for name in names)] for label in labels], dtype=float)
+    weights = np.array([PRIOR, *[SHRINKAGE] * len(names)])
+    slope = 1 + _fit(logits, np.column_stack((logits, columns)), correct, np.append(PRIOR, weights))[0]
+    temperature = round(1 / min(max(slope, 1 / MAX_TEMPERATURE), 1 / MIN_TEMPERATURE), 4)
+    # Again with the temperature in its range, which changes nothing for a temperature that was in it.
+    common, *added = _fit(logits / temperature, columns, correct, weights)
+    return Scaling(temperature, {name: round(common + own, 4) for name, own in zip(names, added, strict=True)})
 
 
 def fit_temperature(scores: Floats, correct: Flags) -> float:
@@ -100,37 +99,27 @@ def _loss(logits: Floats, correct: Flags) -> float:
     return float((np.logaddexp(0, logits) - correct * logits).sum())
 
 
-def _fit_slope(logits: Floats, correct: Flags) -> float:
-    """Return the slope of maximum likelihood with an intercept, by Newton's method with halved steps."""
-    inputs, prior = np.stack((logits, np.ones_like(logits)), axis=1), np.array([1.0, 0.0])
+def _fit(logits: Floats, columns: Floats, correct: Flags, weights: Floats) -> list[float]:
+    """Return the coefficients that maximise the likelihood of ``logits + columns @ coefficients``.
+
+    Coefficients are shrunk towards 0 with the given weights. Newton's method with halved steps converges, since the
+    loss is convex.
+
+    Shapes: logits, correct (n,); columns (n, n_columns); weights (n_columns,)
+    """
 
     def loss(values: Floats) -> float:
-        return _loss(inputs @ values, correct) + PRIOR / 2 * float(((values - prior) ** 2).sum())
+        return _loss(logits + columns @ values, correct) + float(weights @ values**2) / 2
 
-    values = np.zeros(2)
+    found = np.zeros(columns.shape[1])
     for _ in range(_MAX_STEPS):
-        probability = sigmoid(inputs @ values)
-        gradient = inputs.T @ (probability - correct) + PRIOR * (values - prior)
-        curvature = (inputs * (probability * (1 - probability))[:, None]).T @ inputs + PRIOR * np.eye(2)
+        probability = sigmoid(logits + columns @ found)
+        gradient = columns.T @ (probability - correct) + weights * found
+        curvature = (columns * (probability * (1 - probability))[:, None]).T @ columns + np.diag(weights)
         step = np.linalg.solve(curvature, gradient)
-        while loss(values - step) > loss(values) and np.abs(step).max() > 1e-9:
+        while loss(found - step) > loss(found) and np.abs(step).max() > _TOLERANCE:
             step = step / 2
-        values = values - step
-        if np.abs(step).max() < 1e-9:
+        found = found - step
+        if np.abs(step).max() <= _TOLERANCE:
             break
-    return float(values[0])
-
-
-def _fit_offset(logits: Floats, correct: Flags, expected: float, weight: float) -> float:
-    """Return the offset of maximum likelihood, shrunk towards ``expected``.
-
-    The derivative of the loss increases, so the offset is found by bisection.
-    """
-    low, high = expected - 20.0, expected + 20.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if (sigmoid(logits + middle) - correct).sum() + weight * (middle - expected) > 0:
-            high = middle
-        else:
-            low = middle
-    return (low + high) / 2
+    return [float(value) for value in found]
