@@ -318,6 +318,7 @@ def candidate_rules() -> dict[str, Callable[[Candidates], Choice]]:
         rules[f"ADR 10, subject {subject:g}"] = replace(adr10, subject=subject)
     for share in (0.3, 0.4, 0.5):
         rules[f"ADR 10, subject 0.3, related {share:g}"] = replace(adr10, subject=0.3, related=share)
+    rules["ADR 10, subject 0.5, related 0.4"] = replace(adr10, subject=0.5, related=0.4)
     for shrinkage in (0, 100, 300):
         rules[f"ADR 10, by label, shrinkage {shrinkage}"] = replace(adr10, label_shrinkage=shrinkage)
     rules["ADR 10, entities by expected F1"] = replace(adr10, entity="expected", scaling="offsets")
@@ -326,6 +327,11 @@ def candidate_rules() -> dict[str, Callable[[Candidates], Choice]]:
         rules[f"expected F1, related {share:g}"] = replace(expected, related=share)
     for subject in (0.05, 0.1, 0.2, 0.3):
         rules[f"expected F1, subject {subject:g}"] = replace(expected, subject=subject)
+    for share in (0.3, 0.4):
+        rules[f"ADR 10, offsets, subject 0.3, related {share:g}"] = replace(
+            adr10, scaling="offsets", subject=0.3, related=share
+        )
+    rules["expected F1, subject 0.3, related 0.6"] = replace(expected, subject=0.3, related=0.6)
     rules["expected F1, one offset"] = replace(expected, scaling="offset")
     rules["expected F1, temperature only"] = replace(expected, scaling="temperature")
     return {"0.5 everywhere": half} | {name: rule.choose for name, rule in rules.items()}

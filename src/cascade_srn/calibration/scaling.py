@@ -76,10 +76,11 @@ def fit_scaling(scores: Floats, correct: Flags, labels: Sequence[str], names: Se
         return Scaling()
     logits = logit(scores)
     # One column for the common offset, and one for what each label adds to it.
-    columns = np.array([[True, *(label == name for name in names)] for label in labels], dtype=float)
+    of_label = np.array(labels)[:, None] == np.array(names)
+    columns = np.column_stack((np.ones(len(logits)), of_label))
     weights = np.array([PRIOR, *[SHRINKAGE] * len(names)])
     slope = 1 + _fit(logits, np.column_stack((logits, columns)), correct, np.append(PRIOR, weights))[0]
-    temperature = round(1 / min(max(slope, 1 / MAX_TEMPERATURE), 1 / MIN_TEMPERATURE), 4)
+    temperature = _temperature(slope)
     # Again with the temperature in its range, which changes nothing for a temperature that was in it.
     common, *added = _fit(logits / temperature, columns, correct, weights)
     return Scaling(temperature, {name: round(common + own, 4) for name, own in zip(names, added, strict=True)})
@@ -89,9 +90,12 @@ def fit_temperature(scores: Floats, correct: Flags) -> float:
     """Return the temperature of maximum likelihood without an offset, or 1 with too few examples. Shapes: (n,) both."""
     if not has_enough_examples(correct):
         return 1.0
-    candidates = np.geomspace(MIN_TEMPERATURE, MAX_TEMPERATURE, 241)
-    losses = [_loss(logit(scores) / temperature, correct) for temperature in candidates]
-    return round(float(candidates[int(np.argmin(losses))]), 4)
+    logits = logit(scores)
+    return _temperature(1 + _fit(logits, logits[:, None], correct, np.array([PRIOR]))[0])
+
+
+def _temperature(slope: float) -> float:
+    return round(1 / min(max(slope, 1 / MAX_TEMPERATURE), 1 / MIN_TEMPERATURE), 4)
 
 
 def _loss(logits: Floats, correct: Flags) -> float:
