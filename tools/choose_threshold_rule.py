@@ -124,17 +124,19 @@ def main(arguments: list[str] | None = None) -> int:
     collecting.add_argument("data")
     collecting.add_argument("output", type=Path)
     collecting.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    comparing = commands.add_parser("compare", help="compare rules on files of collect")
-    comparing.add_argument("files", type=Path, nargs="+")
-    comparing.add_argument("--halves", type=int, default=50, help="number of random halves per file")
+    for name, purpose in (("compare", "compare rules"), ("reliability", "compare maps of scores to probabilities")):
+        comparing = commands.add_parser(name, help=f"{purpose} on files of collect")
+        comparing.add_argument("files", type=Path, nargs="+")
+        comparing.add_argument("--halves", type=int, default=20, help="number of random halves per file")
     options = parser.parse_args(arguments)
     if options.command == "collect":
         collect(options.model, options.data, options.output, options.device)
     else:
         # Imported here, because collecting also works with earlier versions of the package.
-        from threshold_rules import compare_rules
+        from threshold_rules import compare_maps, compare_rules
 
-        print(compare_rules(options.files, options.halves))
+        compare = compare_rules if options.command == "compare" else compare_maps
+        print(compare(options.files, options.halves))
     return 0
 
 

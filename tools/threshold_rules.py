@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cascade_srn.calibration.scaling import Scaling, fit_scaling, fit_temperature, logit, sigmoid
+from cascade_srn.evaluation.reliability import measure_reliability
 
 Array = np.ndarray[Any, Any]
 GRID = np.round(np.arange(0.05, 0.91, 0.05), 2)
@@ -174,7 +175,7 @@ class Rule:
     def choose(self, found: Candidates) -> Choice:
         """Choose thresholds on documents."""
         scores, correct, labels = found.entity_score, found.entity_correct, found.entity_label
-        scaling = self._fit(scores, correct, labels, len(found.entity_types))
+        scaling = _Map.fit(self.scaling, scores, correct, labels, len(found.entity_types))
         scaled, n_gold = scaling(scores, labels), found.gold[0].sum(axis=0)
         if self.entity == "expected":
             threshold = best_expected(scaled, int(n_gold.sum()))
@@ -187,18 +188,15 @@ class Rule:
         return self._choose_relations(found, Choice(entity, related, 0, np.zeros(0)), scaling)
 
     def _choose_relations(self, found: Candidates, choice: Choice, entities: _Map) -> Choice:
+        if self.relation in ("whole", "expected"):
+            return self._choose_whole(found, choice, entities)
         at = found.triples_between(choice.related, SUBJECT_GRID[0] if self.subject is None else self.subject)
         objects, labels, correct = found.triple_object[at], found.triple_label[at], found.triple_strict[at]
         subjects, by_label = found.triple_subject[at], found.gold[1].sum(axis=0)
         n_gold = int(by_label.sum())
-        # The score of an object is conditional: on gold subjects in ADR 10, on two correct entities otherwise.
         known = found.triple_has_gold_subject[at]
-        if self.relation in ("whole", "expected"):
-            known = found.entity_correct[found.triple_head[at]] & found.entity_correct[found.triple_tail[at]]
         scaling = _Map.temperature(objects[known], correct[known], len(found.relation_types))
         scaled = scaling(objects, labels)
-        if self.relation in ("whole", "expected"):
-            return self._choose_whole(found, choice, entities, scaling, at)
         if self.relation == "grid":
             subject, threshold = _best_pair(subjects, scaled, correct, n_gold)
             return replace(choice, subject=subject, object=scaling.invert(np.full(len(by_label), threshold)))
@@ -212,36 +210,18 @@ class Rule:
         thresholds = self._by_label(scaled[kept], correct[kept], labels[kept], by_label, threshold, self.relation_reach)
         return replace(choice, subject=subject, object=scaling.invert(thresholds))
 
-    def _choose_whole(self, found: Candidates, choice: Choice, entities: _Map, objects: _Map, at: Array) -> Choice:
-        def product(given: Candidates, triples: Array) -> Array:
-            probability = entities(given.entity_score, given.entity_label)
-            object_ = objects(given.triple_object[triples], given.triple_label[triples])
-            return object_ * probability[given.triple_head[triples]] * probability[given.triple_tail[triples]]
-
-        values, correct, labels = product(found, at), found.triple_strict[at], found.triple_label[at]
-        scaling = self._fit(values, correct, labels, len(found.relation_types))
-        n_gold = int(found.gold[1].sum())
-        scaled = scaling(values, labels)
+    def _choose_whole(self, found: Candidates, choice: Choice, entities: _Map) -> Choice:
+        subject = SUBJECT_GRID[0] if self.subject is None else self.subject
+        at = found.triples_between(choice.related, subject)
+        maps = ScoreMaps.fit(found, at, entities, self.scaling)
+        scaled, n_gold = maps.relation_scores(found, at), int(found.gold[1].sum())
         if self.relation == "expected":
             threshold = best_expected(scaled, n_gold)
         else:
+            correct = found.triple_strict[at]
             threshold, _ = best_counted(scaled, correct, n_gold, self.relation_reach, FINE_GRID[::2])
-        subject = SUBJECT_GRID[0] if self.subject is None else self.subject
         floor = np.zeros(len(found.relation_types))
-        return replace(
-            choice,
-            subject=subject,
-            object=floor,
-            relation=threshold,
-            relation_score=lambda given, triples: scaling(product(given, triples), given.triple_label[triples]),
-        )
-
-    def _fit(self, scores: Array, correct: Array, labels: Array, n_labels: int) -> _Map:
-        if self.scaling == "temperature":
-            return _Map.temperature(scores, correct, n_labels)
-        if self.scaling == "offset":
-            labels = np.zeros_like(labels)
-        return _Map.offsets(scores, correct, labels, n_labels, common=self.scaling == "offset")
+        return replace(choice, subject=subject, object=floor, relation=threshold, relation_score=maps.relation_scores)
 
     def _by_label(
         self, scaled: Array, correct: Array, labels: Array, n_gold: Array, threshold: float, reach: int
@@ -265,6 +245,13 @@ class _Map:
     offset: Array
 
     @classmethod
+    def fit(cls, kind: str, scores: Array, correct: Array, labels: Array, n_labels: int) -> _Map:
+        if kind == "temperature":
+            return cls.temperature(scores, correct, n_labels)
+        common = kind == "offset"
+        return cls.offsets(scores, correct, np.zeros_like(labels) if common else labels, n_labels, common=common)
+
+    @classmethod
     def temperature(cls, scores: Array, correct: Array, n_labels: int) -> _Map:
         return cls(fit_temperature(scores, correct), np.zeros(n_labels))
 
@@ -282,6 +269,38 @@ class _Map:
         return sigmoid((logit(scores) - self.offset) * self.divisor)
 
 
+@dataclass(frozen=True)
+class ScoreMaps:
+    """Maps of the scores of entities, of objects, and of whole relations."""
+
+    entities: _Map
+    objects: _Map
+    relations: _Map
+
+    @classmethod
+    def fit(cls, found: Candidates, at: Array, entities: _Map, kind: str) -> ScoreMaps:
+        """Fit the maps of objects and relations on triples."""
+        n_labels, correct, labels = len(found.relation_types), found.triple_strict[at], found.triple_label[at]
+        # The score of an object is conditional on its entities.
+        known = found.entity_correct[found.triple_head[at]] & found.entity_correct[found.triple_tail[at]]
+        objects = _Map.temperature(found.triple_object[at][known], correct[known], n_labels)
+        maps = cls(entities, objects, _Map(1.0, np.zeros(n_labels)))
+        if kind == "temperature":
+            return maps
+        products = maps.relation_scores(found, at)
+        return replace(maps, relations=_Map.fit(kind, products, correct, labels, n_labels))
+
+    def entity_scores(self, found: Candidates) -> Array:
+        """Return the calibrated scores of all entities."""
+        return self.entities(found.entity_score, found.entity_label)
+
+    def relation_scores(self, found: Candidates, at: Array) -> Array:
+        """Return the calibrated scores of triples: the product of their parts, mapped."""
+        entities, labels = self.entity_scores(found), found.triple_label[at]
+        objects = self.objects(found.triple_object[at], labels)
+        return self.relations(objects * entities[found.triple_head[at]] * entities[found.triple_tail[at]], labels)
+
+
 def _best_pair(subjects: Array, objects: Array, correct: Array, n_gold: int) -> tuple[float, float]:
     """Return the thresholds of subject and object with the best F1, averaged over their neighbours."""
     grid = sigmoid(np.linspace(-3.5, 2.2, 12))
@@ -296,6 +315,9 @@ def _best_pair(subjects: Array, objects: Array, correct: Array, n_gold: int) -> 
     return float(grid[row]), float(GRID[column])
 
 
+EXPECTED = Rule("expected", "expected", "offsets", related=1.0)
+
+
 def half(found: Candidates) -> Choice:
     """Return thresholds of 0.5 without temperatures."""
     entity = np.full(len(found.entity_types), 0.5)
@@ -304,7 +326,7 @@ def half(found: Candidates) -> Choice:
 
 def candidate_rules() -> dict[str, Callable[[Candidates], Choice]]:
     """Return all rules to compare, by name. The first is the reference of differences."""
-    adr10, expected = Rule(), Rule("expected", "expected", "offsets", related=1.0)
+    adr10, expected = Rule(), EXPECTED
     rules: dict[str, Rule] = {"ADR 10": adr10, "ADR 7": Rule(relation="grid", related=1.0)}
     for share in (0.4, 0.5, 0.7, 0.8, 1.0):
         rules[f"ADR 10, related {share:g}"] = replace(adr10, related=share)
@@ -363,3 +385,43 @@ def compare_rules(files: Sequence[Path], n_halves: int, reference: str = "ADR 10
         difference = "" if name == reference else f"{total.mean():+.2f}{error}"
         lines.append(f"| {name} | {ner:.2f} | {boundaries:.2f} | {strict:.2f} | {difference} |")
     return "\n".join(lines)
+
+
+def compare_maps(files: Sequence[Path], n_halves: int, rule: Rule = EXPECTED) -> str:
+    """Return a table of calibration errors: fitted on halves, measured on the other halves of all files together.
+
+    The last column is the error that the same scores would have on average if they were exact probabilities.
+    """
+    rng = np.random.default_rng(0)
+    rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    loaded = [Candidates.load(path) for path in files]
+    for _ in range(n_halves):
+        seen: dict[tuple[str, str], list[tuple[Array, Array]]] = {}
+        for found in loaded:
+            parts = [found.take(np.sort(half)) for half in np.array_split(rng.permutation(found.n_documents), 2)]
+            for own, other in (parts, parts[::-1]):
+                choice = rule.choose(own)
+                entities, triples = predict(other, choice)
+                at = own.triples_between(np.minimum(choice.related, choice.entity), choice.subject)
+                n_types = len(own.entity_types)
+                for kind in ("temperature", "offset", "offsets"):
+                    scaling = _Map.fit(kind, own.entity_score, own.entity_correct, own.entity_label, n_types)
+                    maps = ScoreMaps.fit(own, at, scaling, kind)
+                    found_entities = maps.entity_scores(other)[entities], other.entity_correct[entities]
+                    seen.setdefault((kind, "entities"), []).append(found_entities)
+                    found_triples = maps.relation_scores(other, triples), other.triple_strict[triples]
+                    seen.setdefault((kind, "relations"), []).append(found_triples)
+        for key, pairs in seen.items():
+            scores, correct = (np.concatenate(column) for column in zip(*pairs, strict=True))
+            exact = rng.random(len(scores)) < scores
+            rows.setdefault(key, []).append((calibration_error(scores, correct), calibration_error(scores, exact)))
+    lines = ["| map | scores of | calibration error | if exact |", "| --- | --- | --- | --- |"]
+    for (kind, what), errors in rows.items():
+        measured, exact_error = np.mean(errors, axis=0)
+        lines.append(f"| {kind} | {what} | {measured:.3f} | {exact_error:.3f} |")
+    return "\n".join(lines)
+
+
+def calibration_error(scores: Array, correct: Array) -> float:
+    """Return the expected calibration error."""
+    return measure_reliability(zip(scores.tolist(), correct.tolist(), strict=True)).expected_calibration_error or 0.0
