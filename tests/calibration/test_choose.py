@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn.calibration.choose import (
@@ -17,7 +16,7 @@ from cascade_srn.calibration.choose import (
     find_related_threshold,
     find_threshold,
 )
-from cascade_srn.calibration.scaling import MIN_EXAMPLES, Scaling, fit_temperature
+from cascade_srn.calibration.scaling import Scaling, fit_temperature
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.evaluation.items import Pair
@@ -106,28 +105,6 @@ def test_few_examples_change_nothing(n_examples: int) -> None:
     before = replace(settings, thresholds=Thresholds(0.4, 0.3, 0.5, related=0.2), temperatures=Temperatures(2, 4, 3))
     model = replace(spread_probabilities(small_model("swift")), settings=before)
     assert calibrate(model, examples(SENTENCES)[:n_examples]).settings == before
-
-
-@pytest.mark.slow
-def test_relation_settings_stay_if_no_correct_relation_passes_a_threshold() -> None:
-    model = spread_probabilities(small_model("swift"))
-    gold = annotated_by(model, LOW)
-    head = model.cascade.relation_turns.object_head
-    with torch.no_grad():
-        for layer in (head.start, head.end, head.matcher.output):
-            layer.weight.mul_(0.01)
-            layer.bias.fill_(-3.2)
-    low = model.predictor(thresholds=Thresholds(LOW.entity, FLOOR, FLOOR)).predict(gold)
-    gold = [
-        replace(e, sentence=e.sentence.annotated(e.sentence.entities, found.triples[::30]))
-        for e, found in zip(gold, low, strict=True)
-    ]
-    assert sum(len(e.sentence.triples) for e in gold) > MIN_EXAMPLES
-    found = calibrate(model, gold).settings
-    before = model.settings
-    assert found.temperatures.entity != 1.0
-    assert (found.thresholds.subject, found.thresholds.object) == (before.thresholds.subject, before.thresholds.object)
-    assert (found.temperatures.subject, found.temperatures.object) == (1.0, 1.0)
 
 
 def test_without_predictions_the_defaults_stay() -> None:
