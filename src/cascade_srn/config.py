@@ -291,15 +291,33 @@ class Thresholds(Settings):
 
 @dataclass(frozen=True)
 class Temperatures(Settings):
-    """Divisors of the logits of each turn, chosen by calibration. Values above 1 make scores less extreme."""
+    """Divisors and offsets of logits, chosen by calibration so that scores are probabilities.
+
+    A calibrated logit is ``logit / temperature + offset``. Temperatures above 1 make scores less extreme. Offsets below
+    0 make them lower.
+
+    Attributes:
+        entity: Temperature of turn 1.
+        subject: Temperature of turn 2.
+        object: Temperature of turn 3.
+        relation: Temperature of the score of a relation, which is the product of the scores of its object and its two
+            entities.
+        entity_offsets: Offsets of entity types in turn 1. Other types have the offset 0.
+        relation_offsets: Offsets of relation types, for the score of a relation.
+    """
 
     entity: float = 1.0
     subject: float = 1.0
     object: float = 1.0
+    relation: float = 1.0
+    entity_offsets: dict[str, float] = field(default_factory=dict)
+    relation_offsets: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("entity", "subject", "object"):
+        for name in ("entity", "subject", "object", "relation"):
             require_range(f"the temperature {name}", getattr(self, name), 0.01, 100)
+        for label, value in (*self.entity_offsets.items(), *self.relation_offsets.items()):
+            require_range(f"the offset of {label!r}", value, -100, 100)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ class PipelineSearch:
         logits = self.network.span_logits(
             batch.to(self.settings.device), spans, half=self.settings.half, check=self.settings.check
         )
-        index, labels, scores = accept_labels(logits, self.settings.entity, self.settings.temperatures.entity)
+        temperature, offset = self.settings.temperatures.entity, self.settings.entity_offset
+        index, labels, scores = accept_labels(logits, self.settings.entity, temperature, offset)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
         columns = torch.stack((spans.row[index], spans.start[index], spans.last[index], labels), dim=1).tolist()
@@ -85,17 +86,20 @@ class PipelineSearch:
                 yield sentence, ScoredTriple(triple, 1.0, score)
 
 
-def accept_labels(logits: Tensor, threshold: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+def accept_labels(
+    logits: Tensor, threshold: Tensor, temperature: float, offset: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the index, label (NONE not counted) and score of each row whose best label reaches its threshold.
 
     A threshold of 1 accepts nothing, not even a score that is rounded to 1.
 
     Shapes:
-        logits: (n, 1 + n_labels), NONE first; threshold: (n_labels,)
+        logits: (n, 1 + n_labels), NONE first; threshold, offset: (n_labels,)
         returns: (n_accepted,) each
     """
     best, label = logits[:, NONE + 1 :].float().max(dim=1)
-    score = ((best - logits[:, NONE].float()) / temperature).sigmoid()
+    calibrated = (best - logits[:, NONE].float()) / temperature
+    score = (calibrated if offset is None else calibrated + offset[label]).sigmoid()
     min_score = threshold[label]
     index = ((score >= min_score) & (min_score < 1)).nonzero()[:, 0]
     return index, label[index], score[index]

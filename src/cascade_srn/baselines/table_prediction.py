@@ -39,14 +39,15 @@ class TableSearch:
         else:
             cells = to_device(cells, self.settings.device)
             logits = self.network.entity_logits(features, batch.word_lengths, cells)
-            found = _accept_cells(logits, cells, self.settings.entity, self.settings.temperatures.entity)
+            calibrated = logits / self.settings.temperatures.entity + self.settings.entity_offset
+            found = _accept_cells(calibrated, cells, self.settings.entity)
             entities = decode_entities(found, self.collator.schema.entity_types, len(sentences))
         kept, limited = limit_entities(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
             cells = to_device(relation_candidates(kept), self.settings.device)
             logits = self.network.relation_logits(features, batch.word_lengths, cells)
-            found = _accept_cells(logits, cells, self.settings.object, self.settings.temperatures.object)
+            found = _accept_cells(logits / self.settings.temperatures.object, cells, self.settings.object)
             triples = decode_triples(found, self.collator.schema.relation_types, kept)
         return [
             SearchResult(sentence.annotated(spans, [scored.triple for scored in own]), own, number in limited)
@@ -58,9 +59,9 @@ class TableSearch:
 ScoredCell = tuple[tuple[int, int, int, int], float]
 
 
-def _accept_cells(logits: Tensor, cells: Pairs, threshold: Tensor, temperature: float) -> list[ScoredCell]:
+def _accept_cells(logits: Tensor, cells: Pairs, threshold: Tensor) -> list[ScoredCell]:
     """Return the labels of cells that reach their thresholds."""
-    score = (logits / temperature).sigmoid()
+    score = logits.sigmoid()
     cell, label = (score >= threshold).nonzero(as_tuple=True)
     columns = torch.stack((cells.row[cell], cells.start[cell], cells.last[cell], label), dim=1).tolist()
     return list(zip(map(tuple, columns), score[cell, label].tolist(), strict=True))

@@ -1,12 +1,9 @@
-"""Choose temperatures and thresholds on development sentences.
+"""Choose the settings of a model on development sentences: temperatures and offsets, then thresholds.
 
-A triple must pass six probabilities, so that thresholds of 0.5 find too little. A model that has seen its training
-sentences many times is overconfident. Each turn therefore gets a temperature that maximises the likelihood of its
-scores, and a threshold that maximises F1: entity F1 for turn 1, and strict relation F1 for turns 2 and 3 together.
-
-Choosing among many thresholds on few sentences overfits. F1 is therefore smoothed over neighbouring thresholds. Turn 2
-gets the lowest threshold that is about as good as the best, because turn 3 judges every subject. Entities with a
-relation get a lower threshold than others. See docs/adr/0010.
+Scores are mapped to probabilities first (:mod:`cascade_srn.calibration.scaling`). With probabilities, F1 is expected to
+be best if everything is predicted that is more likely than half of that F1. One such threshold applies to entities, and
+one to whole relations. It is computed from all candidates, because the best of many thresholds on few sentences is
+partly luck. Subjects and objects have no thresholds of their own. See docs/adr/0010.
 """
 
 from __future__ import annotations
@@ -16,39 +13,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cascade_srn.config import ModelSettings, Temperatures, Thresholds
+from cascade_srn.calibration.scaling import (
+    Flags,
+    Floats,
+    Scaling,
+    fit_scaling,
+    fit_temperature,
+    has_enough_examples,
+    logit,
+    sigmoid,
+)
+from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.evaluation.scores import score
+from cascade_srn.inference.predictor import entity_score
 from cascade_srn.model.model import Model
 
-# Candidates with a lower score are ignored.
+# Candidates with a lower score before the temperature are ignored.
 FLOOR = 0.02
+# Thresholds of single labels.
 THRESHOLDS = np.round(np.arange(0.05, 0.91, 0.05), 2)
-# Above this temperature, scores are so close together that the steps between thresholds must be smaller.
-MAX_COARSE_TEMPERATURE = 6.0
-TEMPERATURES = np.geomspace(0.25, 16, 121)
-# Thresholds of subjects, before their temperature.
-SUBJECT_THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-# A turn with fewer correct or fewer wrong candidates keeps its settings.
-MIN_EXAMPLES = 10
 # Threshold of entities with a relation, as a share of the threshold of other entities.
-RELATED_SHARE = 0.6
-# Differences in F1 that are treated as noise: between subject thresholds, and between chosen and previous settings.
-SUBJECT_SLACK = 0.005
+RELATED_SHARE = 0.8
+# Differences in F1 between chosen and previous settings that are treated as noise.
 SLACK = 0.01
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
-    """Choose temperatures and thresholds for a model.
-
-    A turn keeps its settings if it has too few examples, or if no correct candidate passes any threshold. If the chosen
-    settings lose more than ``SLACK`` in F1 to the previous ones, the same threshold is tried for entities with and
-    without a relation, then turn 1 alone. If these lose as well, the model is returned unchanged.
+    """Choose the settings of a model that depend on development sentences.
 
     Args:
         model: A trained model.
@@ -57,6 +50,17 @@ def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = Fal
 
     Returns:
         The model with the same network and other settings.
+    """
+    # Choices that build on the thresholds follow here, one function each.
+    return choose_thresholds(model, examples, by_label=by_label)
+
+
+def choose_thresholds(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
+    """Choose temperatures, offsets and thresholds.
+
+    A turn keeps its settings if it has too few examples. If the chosen settings lose more than ``SLACK`` in F1 to the
+    previous ones, the same threshold is tried for entities with and without a relation, then turn 1 alone. If these
+    lose as well, the model is returned unchanged.
     """
     min_f1 = _sum_f1(model, examples) - SLACK
     for candidate in _candidates(model, examples, by_label):
@@ -70,7 +74,9 @@ def _candidates(model: Model, examples: Sequence[Example], by_label: bool) -> It
     entities = _calibrate_entities(model, examples, by_label)
     if model.network.relations is not None:
         for share in (RELATED_SHARE, None):
-            yield _calibrate_relations(entities, examples, by_label, share)
+            found = _calibrate_relations(entities, examples, by_label, share)
+            if found is not entities:
+                yield found
     yield entities
 
 
@@ -82,147 +88,116 @@ def _sum_f1(model: Model, examples: Sequence[Example]) -> float:
 
 
 def _calibrate_entities(model: Model, examples: Sequence[Example], by_label: bool) -> Model:
-    previous, temperatures = model.settings.thresholds, replace(model.settings.temperatures, entity=1.0)
+    temperatures = replace(model.settings.temperatures, entity=1.0, entity_offsets={})
     # A subject threshold of 1 skips the later turns.
     predictor = _with_settings(model, Thresholds(FLOOR, 1.0, 1.0), temperatures).predictor()
-    scores, is_correct, labels = [], [], []
+    found, is_correct, labels = [], [], []
     for example, sentence in zip(examples, predictor.predict(examples), strict=True):
-        gold = {(e.start, e.end, e.label) for e in example.sentence.entities}
-        scores += [e.score for e in sentence.entities]
-        labels += [e.label for e in sentence.entities]
-        is_correct += [(e.start, e.end, e.label) in gold for e in sentence.entities]
-    found, correct = np.array(scores, dtype=float), np.array(is_correct, dtype=bool)
+        gold = set(example.sentence.entities)
+        found += [entity_score(entity) for entity in sentence.entities]
+        labels += [entity.label for entity in sentence.entities]
+        is_correct += [entity in gold for entity in sentence.entities]
+    scores, correct = np.array(found, dtype=float), np.array(is_correct, dtype=bool)
     if not has_enough_examples(correct):
         return model
-    temperature = fit_temperature(found, correct)
+    scaling = fit_scaling(scores, correct, labels, model.schema.entity_types)
+    scores = scaling.apply(scores, labels)
     n_gold = sum(len(example.sentence.entities) for example in examples)
-    found = apply_temperature(found, temperature)
-    candidates = candidate_thresholds(temperature)
-    threshold, f1 = find_threshold(found, correct, n_gold, candidates)
-    if not f1:
-        return model
-    by_type = find_label_thresholds(found, correct, labels, n_gold, threshold, candidates) if by_label else {}
-    thresholds = replace(previous, entity=threshold, entity_types=by_type, related=None)
-    return _with_settings(model, thresholds, replace(temperatures, entity=temperature))
-
-
-def _calibrate_relations(model: Model, examples: Sequence[Example], by_label: bool, share: float | None) -> Model:
-    """Choose settings of turns 2 and 3. ``share`` is relative to the entity threshold; None means no lower one."""
-    related = None if share is None else find_related_threshold(model.settings, share)
-    floor = replace(
-        model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related, relation=None
-    )
-    predictor = _with_settings(model, floor, replace(model.settings.temperatures, subject=1.0, object=1.0)).predictor()
-    subjects, objects, is_correct, has_gold_subject, labels = [], [], [], [], []
-    n_gold = 0
-    for example, found in zip(examples, predictor.predict_with_scores(examples), strict=True):
-        gold = {(t.head, t.label, t.tail) for t in example.sentence.triples}
-        heads = {(t.head.start, t.head.end) for t in example.sentence.triples}
-        n_gold += len(gold)
-        for triple, subject, object_ in found.triples:
-            subjects.append(subject)
-            objects.append(object_)
-            labels.append(triple.label)
-            is_correct.append((triple.head, triple.label, triple.tail) in gold)
-            has_gold_subject.append((triple.head.start, triple.head.end) in heads)
-    correct, is_subject = np.array(is_correct, dtype=bool), np.array(has_gold_subject, dtype=bool)
-    if not has_enough_examples(correct):
-        return model
-    subject_scores, object_scores = np.array(subjects, dtype=float), np.array(objects, dtype=float)
-    # The score of an object is conditional on its subject, so that only gold subjects count for its temperature.
-    temperatures = replace(
-        model.settings.temperatures,
-        subject=fit_temperature(subject_scores, is_subject),
-        object=fit_temperature(object_scores[is_subject], correct[is_subject]),
-    )
-    object_scores = apply_temperature(object_scores, temperatures.object)
-    candidates = candidate_thresholds(temperatures.object)
-    min_subject, min_object = find_relation_thresholds(subject_scores, object_scores, correct, n_gold, candidates)
-    passed = subject_scores >= min_subject
-    if not (passed & (object_scores >= min_object) & correct).any():
-        return model
-    by_type: dict[str, float] = {}
-    if by_label:
-        names = [label for label, kept in zip(labels, passed, strict=True) if kept]
-        by_type = find_label_thresholds(object_scores[passed], correct[passed], names, n_gold, min_object, candidates)
-    subject_threshold = _round(apply_temperature(np.array([min_subject]), temperatures.subject)[0])
-    thresholds = replace(floor, subject=subject_threshold, object=min_object, relation_types=by_type)
+    # Candidates below the floor were not seen.
+    threshold = max(find_threshold(scores, n_gold), _round(_lowest(scaling)))
+    by_type = find_label_thresholds(scores, correct, labels, n_gold, threshold) if by_label else {}
+    thresholds = replace(model.settings.thresholds, entity=threshold, entity_types=by_type, related=None)
+    temperatures = replace(temperatures, entity=scaling.temperature, entity_offsets=scaling.offsets)
     return _with_settings(model, thresholds, temperatures)
 
 
-def find_related_threshold(settings: ModelSettings, share: float) -> float:
+def _calibrate_relations(model: Model, examples: Sequence[Example], by_label: bool, share: float | None) -> Model:
+    """Choose the settings of turns 2 and 3 and of the scores of relations.
+
+    ``share`` is that of ``related`` in the threshold of entities. None: no threshold ``related``.
+    """
+    related = None if share is None else find_related_threshold(model, share)
+    floor = replace(
+        model.settings.thresholds, subject=FLOOR, object=FLOOR, relation_types={}, related=related, relation=None
+    )
+    temperatures = replace(model.settings.temperatures, subject=1.0, object=1.0, relation=1.0, relation_offsets={})
+    predictor = _with_settings(model, floor, temperatures).predictor()
+    found, between, is_correct, are_gold, labels = [], [], [], [], []
+    n_gold = 0
+    for example, result in zip(examples, predictor.predict_with_scores(examples), strict=True):
+        triples, entities = set(example.sentence.triples), set(example.sentence.entities)
+        n_gold += len(triples)
+        for triple, _, object_ in result.triples:
+            found.append(object_)
+            between.append(entity_score(triple.head) * entity_score(triple.tail))
+            labels.append(triple.label)
+            is_correct.append(triple in triples)
+            are_gold.append(triple.head in entities and triple.tail in entities)
+    correct, known = np.array(is_correct, dtype=bool), np.array(are_gold, dtype=bool)
+    if not has_enough_examples(correct):
+        return model
+    objects = np.array(found, dtype=float)
+    # The score of an object is conditional on its entities, so that only correct entities count for its temperature.
+    by_object = Scaling(fit_temperature(objects[known], correct[known]))
+    objects = by_object.apply(objects, labels)
+    products = objects * np.array(between)
+    whole = fit_scaling(products, correct, labels, model.schema.relation_types)
+    scores = whole.apply(products, labels)
+    threshold = find_threshold(scores, n_gold)
+    min_object = find_object_threshold(whole, threshold)
+    by_type: dict[str, float] = {}
+    if by_label:
+        passed = scores >= threshold
+        names = [label for label, kept in zip(labels, passed, strict=True) if kept]
+        by_type = find_label_thresholds(objects[passed], correct[passed], names, n_gold, min_object)
+    temperatures = replace(
+        temperatures, object=by_object.temperature, relation=whole.temperature, relation_offsets=whole.offsets
+    )
+    thresholds = replace(floor, object=min_object, relation_types=by_type, relation=threshold)
+    return _with_settings(model, thresholds, temperatures)
+
+
+def find_object_threshold(whole: Scaling, threshold: float) -> float:
+    """Return the lowest score of an object whose relation can reach the threshold of relations.
+
+    The score of a relation is at most that of its object, mapped. A threshold of objects below this changes nothing.
+    """
+    highest = max(whole.offsets.values(), default=0.0)
+    lowest = sigmoid((logit(np.array([threshold])) - highest) * whole.temperature)[0]
+    return math.floor(1e4 * float(lowest)) / 1e4
+
+
+def find_related_threshold(model: Model, share: float) -> float:
     """Return the threshold of entities with a relation, no lower than ``FLOOR`` before the temperature."""
-    lowest = float(apply_temperature(np.array([FLOOR]), settings.temperatures.entity)[0])
-    entity = settings.thresholds.entity
+    temperatures, entity = model.settings.temperatures, model.settings.thresholds.entity
+    lowest = _lowest(Scaling(temperatures.entity, temperatures.entity_offsets))
     return min(entity, _round(max(share * entity, lowest)))
+
+
+def _lowest(scaling: Scaling) -> float:
+    """Return the highest score over all labels of a candidate that has ``FLOOR`` before the map."""
+    labels = list(scaling.offsets) or [""]
+    return float(scaling.apply(np.full(len(labels), FLOOR), labels).max())
+
+
+def find_threshold(probabilities: Floats, n_gold: int) -> float:
+    """Return the threshold with the highest expected F1, which is half of that F1.
+
+    The expected number of correct predictions is the sum of their probabilities. Adding a prediction raises F1 exactly
+    if its probability is above half of F1.
+
+    Args:
+        probabilities: Calibrated scores of all candidates, (n,) with n > 0.
+        n_gold: Number of gold items, including those that are no candidates.
+    """
+    descending = np.sort(probabilities)[::-1]
+    f1 = 2 * descending.cumsum() / (np.arange(1, len(descending) + 1) + n_gold)
+    return _round(float(f1.max()) / 2)
 
 
 def _round(value: float) -> float:
     """Round to four significant digits. Four decimals would round the thresholds of low temperatures to 0."""
     return float(f"{value:.4g}")
-
-
-def has_enough_examples(correct: Flags) -> bool:
-    """Return whether there are at least ``MIN_EXAMPLES`` correct and wrong candidates."""
-    return min(int(correct.sum()), int((~correct).sum())) >= MIN_EXAMPLES
-
-
-def apply_temperature(scores: Floats, temperature: float) -> Floats:
-    """Divide the logits of scores by a temperature. Shapes: (n,) to (n,)."""
-    kept = np.clip(scores, 1e-7, 1 - 1e-7)
-    logits = np.log(kept) - np.log1p(-kept)
-    result: Floats = 1 / (1 + np.exp(-logits / temperature))
-    return result
-
-
-def fit_temperature(scores: Floats, correct: Flags) -> float:
-    """Return the temperature of maximum likelihood, or 1 with too few examples. Shapes: (n,) both."""
-    if not has_enough_examples(correct):
-        return 1.0
-    losses = []
-    for temperature in TEMPERATURES:
-        probability = np.clip(apply_temperature(scores, temperature), 1e-7, 1 - 1e-7)
-        losses.append(-np.where(correct, np.log(probability), np.log1p(-probability)).mean())
-    return round(float(TEMPERATURES[int(np.argmin(losses))]), 4)
-
-
-def candidate_thresholds(temperature: float) -> Floats:
-    """Return the thresholds to choose from, without those below ``FLOOR`` at this temperature."""
-    lowest = apply_temperature(np.array([FLOOR]), temperature)[0]
-    step = 0.05 / math.ceil(temperature / MAX_COARSE_TEMPERATURE)
-    fine = temperature > MAX_COARSE_TEMPERATURE
-    every = np.round(np.arange(0.05, 0.9 + step / 2, step), 4) if fine else THRESHOLDS
-    candidates: Floats = every[lowest <= every]
-    return candidates
-
-
-def find_threshold(
-    scores: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS, *, reach: int = 1
-) -> tuple[float, float]:
-    """Find the threshold with the highest F1, averaged over ``reach`` neighbours on each side, and that F1.
-
-    Shapes: scores, correct (n,).
-    """
-    passed = scores >= thresholds[:, None]
-    f1 = 2 * (passed & correct).sum(axis=1) / np.maximum(1, passed.sum(axis=1) + n_gold)
-    smoothed = _smooth(f1, reach)
-    best = int(np.argmax(smoothed))
-    return float(thresholds[best]), float(smoothed[best])
-
-
-def find_relation_thresholds(
-    subjects: Floats, objects: Floats, correct: Flags, n_gold: int, thresholds: Floats = THRESHOLDS
-) -> tuple[float, float]:
-    """Find the thresholds of subject and object, which a triple must both pass.
-
-    The subject threshold is the lowest within ``SUBJECT_SLACK`` of the best. Shapes: subjects, objects, correct (n,).
-    """
-    choices = []
-    for threshold in SUBJECT_THRESHOLDS:
-        passed = subjects >= threshold
-        choices.append((threshold, *find_threshold(objects[passed], correct[passed], n_gold, thresholds, reach=2)))
-    min_f1 = max(f1 for _, _, f1 in choices) - SUBJECT_SLACK
-    return next((subject, object_) for subject, object_, f1 in choices if f1 >= min_f1)
 
 
 def find_label_thresholds(
@@ -253,11 +228,9 @@ def find_label_thresholds(
     return chosen
 
 
-def _smooth(values: Floats, reach: int = 1) -> Floats:
-    """Average each value with ``reach`` neighbours on each side. Shapes: (n,) to (n,)."""
-    edges = np.pad(values, reach, mode="edge")
-    width = 2 * reach + 1
-    result: Floats = np.convolve(edges, np.ones(width) / width, mode="valid")
+def _smooth(values: Floats) -> Floats:
+    """Average each value with one neighbour on each side, since a single peak is partly luck. Shapes: (n,) to (n,)."""
+    result: Floats = np.convolve(np.pad(values, 1, mode="edge"), np.ones(3) / 3, mode="valid")
     return result
 
 

@@ -39,7 +39,7 @@ class Ensemble:
     """Averages the probabilities of several teachers.
 
     Decisions use averages of probabilities with each teacher's temperatures, and the mean of their thresholds. All
-    teachers use the same entities in turns 2 and 3, so the thresholds ``related`` and ``relation`` are not used. The
+    teachers use the same entities in turns 2 and 3, so the threshold ``related`` is not used. The
     targets of a student are averages without temperatures, of at least ``floor``.
     """
 

@@ -34,6 +34,8 @@ class Teacher:
         self.batch_words = batch_words
         self.model, self.cascade, self.collator, self.half = model, model.cascade, model.cascade_collator, half
         self.temperatures = model.settings.temperatures
+        offsets = [self.temperatures.entity_offsets.get(label, 0.0) for label in model.schema.entity_types]
+        self.entity_offset = torch.tensor(offsets, device=self.device)
         self.context_words = model.settings.encoder.context_words
         self.fusion = model.settings.fusion
         self.reading = self._reading()

@@ -17,7 +17,7 @@ from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
 from cascade_srn.inference.cascade_search import min_score
 from cascade_srn.inference.decode import find_entity, list_spans, pair_with_spans, select_best
-from cascade_srn.inference.predictor import relation_score
+from cascade_srn.inference.predictor import relation_score, scale_score
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -43,22 +43,31 @@ def mean_probabilities(members: Sequence[SpanLogits]) -> SpanLogits:
 
 
 def span_scores(
-    members: Sequence[SpanLogits], temperatures: Sequence[float], pairs: Pairs, at: Tensor | None = None
+    members: Sequence[SpanLogits],
+    temperatures: Sequence[float],
+    pairs: Pairs,
+    at: Tensor | None = None,
+    offsets: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """Return the smallest of the three probabilities of each span, averaged over models with their temperatures.
 
-    Only the spans at the positions ``at`` among ``pairs``, if they are given. Shape: (n_spans, n_labels).
+    Only the spans at the positions ``at`` among ``pairs``, if they are given. ``offsets`` are added to the logits of
+    each model after the division. Shape: (n_spans, n_labels).
     """
     row, first, last = pairs.row, pairs.start, pairs.last
     if at is not None:
         row, first, last = row[at], first[at], last[at]
     n_words = members[0].start.shape[1]
-    starts, ends, matches = [], [], []
-    for member, temperature in zip(members, temperatures, strict=True):
+    starts: list[Tensor] = []
+    ends: list[Tensor] = []
+    matches: list[Tensor] = []
+    shifts: Sequence[Tensor | float] = [0.0] * len(members) if offsets is None else offsets
+    for member, temperature, offset in zip(members, temperatures, shifts, strict=True):
         match = member.match if at is None else member.match[at]
-        starts.append((member.start.flatten(0, 1).index_select(0, row * n_words + first) / temperature).sigmoid())
-        ends.append((member.end.flatten(0, 1).index_select(0, row * n_words + last) / temperature).sigmoid())
-        matches.append((match / temperature).sigmoid())
+        start = member.start.flatten(0, 1).index_select(0, row * n_words + first)
+        end = member.end.flatten(0, 1).index_select(0, row * n_words + last)
+        for logits, found in ((start, starts), (end, ends), (match, matches)):
+            found.append((logits / temperature + offset).sigmoid())
     return min_score(_mean(matches), _mean(starts), _mean(ends))
 
 
@@ -207,7 +216,8 @@ class ThreeTurns:
             teacher.cascade.entity_logits(part, pairs) for teacher, part in zip(self.teachers, features, strict=True)
         ]
         self._keep("entity", found, pairs, self.lengths)
-        scores = span_scores(found, self._temperatures("entity"), pairs)
+        offsets = [teacher.entity_offset for teacher in self.teachers]
+        scores = span_scores(found, self._temperatures("entity"), pairs, offsets=offsets)
         self.certainty[:, 0] = min_by_row(certainties(scores, threshold), pairs.row, self.n)
         pair, label = (scores >= threshold).nonzero(as_tuple=True)
         limits = self.teachers[0].model.settings.limits
@@ -332,8 +342,20 @@ class ThreeTurns:
             entities = given.entities[row]
             head = find_entity(entities, start, last + 1)
             tail = find_entity(entities, object_start, object_last + 1, not_this=head)
-            triples[row].append(Triple(head, names[label], tail, relation_score(head, tail, score)))
+            triple = Triple(head, names[label], tail, relation_score(head, tail, score))
+            if self._is_sure(triple):
+                triples[row].append(triple)
         return [sorted(there) for there in triples]
+
+    def _is_sure(self, triple: Triple) -> bool:
+        """Return whether the mean score of a relation reaches the mean threshold of relations."""
+        settings = [teacher.model.settings for teacher in self.teachers]
+        min_scores = [each.thresholds.relation for each in settings]
+        if all(each is None for each in min_scores):
+            return True
+        maps = [(t.relation, t.relation_offsets.get(triple.label, 0.0)) for t in (s.temperatures for s in settings)]
+        scores = [scale_score(triple.score or 0.0, *each) for each in maps]
+        return sum(scores) >= sum(each or 0.0 for each in min_scores)
 
 
 def _fetch(columns: Sequence[Tensor], scores: Tensor) -> tuple[list[list[int]], list[float]]:

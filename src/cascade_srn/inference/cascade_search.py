@@ -97,11 +97,13 @@ class CascadeSearch:
         Sentences with more entities than the limit are added to ``limited``.
         """
         threshold, temperature, limits = self.settings.entity, self.settings.temperatures.entity, self.settings.limits
+        offset = self.settings.entity_offset
         *boundaries, match_logits = self.cascade.entity_boundaries(features)
-        start, end = ((logits / temperature).sigmoid() for logits in boundaries)
+        start, end = ((logits / temperature + offset).sigmoid() for logits in boundaries)
         row, first, last, label = find_candidates(start, end, lengths, threshold, limits.entity_words)
         match = match_logits(Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
-        score = min_score((match / temperature).sigmoid(), start[row, first, label], end[row, last, label])
+        match = (match / temperature + offset[label]).sigmoid()
+        score = min_score(match, start[row, first, label], end[row, last, label])
         kept = (score >= threshold[label]).nonzero()[:, 0]
         columns, score = torch.stack((row, first, last, label))[:, kept], score[kept]
         found = columns.T.tolist()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -56,6 +58,38 @@ def relation_score(head: Span, tail: Span, object_: float) -> float:
     return object_ * entity_score(head) * entity_score(tail)
 
 
+def calibrate_relations(found: SearchResult, temperatures: Temperatures) -> SearchResult:
+    """Map the scores of relations to probabilities, with the temperature and the offsets of relations.
+
+    The map increases with the product of scores, so the order of relations of a type does not change. It is fitted to
+    predicted entities, and does not apply to relations between given entities.
+    """
+    if temperatures.relation == 1 and not temperatures.relation_offsets:
+        return found
+    scored = []
+    for item in found.triples:
+        triple = item.triple
+        if triple.score is not None:
+            triple = replace(triple, score=scale_relation(triple.score, triple.label, temperatures))
+        scored.append(item._replace(triple=triple))
+    sentence = found.sentence.annotated(found.sentence.entities, [item.triple for item in scored])
+    return found._replace(sentence=sentence, triples=scored)
+
+
+def scale_relation(score: float, label: str, temperatures: Temperatures) -> float:
+    """Map the product of the scores of a relation to a probability."""
+    return scale_score(score, temperatures.relation, temperatures.relation_offsets.get(label, 0.0))
+
+
+def scale_score(score: float, temperature: float, offset: float) -> float:
+    """Divide the logit of a score by a temperature and add an offset. Scores of 0 and 1 remain."""
+    if not 0 < score < 1:
+        return score
+    logit = (math.log(score) - math.log1p(-score)) / temperature + offset
+    # Of the two equal forms, each is exact for one sign.
+    return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))
+
+
 def entity_score(entity: Span) -> float:
     """Return the score of an entity, or 1 for an entity that was given without a score."""
     return 1.0 if entity.score is None else entity.score
@@ -83,6 +117,7 @@ class SearchSettings(NamedTuple):
         subject: Threshold of subjects.
         object: Threshold of objects by relation type. Shape: (n_relation_types,)
         temperatures: Divisors of the logits, by turn.
+        entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
         batch_words: Maximum number of words that are encoded at once, padding included.
         limits: Bounds on the work per sentence.
         check: Called at short intervals. It may raise to stop the work.
@@ -94,6 +129,7 @@ class SearchSettings(NamedTuple):
     subject: float
     object: Tensor
     temperatures: Temperatures
+    entity_offset: Tensor
     batch_words: int
     limits: SearchLimits
     check: Callable[[], None]
@@ -201,7 +237,7 @@ class Predictor:
         search: Makes the search of the model family. It is called for every batch.
         collator: Makes rows from sentences, and says what each row costs.
         thresholds: Minimum scores.
-        temperatures: Divisors of the logits, by turn.
+        temperatures: Divisors and offsets of the logits, by turn.
         limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
         overlaps: What to do with entities that share words: "flat", "nested" or "all". See :mod:`.overlaps`. Given
             entities are all kept.
@@ -234,13 +270,14 @@ class Predictor:
         require_range("batch_words", batch_words, 1)
         require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
         require_choice("precision", precision, PRECISIONS)
+        self.temperatures = Temperatures() if temperatures is None else temperatures
         require_choice("overlaps", overlaps, OVERLAPS, option="overlaps")
-        _check_labels(thresholds, schema)
+        _check_labels("a threshold", schema, thresholds.entity_types, thresholds.relation_types)
+        _check_labels("an offset", schema, self.temperatures.entity_offsets, self.temperatures.relation_offsets)
         self.network = network
         self.schema = schema
         self.search = search
         self.thresholds = thresholds
-        self.temperatures = Temperatures() if temperatures is None else temperatures
         self.limits = SearchLimits() if limits is None else limits
         self.overlaps = overlaps
         self.collator = collator
@@ -301,6 +338,7 @@ class Predictor:
 
     def _select(self, found: SearchResult) -> SearchResult:
         """Apply the thresholds of whole relations and of entities with a relation, and resolve overlaps."""
+        found = calibrate_relations(found, self.temperatures)
         found = self._drop_unrelated_entities(self._drop_unsure_triples(found))
         resolved = self._resolve_overlaps(found)
         # A relation that was moved has another score, and an entity may have lost its only relation.
@@ -319,8 +357,9 @@ class Predictor:
             head, tail = (survivors.get(entity) for entity in (scored.triple.head, scored.triple.tail))
             if head is None or tail is None or head == tail:
                 continue
-            score = relation_score(head, tail, scored.object)
-            triple = Triple(head, scored.triple.label, tail, score)
+            label = scored.triple.label
+            score = scale_relation(relation_score(head, tail, scored.object), label, self.temperatures)
+            triple = Triple(head, label, tail, score)
             if triple not in moved or score > (moved[triple].triple.score or 0.0):
                 moved[triple] = scored._replace(triple=triple)
         triples = sorted(moved.values())
@@ -385,6 +424,7 @@ class Predictor:
             subject=thresholds.subject,
             object=object_.to(self.device),
             temperatures=self.temperatures,
+            entity_offset=_by_label(schema.entity_types, self.temperatures.entity_offsets, 0.0).to(self.device),
             batch_words=self.batch_words,
             limits=self.limits,
             check=self.check,
@@ -422,18 +462,20 @@ class Predictor:
         return halve_on_out_of_memory(find, range(len(examples)), shrink)
 
 
-def _by_label(labels: Sequence[str], own: Mapping[str, float], threshold: float) -> Tensor:
-    """Return the threshold of each label. Shape: (n_labels,)."""
-    return torch.tensor([own.get(label, threshold) for label in labels])
+def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Tensor:
+    """Return the value of each label. Shape: (n_labels,)."""
+    return torch.tensor([own.get(label, otherwise) for label in labels])
 
 
-def _check_labels(thresholds: Thresholds, schema: Schema) -> None:
-    """Refuse thresholds of labels that the model does not have."""
-    for kind in ("entity_types", "relation_types"):
-        known = getattr(schema, kind)
-        for label in getattr(thresholds, kind):
+def _check_labels(what: str, schema: Schema, entities: Iterable[str], relations: Iterable[str]) -> None:
+    """Refuse thresholds and offsets of labels that the model does not have."""
+    for kind, labels, known in (
+        ("entity types", entities, schema.entity_types),
+        ("relation types", relations, schema.relation_types),
+    ):
+        for label in labels:
             if label not in known:
                 raise ConfigError(
-                    f"a threshold is set for {label!r}, which is not one of the {kind.replace('_', ' ')} of the model",
+                    f"{what} is set for {label!r}, which is not one of the {kind} of the model",
                     did_you_mean(label, known),
                 )
