@@ -26,7 +26,7 @@ def test_the_examples_run(tmp_path, monkeypatch):
     monkeypatch.setattr(bundled, "_MODELS", tmp_path / "models")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 9
     names = {}
     for block in blocks:
         exec(block, names)
