@@ -90,11 +90,8 @@ class SoftSource:
 class TargetTable:
     """Targets of one turn: gold spans, and rows that have probabilities instead.
 
-    Attributes:
-        labels: Gold spans.
-        lengths: Number of words of each row. Shape: (n_rows,).
-        n_labels: Number of labels of the turn.
-        soft: Rows with probabilities.
+    Shapes:
+        lengths: (n_rows,), number of words
     """
 
     labels: SpanLabels

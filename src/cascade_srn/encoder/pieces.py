@@ -249,9 +249,8 @@ class WordPieces:
     def _cut_windows(self, rows: Sequence[Row]) -> tuple[list[Integers], Integers, Integers]:
         """Cut rows into windows.
 
-        Returns:
-            The pieces of each window without special pieces. For each piece of all items, the window it is read from
-            and its offset there.
+        Returns the pieces of each window without special pieces and, for each piece of all items, the window it is read
+        from and its offset there.
         """
         windows: list[Integers] = []
         first_window, lead = [], []

@@ -20,10 +20,7 @@ class SequenceEncoder(nn.Module, ABC):
     def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
         """Encode a batch of sequences, padded at the end.
 
-        Args:
-            inputs: The vectors.
-            lengths: The number of items of each sequence.
-            half: Allow bfloat16 for the projection of all items. States stay in the precision of the weights.
+        ``half`` allows bfloat16 for the projection of all items. States stay in the precision of the weights.
 
         Shapes:
             inputs: (batch, length, input_width)

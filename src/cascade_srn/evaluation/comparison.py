@@ -133,14 +133,7 @@ def compare(
     symmetric: str = "directed",
     bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 (frozen)
 ) -> dict[str, Difference]:
-    """Compare two sides, each with the predictions of one or more models.
-
-    Returns:
-        The difference in micro F1 by task.
-
-    Raises:
-        ConfigError: A side has no model, or the data has fewer than two units.
-    """
+    """Compare two sides, each with the predictions of one or more models: the difference in micro F1 by task."""
     for name, side in (("first", first), ("second", second)):
         if not side:
             raise ConfigError(f"the {name} side of the comparison has no model", "Pass the predictions of at least one")

@@ -134,10 +134,8 @@ RELATION_KINDS = (
 class RelationError:
     """One relation error.
 
-    Attributes:
-        kind: Short name of the kind.
-        instead: Types of the relations that the other side has between the same arguments.
-        reversed: The other side has this relation with subject and object exchanged.
+    ``instead`` has the types of the relations that the other side has between the same arguments. ``reversed``: the
+    other side has this relation with subject and object exchanged.
     """
 
     kind: str

@@ -385,17 +385,7 @@ def evaluate(
 ) -> Evaluation:
     """Load models one after the other and predict on annotated data.
 
-    Args:
-        options: Models, data and protocol.
-        device: Device of the models.
-        environment: Description of the machine, for the record.
-        on_read: Called with the report of each file that is read, before the first model is loaded.
-
-    Raises:
-        ConfigError: The data is a model.
-        DataError: The data cannot be read.
-        ModelError: A model cannot be loaded, or predicts no relations with ``gold_entities``.
-        SchemaError: The data has labels that a model does not have, or the labels of the models differ.
+    ``on_read`` is called with the report of each file that is read, before the first model is loaded.
     """
 
     def read(path: str, format: str | None = None, *, from_text: bool = False) -> list[Document]:
@@ -458,8 +448,7 @@ def write_json(record: Mapping[str, Any], path: Path) -> None:
 def write_reports(evaluation: Evaluation, folder: Path) -> list[Path]:
     """Write ``scores.json``, and ``analysis.json`` and the report of each model.
 
-    Returns:
-        Folders of the reports: the given folder for one model, a subfolder for each of several.
+    Returns the folders of the reports: the given folder for one model, a subfolder for each of several.
     """
     from cascade_srn.evaluation.report import write_report
 

@@ -113,18 +113,7 @@ class ForeignEvaluation:
 def evaluate_foreign(
     options: ForeignOptions, *, device: str | torch.device = "cpu", environment: Mapping[str, Any] | None = None
 ) -> ForeignEvaluation:
-    """Load models one after the other and extract from raw text of another kind.
-
-    Args:
-        options: Models and text.
-        device: Device of the models.
-        environment: Description of the machine, for the record.
-
-    Raises:
-        ConfigError: A file is given as a model.
-        DataError: The text cannot be read, or there is none.
-        ModelError: A model cannot be loaded.
-    """
+    """Load models one after the other and extract from raw text of another kind."""
     for path in options.models:
         if Path(path).is_file() and not is_model(path):
             raise ConfigError(f"{path!r} is a file, not a model", "Give models only, and no annotated data")

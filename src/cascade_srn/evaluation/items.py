@@ -57,11 +57,7 @@ class Pair(NamedTuple):
 
 
 def align(gold: Iterable[Sentence], predicted: Iterable[Sentence], *, within: str = "") -> Iterator[Pair]:
-    """Pair sentences by position. ``within`` follows the number of a sentence in messages.
-
-    Raises:
-        AnnotationError: The two sides do not have the same sentences, word for word.
-    """
+    """Pair sentences by position. ``within`` follows the number of a sentence in messages."""
     gold, predicted = list(gold), list(predicted)
     _require_same_number(len(gold), len(predicted), "sentence", within)
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True)):

@@ -99,13 +99,7 @@ class EvaluateOptions(Settings):
 
 @dataclass(frozen=True)
 class ForeignOptions(Settings):
-    """Models, and raw text of another kind than they were trained on.
-
-    Args:
-        models: Model folders or hub ids.
-        texts: Text files or folders of them, as :func:`~cascade_srn.data.raw_text.find_files` takes them.
-        field: Field of JSON records that contains the text.
-    """
+    """Models, and raw text files or folders of another kind than they were trained on."""
 
     models: tuple[str, ...]
     texts: tuple[str, ...]

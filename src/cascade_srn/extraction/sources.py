@@ -39,12 +39,6 @@ def find_inputs(
     A file is named by its path below the given folder, or by its file name, without the suffix. Files with the same
     name get as many parent folders as they need to differ. Bytes that are not UTF-8 are replaced. Repeated files are
     read once. The output and its partial results of earlier runs are skipped with a message.
-
-    Returns:
-        Paths by name, with None for standard input.
-
-    Raises:
-        DataError: An argument gives no text file, or is the output.
     """
     written = None if output is None else _OutputFiles(output)
     found: dict[str, tuple[Path, str] | None] = {}

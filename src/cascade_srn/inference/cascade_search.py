@@ -24,13 +24,8 @@ from cascade_srn.inference.decode import (
     pair_with_spans_in_parts,
     select_best,
 )
-from cascade_srn.inference.predictor import (
-    ScoredTriple,
-    SearchResult,
-    SearchSettings,
-    limit_entities,
-    relation_score,
-)
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.selection import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
 
 # Pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory. A CPU is faster with few
@@ -52,10 +47,7 @@ class _Objects:
 class CascadeSearch:
     """Finds entities and triples in a batch with a cascade.
 
-    Attributes:
-        cascade: The network.
-        collator: Makes rows, with markers if the fusion uses them.
-        settings: Thresholds, limits and device. ``batch_words`` also bounds the rows that turn 3 encodes at once.
+    ``batch_words`` of the settings also bounds the rows that turn 3 encodes at once.
     """
 
     cascade: Cascade
@@ -129,14 +121,9 @@ class CascadeSearch:
         labels: SpanLabels,
         limited: set[int],
     ) -> list[list[ScoredTriple]]:
-        """Turns 2 and 3: find the triples between entities.
+        """Turns 2 and 3: find the triples between entities. ``labels`` are the same entities as tensors.
 
-        Args:
-            rows: The sentences without markers.
-            features: Features of the rows.
-            entities: The entities of each sentence.
-            labels: The same entities as tensors.
-            limited: Positions of sentences in which a limit applied. More are added here.
+        Adds the positions of sentences in which a limit applied to ``limited``.
         """
         if self.collator.fusion.entities == "markers":
             marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]

@@ -55,12 +55,10 @@ _WRAPPED_WIDTH = 30
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a text that sentences do not leave.
+    """A part ``[start, end)`` of a text that sentences do not leave.
 
     Attributes:
         kind: "paragraph", "heading", "item", "table" (a row), "code" (a line), "quote", "rule" or "references".
-        start: First character.
-        end: End, exclusive.
     """
 
     kind: str
@@ -86,10 +84,8 @@ class Layout:
 def find_layout(text: str, normal: str, *, skip: Collection[str] = ()) -> Layout:
     """Find the blocks and the markup of a text.
 
-    Args:
-        text: The text.
-        normal: A copy of the same length in which all spaces and tabs are spaces.
-        skip: Names of :data:`SKIPPABLE` that are left out of :attr:`Layout.plain`.
+    ``normal`` is a copy of the same length in which all spaces and tabs are spaces. ``skip`` has names of
+    :data:`SKIPPABLE` that are left out of :attr:`Layout.plain`.
     """
     canvas = Canvas(normal)
     fences = list(_fences(list(_split(text, normal))))

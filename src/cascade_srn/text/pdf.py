@@ -62,12 +62,7 @@ def is_pdf(data: bytes) -> bool:
 
 
 def parse_pdf(data: bytes, place: str) -> str:
-    """Return the text of a PDF as :func:`read_pdf` does.
-
-    Args:
-        data: Content of the file.
-        place: Name of the file for messages.
-    """
+    """Return the text of a PDF as :func:`read_pdf` does. ``place`` names the file in messages."""
     if len(data) > MAX_BYTES:
         raise DataError(f"{place}: the PDF has more than {MAX_BYTES >> 20} MB", "Split it")
     if _MARK not in data[:_MARK_WITHIN]:

@@ -20,12 +20,7 @@ _MAX_DEPTH = 3000
 
 
 def main(max_pages: int, max_characters: int) -> None:
-    """Print the pieces of all pages, or an error.
-
-    Args:
-        max_pages: The error is ``pages`` if there are more.
-        max_characters: The error is ``characters`` if the text has more.
-    """
+    """Print the pieces of all pages. The error is ``pages`` or ``characters`` if there are more than the maximum."""
     sys.setrecursionlimit(_MAX_DEPTH)
     _limit_memory()
     try:

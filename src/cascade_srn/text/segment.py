@@ -56,12 +56,9 @@ class Coverage:
 
 
 def measure_coverage(text: str, words: Iterable[tuple[int, int]], markup: Iterable[tuple[int, int]] = ()) -> Coverage:
-    """Measure how much of a text is covered by words.
+    """Measure how much of a text is covered by words. Markup in a word counts as covered.
 
-    Args:
-        text: The text.
-        words: Half-open offsets of the words, in ascending order.
-        markup: Half-open offsets of the markup, in ascending order. Markup in a word counts as covered.
+    ``words`` and ``markup`` are half-open offsets, in ascending order.
     """
     n_characters = n_covered = n_markup = at = 0
     missed = []
@@ -247,15 +244,7 @@ def segment(text: str, *, skip: Collection[str] = ()) -> list[list[tuple[int, in
 
 
 def make_segmenter(segmenter: Segmenter = segment, skip: Collection[str] = ()) -> Segmenter:
-    """Return a segmenter that leaves out parts of a text.
-
-    Args:
-        segmenter: The segmenter. Only :func:`segment` can leave out parts.
-        skip: Parts to leave out: "references", "code", "tables".
-
-    Raises:
-        ConfigError: If a name is unknown, or another segmenter cannot leave out parts.
-    """
+    """Return a segmenter that leaves out the parts ``skip`` of a text. Only :func:`segment` can do so."""
     _check_skip(skip)
     if isinstance(segmenter, partial) and segmenter.func is segment:
         skip = {*skip, *segmenter.keywords.get("skip", ())}

@@ -100,13 +100,7 @@ REPORT_NAME = "report.html"
 def write_report(analysis: Analysis | Mapping[str, Any], folder: str | Path, *, title: str = "Evaluation") -> Path:
     """Write ``report.html``, which needs no network and blocks network access by its content security policy.
 
-    Args:
-        analysis: An analysis, or the content of ``analysis.json``.
-        folder: Folder of the report; created if it does not exist.
-        title: Title of the page.
-
-    Returns:
-        Path of the report.
+    The analysis may also be the content of ``analysis.json``.
     """
     page = render_report(analysis, title=title)
     target = Path(folder) / REPORT_NAME
