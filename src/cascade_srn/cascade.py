@@ -126,8 +126,7 @@ class Cascade(nn.Module):
         ``half`` computes the pretrained encoder, and the projection of its output, in bfloat16. ``check`` is called
         between encoder passes, and may raise to stop the work.
 
-        Shapes:
-            returns: (n_rows, n_words, *feature*)
+        Shapes: returns (n_rows, n_words, *feature*)
         """
         encoded = self.encoder(rows, half=half, check=check)
         items = self.sequence(self.dropout(encoded), rows.item_lengths, half=half)

@@ -90,8 +90,7 @@ class SoftSource:
 class TargetTable:
     """Targets of one turn: gold spans, and rows that have probabilities instead.
 
-    Shapes:
-        lengths: (n_rows,), number of words
+    Shapes: lengths (n_rows,), number of words
     """
 
     labels: SpanLabels
@@ -120,9 +119,7 @@ class TargetTable:
             return gold
         size = max(n_words * self.n_labels, 1)
         own = TargetWeights(
-            weight[gold.start // size],
-            weight[gold.end // size],
-            weight[pairs.row[gold.match // max(self.n_labels, 1)]],
+            weight[gold.start // size], weight[gold.end // size], weight[pairs.row[gold.match // max(self.n_labels, 1)]]
         )
         if self.soft is None:
             return SpanTargets(gold.start, gold.end, gold.match, own)

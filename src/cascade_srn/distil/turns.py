@@ -131,9 +131,7 @@ class Labelled:
         tables: Probabilities by "turn.kind". Rows are sentences in turns 1 and 2, and queries in turn 3. A query is a
             distinct entity span.
 
-    Shapes:
-        n_queries: (n_sentences,)
-        certainty: (n_sentences, 3), by turn
+    Shapes: n_queries (n_sentences,); certainty (n_sentences, 3), by turn
     """
 
     sentences: list[Sentence]

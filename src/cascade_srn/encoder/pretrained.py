@@ -54,8 +54,7 @@ class PretrainedEncoder(nn.Module):
     def forward(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
         """Encode rows of items, in bfloat16 if ``half``. ``check`` is called between passes. It may raise to stop.
 
-        Shapes:
-            returns: (n_rows, n_items, width), zero at padding
+        Shapes: returns (n_rows, n_items, width), zero at padding
         """
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:

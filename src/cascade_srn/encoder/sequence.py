@@ -32,9 +32,7 @@ class SequenceEncoder(nn.Module, ABC):
     def task(self, features: Tensor, task: int) -> Tensor:
         """Return the representation of one task from the output of :meth:`forward`, or from some of its rows.
 
-        Shapes:
-            features: (batch, length, *feature*)
-            returns: (batch, length, task_width)
+        Shapes: features (batch, length, *feature*); returns (batch, length, task_width)
         """
 
 
@@ -46,8 +44,7 @@ def padding_mask(lengths: Tensor, length: int) -> Tensor:
 def reverse_sequences(values: Tensor, lengths: Tensor) -> Tensor:
     """Reverse each sequence and leave its padding at the end.
 
-    Shapes:
-        values, returns: (batch, length, …)
+    Shapes: values, returns (batch, length, …)
     """
     positions = torch.arange(values.shape[1], device=values.device).expand(values.shape[0], -1)
     mirrored = torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)

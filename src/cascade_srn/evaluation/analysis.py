@@ -91,11 +91,7 @@ class Analysis:
         return {
             "format_version": FORMAT_VERSION,
             "about": dict(self.about),
-            "protocol": {
-                "symmetric": self.scores.symmetric,
-                "entities": self.entities,
-                "condition": self.condition,
-            },
+            "protocol": {"symmetric": self.scores.symmetric, "entities": self.entities, "condition": self.condition},
             "schema": self.schema.to_dict(),
             "data": {
                 "n_documents": len({sentence.document for sentence in self.sentences}),

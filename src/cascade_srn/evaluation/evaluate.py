@@ -404,11 +404,7 @@ def evaluate(
 
     def run(path: str, name: str) -> EvaluatedModel:
         extractor = Extractor.from_pretrained(
-            path,
-            device=device,
-            precision=options.precision,
-            overlaps=options.overlaps,
-            constraints=options.constraints,
+            path, device=device, precision=options.precision, overlaps=options.overlaps, constraints=options.constraints
         )
         check_labels(extractor.schema, gold, model=name, data=display_name(options.data))
         return run_model(

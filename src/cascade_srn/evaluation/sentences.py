@@ -23,11 +23,7 @@ class JudgedEntity:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return asdict(self.span) | {
-            "in_triple": self.in_triple,
-            "correct": self.kind is None,
-            "kind": self.kind,
-        }
+        return asdict(self.span) | {"in_triple": self.in_triple, "correct": self.kind is None, "kind": self.kind}
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,7 @@ def _no_match(pattern: str, files: Sequence[Path]) -> DataError:
     endings = ", ".join(ENDINGS)
     if not files:
         return DataError(
-            f"no file matches {pattern!r}",
-            f"Check the pattern and the working folder; text files end in {endings}",
+            f"no file matches {pattern!r}", f"Check the pattern and the working folder; text files end in {endings}"
         )
     more = f" and {len(files) - 1} more" if files[1:] else ""
     return DataError(

@@ -17,13 +17,7 @@ from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.decode import (
-    find_candidates,
-    find_entity,
-    list_spans,
-    pair_with_spans_in_parts,
-    select_best,
-)
+from cascade_srn.inference.decode import find_candidates, find_entity, list_spans, pair_with_spans_in_parts, select_best
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.selection import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
@@ -114,12 +108,7 @@ class CascadeSearch:
         return [sorted(spans) for spans in entities], SpanLabels(*columns.unbind(0))
 
     def _find_triples(
-        self,
-        rows: Sequence[Row],
-        features: Tensor,
-        entities: list[list[Span]],
-        labels: SpanLabels,
-        limited: set[int],
+        self, rows: Sequence[Row], features: Tensor, entities: list[list[Span]], labels: SpanLabels, limited: set[int]
     ) -> list[list[ScoredTriple]]:
         """Turns 2 and 3: find the triples between entities. ``labels`` are the same entities as tensors.
 

@@ -42,12 +42,7 @@ def prepare_items(
         try:
             source = Document.from_text(text, segmenter=segmenter) if body.skip else text
             item = prepare_item(
-                extractor,
-                source,
-                entities=entities,
-                thresholds=thresholds,
-                overlaps=body.overlaps,
-                align=body.align,
+                extractor, source, entities=entities, thresholds=thresholds, overlaps=body.overlaps, align=body.align
             )
         except CascadeError as error:
             raise refuse_text(position, error) from error
@@ -75,12 +70,7 @@ def prepare_item(
     costs = [max(1, extractor.model.cost(example), len(example.sentence.entities)) for example in examples]
     chosen = extractor.model.settings.thresholds if thresholds is None else thresholds
     return ExtractionItem(
-        document,
-        chosen,
-        examples,
-        costs,
-        given_entities=entities is not None,
-        overlaps=overlaps or extractor.overlaps,
+        document, chosen, examples, costs, given_entities=entities is not None, overlaps=overlaps or extractor.overlaps
     )
 
 

@@ -17,14 +17,7 @@ _NO_SPACE_BEFORE = re.compile(
 )
 _NO_SPACE_AFTER = frozenset("([{“«„‘`¿¡")
 _BEFORE_NUMBERS = ("$", "£", "€", "¥", "#")
-_CONTRACTIONS = {
-    ("can", "not"),
-    ("gim", "me"),
-    ("gon", "na"),
-    ("got", "ta"),
-    ("lem", "me"),
-    ("wan", "na"),
-}
+_CONTRACTIONS = {("can", "not"), ("gim", "me"), ("gon", "na"), ("got", "ta"), ("lem", "me"), ("wan", "na")}
 
 
 def detokenize(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:
