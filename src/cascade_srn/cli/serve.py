@@ -1,7 +1,5 @@
 """``cascade-srn serve``: serve a model over HTTP."""
 
-from __future__ import annotations
-
 import logging
 import os
 from contextlib import suppress

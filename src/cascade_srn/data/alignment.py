@@ -1,7 +1,5 @@
 """Map character offsets to the words of sentences."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass

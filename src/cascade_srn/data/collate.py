@@ -1,7 +1,5 @@
 """Convert sentences to tensors: rows for the encoder, and targets for the loss."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 

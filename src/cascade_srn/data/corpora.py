@@ -1,7 +1,5 @@
 """Download published corpora and verify their checksums."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

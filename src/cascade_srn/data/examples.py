@@ -1,7 +1,5 @@
 """Sentences with the words around them: the input of models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

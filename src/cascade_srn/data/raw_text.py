@@ -1,7 +1,5 @@
 """Find and read raw text: plain text or JSON lines, compressed or not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Targets of the loss: gold spans, and sparse tables of probabilities from teachers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Words are tokenized here, ahead of the model. No module tokenizes in its ``forward``.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """Collect all figures of one set of predictions under one protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

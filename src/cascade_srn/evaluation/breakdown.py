@@ -16,8 +16,6 @@ groups of a breakdown therefore add up to the scores. Lengths and distances are 
   of its arguments' texts seen, with any type.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

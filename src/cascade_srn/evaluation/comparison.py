@@ -17,8 +17,6 @@ F1 is a function of counts that add up. A resample is therefore one product of t
 document, and nothing is scored again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -10,8 +10,6 @@ count against "none". A row adds up to the gold items of its type, a column to t
 the correct items.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass

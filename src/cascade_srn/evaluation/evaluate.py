@@ -1,7 +1,5 @@
 """Run models on annotated data, score them, summarise several models and compare two sides."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

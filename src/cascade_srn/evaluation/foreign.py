@@ -1,7 +1,5 @@
 """Count what models find in text of another kind, where there should be little to find."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Items that the scores count, pairs of gold and predicted sentences, and plain-text tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 

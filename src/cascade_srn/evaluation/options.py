@@ -1,7 +1,5 @@
 """Options of an evaluation. This module does not import torch, so that ``--help`` is fast."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Mark each entity and relation of a sentence as correct or with the kind of its error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any

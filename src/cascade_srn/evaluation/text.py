@@ -1,7 +1,5 @@
 """Format an evaluation as text for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from cascade_srn.evaluation.evaluate import EvaluatedModel, Evaluation, display_name

@@ -1,7 +1,5 @@
 """Count relations that violate the constraints of the schema, in gold and in predictions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Extract from many texts: count documents, report bad texts and show progress."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

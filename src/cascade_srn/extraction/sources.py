@@ -1,7 +1,5 @@
 """Read texts from files, folders, patterns, standard input or arguments."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

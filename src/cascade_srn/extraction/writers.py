@@ -1,7 +1,5 @@
 """Write documents as tables, JSON lines, brat files or an HTML page."""
 
-from __future__ import annotations
-
 import errno
 import io
 import sys

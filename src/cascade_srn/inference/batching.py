@@ -1,7 +1,5 @@
 """Batches of sentences of similar length, and what to do when memory runs out."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Search of the cascade: run the three turns over a batch of sentences and decode entities and triples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

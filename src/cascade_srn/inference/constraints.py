@@ -1,7 +1,5 @@
 """Find relations of a sentence that violate the constraints of a schema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ Each entity has a weight: how far its score is above its threshold, times its nu
 an entity only if their scores, averaged over the words, are better than that of the whole.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 

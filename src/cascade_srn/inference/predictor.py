@@ -1,7 +1,5 @@
 """Prediction with any model family: batching, thresholds, memory, and the protocols that a family implements."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self

@@ -1,11 +1,9 @@
 """Selection of the annotations that a search found: scores of relations, thresholds, overlaps and constraints."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from cascade_srn.config import SearchLimits, Temperatures, Thresholds
 from cascade_srn.inference.constraints import find_inverse, find_violations
@@ -32,7 +30,7 @@ class SearchResult(NamedTuple):
     triples: Sequence[ScoredTriple] = ()
     limited: bool = False
 
-    def with_triples(self, triples: Sequence[ScoredTriple], entities: Sequence[Span] | None = None) -> SearchResult:
+    def with_triples(self, triples: Sequence[ScoredTriple], entities: Sequence[Span] | None = None) -> Self:
         """Replace the triples, and the entities if they are given."""
         kept = self.sentence.entities if entities is None else entities
         sentence = self.sentence.annotated(kept, [scored.triple for scored in triples])

@@ -1,7 +1,5 @@
 """Extraction from a stream of texts: parts of bounded size, in order, with bad texts handled apart."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

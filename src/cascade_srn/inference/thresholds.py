@@ -1,7 +1,5 @@
 """Thresholds as callers give them: one number, a mapping, or the arguments of a command line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Check the content of requests against the limits of the service, and prepare their texts for the model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ brackets and contractions follow the word before them without a space, and the w
 follows that without a space. A hyphen or dash that is a token of its own keeps its spaces.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

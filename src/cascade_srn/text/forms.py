@@ -6,8 +6,6 @@ escape brackets and quotes instead (``-LRB-``). Readers of formats with tokens u
 that were trained on escapes use the text form ``escaped``.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ in prose, such as a dash or a number at the start of a line, are markup only wit
 item. All rules look at neighbouring lines or at sets that are made once, so that the time is linear.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Iterator

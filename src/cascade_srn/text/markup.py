@@ -5,8 +5,6 @@ Only markup that is unlikely to be anything else is taken: tags and commands are
 that could start the same construct, and nested constructs are matched with stacks, so that the time is linear.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

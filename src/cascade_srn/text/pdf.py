@@ -1,7 +1,5 @@
 """Read the text of PDF files. Needs the extra ``pdf``."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

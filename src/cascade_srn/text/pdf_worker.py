@@ -5,8 +5,6 @@ in the order in which the page draws them, or an object with the ``error`` that 
 package, so that it starts fast.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

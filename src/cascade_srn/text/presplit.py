@@ -3,8 +3,6 @@
 Pass them to :meth:`Document.from_text <cascade_srn.types.Document.from_text>` or to an ``Extractor``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

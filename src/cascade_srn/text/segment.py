@@ -10,8 +10,6 @@ The rules match a normalized copy of the text, in which one character stands for
 copy has the same length, so that offsets are the same in both.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

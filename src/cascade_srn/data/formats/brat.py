@@ -1,7 +1,5 @@
 """Read and write brat standoff: a folder of ``.txt`` and ``.ann`` files, or one such pair."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Collect the entities and relations of a document while it is read, and check them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Open, parse and write the files of formats, and iterate over their documents."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

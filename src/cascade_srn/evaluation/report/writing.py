@@ -1,7 +1,5 @@
 """Write the report as one HTML file, from an analysis or its JSON."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping
