@@ -104,11 +104,9 @@ class TargetTable:
         return torch.cat((gold, torch.from_numpy(self._get_soft_pairs(*self.soft.get_rows("match")))))
 
     def to_targets(self, n_words: int, pairs: Pairs, place: Tensor | None, weight: Tensor | None) -> SpanTargets:
-        """Return the targets as positions in a batch.
+        """Return the targets as positions in a batch whose longest row has ``n_words`` words.
 
         Args:
-            n_words: Number of words of the longest row.
-            pairs: Pairs that are used.
             place: Index in ``pairs`` of each pair of ``pairs_within``; None if all pairs are used.
             weight: Weight of each row; None if all are 1 and no row has probabilities. Shape: (n_rows,).
         """

@@ -113,9 +113,6 @@ class WordPieces:
         overlap: Number of pieces that neighbouring windows share. None: a quarter of a window.
         cache_size: Largest number of words in the cache.
         text_form: Form of the words that is tokenized, see :func:`cascade_srn.text.forms.model_words`.
-
-    Raises:
-        ModelError: If the tokenizer is not a fast one, or the windows are too small for the overlap.
     """
 
     def __init__(
@@ -321,7 +318,6 @@ def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:
 
 
 def _fallback_piece(tokenizer: Any) -> int:
-    """Return the piece for a word that has none."""
     for name in ("unk_token_id", "mask_token_id", "pad_token_id"):
         if (found := getattr(tokenizer, name, None)) is not None:
             return int(found)

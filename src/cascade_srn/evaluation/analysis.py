@@ -175,8 +175,8 @@ def analyse(
         ),
         false_positives=count_false_positives(pairs),
         segmentation=segmentation,
-        gold_violations=count_violations((pair.gold for pair in pairs), schema),
-        predicted_violations=count_violations((pair.predicted for pair in pairs), schema),
+        gold_violations=count_violations(gold, schema),
+        predicted_violations=count_violations(predicted, schema),
         about=dict(about or {}),
         constraints=constraints,
     )

@@ -144,8 +144,8 @@ def compare(
         raise ConfigError(
             f"a bootstrap needs at least {MIN_UNITS} {bootstrap.unit}s, but the data has {n_units}", "Use more data"
         )
-    whole = [_f1(side.sum(axis=1)) for side in counts]
-    drawn = bootstrap_differences(counts[0], counts[1], _f1, bootstrap)
+    whole = [f1(side.sum(axis=1)) for side in counts]
+    drawn = bootstrap_differences(counts[0], counts[1], f1, bootstrap)
     found = {}
     for at, task in enumerate(TASKS):
         low, high = np.percentile(drawn[:, at], (2.5, 97.5))
@@ -195,10 +195,14 @@ def _draw_counts(generator: np.random.Generator, n_things: int, n_resamples: int
     return generator.multinomial(n_things, np.full(n_things, 1 / n_things), size=n_resamples).astype(np.float64)
 
 
-def _f1(counts: Array) -> Array:
-    """Return F1 as :class:`~cascade_srn.evaluation.scores.Counts` defines it. Shapes: (…, 3) to (…)."""
-    total = counts[..., 0] + counts[..., 1]
-    return np.divide(2 * counts[..., 2], total, out=np.zeros_like(total), where=total > 0)
+def divide(numerator: Array, denominator: Array) -> Array:
+    """Divide elementwise, with 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator > 0)
+
+
+def f1(counts: Array) -> Array:
+    """Compute F1 from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
+    return divide(2 * counts[..., 2], counts[..., 0] + counts[..., 1])
 
 
 def compute_p_value(differences: Array) -> float:

@@ -155,13 +155,9 @@ UNITS_OF_TEXT = ("auto", "file", "line", "record")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text to extract from.
+    """A text to extract from, or a document if the input has words or sentences.
 
-    Attributes:
-        id: Id of its document.
-        text: The text, or a document if the input has words or sentences.
-        place: Where it was read, for messages.
-        position: Number of bytes of all input that were read before its end.
+    ``place`` says where it was read, for messages. ``position`` is the number of bytes of all input before its end.
     """
 
     id: str
@@ -192,10 +188,7 @@ class Sources:
         per: What a document is: "file", "line" or "record" of JSON lines; "auto" is a record in ``.jsonl`` files and a
             file otherwise. A PDF is always one document.
         field: Field of a record with its text: a string, a list of sentences or a list of lists of words.
-        id_field: Field of a record with its id.
-        stdin: Stream to read instead of standard input.
         output: Path that the run writes to, which is skipped in folders and patterns.
-        tell: Called with each message to the user.
     """
 
     def __init__(
@@ -277,7 +270,6 @@ class Sources:
             return Unreadable(error, position)
 
     def _parse_record(self, record: Value, name: str) -> tuple[str, str | Document]:
-        """Return the id and the text of a record."""
         given = record.get(self.id_field)
         id = name if given is None else given.identifier()
         value = record.get(self.field)

@@ -29,9 +29,6 @@ def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresho
             resets ``entity_types`` and ``related``, and ``object`` resets ``relation_types``.
         own: The thresholds of the model.
 
-    Raises:
-        ConfigError: If a value is invalid or a field does not exist.
-
     Example:
         >>> own = Thresholds(entity_types={"Task": 0.3}, relation_types={"PART-OF": 0.4})
         >>> chosen = resolve_thresholds({"entity": 0.6, "relation_types": {"USED-FOR": 0.2}}, own)
@@ -70,9 +67,6 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
             applied in order, each by the rules of :func:`resolve_thresholds`.
         schema: The labels of the model.
         own: The thresholds of the model.
-
-    Raises:
-        ConfigError: If a threshold is no number, or its name is unknown or ambiguous.
     """
     thresholds = own
     for text in given:

@@ -212,7 +212,6 @@ def _check_threshold(name: str, value: float, usual: float | None, limits: Limit
 
 
 def _entities_by_text(body: ExtractRequest | DrawRequest, n_texts: int) -> list[GivenEntities]:
-    """Return the given entities of each text."""
     if body.entities is None:
         return [None] * n_texts
     flat = [entity for entity in body.entities if isinstance(entity, GivenEntity)]

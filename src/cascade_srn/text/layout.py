@@ -323,7 +323,6 @@ class _Lines:
         return bool(_REFERENCES.match(line.text, number.end() if number else 0)) and line is not self._lines[-1]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks."""
         block: list[Line] = []
         for line in self._lines:
             if block and (line.starts or line.kind != block[0].kind):

@@ -157,7 +157,6 @@ class _Scan:
         self._newlines: list[tuple[int, int]] = []  # double backslashes
 
     def part(self, start: int, end: int) -> None:
-        """Scan a part of the text."""
         at = start
         while match := _TOKEN.search(self._text, at, end):
             at = max(match.end(), min(self._token(match), end))

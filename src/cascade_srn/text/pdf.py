@@ -76,7 +76,6 @@ def parse_pdf(data: bytes, place: str) -> str:
 
 
 def _read_pages(data: bytes, place: str) -> list[list[Piece]]:
-    """Return the pieces of text on each page."""
     pages = []
     for value in _run_worker(data):
         if isinstance(value, list):

@@ -208,7 +208,6 @@ class Run:
         self._finish()
 
     def _describe(self) -> None:
-        """Write the descriptions of data and environment."""
         described = self.corpus.to_dict()
         if self.mixture is not None:
             described["labels"] |= {"learned": len(self.mixture.kept), "uncertain": self.mixture.n_uncertain}

@@ -1,5 +1,7 @@
 """The Triton kernel of the SRN's backward pass, over all time steps."""
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

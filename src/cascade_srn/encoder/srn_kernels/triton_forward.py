@@ -1,5 +1,7 @@
 """The Triton kernel of the SRN's forward pass, over all time steps. Numbers in comments are the paper's equations."""
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

@@ -12,6 +12,8 @@ the weights are matrix products over all time steps, outside the kernel.
 The tests compare the kernels with the plain loop, in Triton's interpreter if there is no GPU.
 """
 
+from __future__ import annotations
+
 import os
 from functools import cache
 from typing import Any, NamedTuple

@@ -57,7 +57,6 @@ def make_sentence_view(record: Record, number: int, keys: FilterKeys) -> dict[st
 
 
 def _pair_with_records(side: Record, sentence: Sentence) -> list[tuple[Span | Triple, Record]]:
-    """Return each entity and relation of one side with its record."""
     items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
     return list(zip(items, [*side["entities"], *side["relations"]], strict=True))
 
