@@ -60,9 +60,9 @@ def _read_page(page: Any) -> list[Piece]:
     sizes: dict[int, int] = {}
     last = 0
 
-    def visit(text: str, cm: list[float], tm: list[float], font: Any, size: float) -> None:
+    def visit(text: str, cm: Any, tm: Any, font: Any, size: float) -> None:
         nonlocal last
-        matrix = Transformation(tuple(tm)).transform(Transformation(tuple(cm))).ctm
+        matrix = Transformation(tm).transform(Transformation(cm)).ctm
         if text.strip() and all(map(math.isfinite, (*matrix, size))):
             a, b, c, d, e, f = matrix
             last = round(math.degrees(math.atan2(b, a)) / 90) % 4
