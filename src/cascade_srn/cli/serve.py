@@ -39,17 +39,17 @@ def serve(
     max_texts: Annotated[int, typer.Option(help="Maximum texts in a request.")] = Limits.texts,
     max_characters: Annotated[int, typer.Option(help="Maximum characters of a text.")] = Limits.characters,
     min_threshold: Annotated[float, typer.Option(help="Lowest threshold that a request may set.")] = Limits.threshold,
-    request_seconds: Annotated[
-        float, typer.Option("--timeout", help="Time limit of a request, in seconds.")
+    timeout: Annotated[
+        float, typer.Option(help="Time limit of a request, in seconds.")
     ] = ServeSettings.request_seconds,
-    shutdown_seconds: Annotated[
-        float, typer.Option("--shutdown-timeout", help="Seconds to finish accepted requests on shutdown.")
+    shutdown_timeout: Annotated[
+        float, typer.Option(help="Seconds to finish accepted requests on shutdown.")
     ] = ServeSettings.shutdown_seconds,
-    head_seconds: Annotated[
-        float, typer.Option("--head-timeout", help="Time limit for the head of a request, in seconds.")
+    head_timeout: Annotated[
+        float, typer.Option(help="Time limit for the head of a request, in seconds.")
     ] = ServeSettings.head_seconds,
-    keep_alive_seconds: Annotated[
-        float, typer.Option("--keep-alive", help="Seconds after which an idle connection is closed.")
+    keep_alive: Annotated[
+        float, typer.Option(help="Seconds after which an idle connection is closed.")
     ] = ServeSettings.keep_alive_seconds,
     max_connections: Annotated[
         int | None, typer.Option(help="Maximum open connections. Default: from the limit of open files.")
@@ -81,6 +81,10 @@ def serve(
     settings = make_settings(
         ServeSettings,
         locals(),
+        request_seconds=timeout,
+        shutdown_seconds=shutdown_timeout,
+        head_seconds=head_timeout,
+        keep_alive_seconds=keep_alive,
         limits=Limits(max_bytes, max_texts, max_characters, threshold=min_threshold),
         api_key=find_api_key(api_key_file),
         allowed_hosts=tuple(allowed_host or ()),
