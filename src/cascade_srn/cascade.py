@@ -123,13 +123,10 @@ class Cascade(nn.Module):
     def features(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
         """Encode rows and return the features of their words. Markers are encoded, but have no features.
 
-        Args:
-            rows: The rows of a batch.
-            half: Compute the pretrained encoder, and the projection of its output, in bfloat16.
-            check: Called between encoder passes. It may raise to stop the work.
+        ``half`` computes the pretrained encoder, and the projection of its output, in bfloat16. ``check`` is called
+        between encoder passes, and may raise to stop the work.
 
-        Shapes:
-            returns: (n_rows, n_words, *feature*)
+        Shapes: returns (n_rows, n_words, *feature*)
         """
         encoded = self.encoder(rows, half=half, check=check)
         items = self.sequence(self.dropout(encoded), rows.item_lengths, half=half)

@@ -1,7 +1,5 @@
 """Settings of models: frozen dataclasses that check their values and convert to and from plain mappings."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Errors that the caller can fix. Each has a problem and, in most cases, a hint."""
 
-from __future__ import annotations
-
 import difflib
 import reprlib
 from collections.abc import Iterable

@@ -18,7 +18,8 @@ from importlib import import_module
 from typing import Any
 
 from cascade_srn.errors import AnnotationError, CascadeError, short_repr
-from cascade_srn.text.segment import Coverage, Segmenter, find_markup, measure_coverage, segment
+from cascade_srn.text.coverage import Coverage, measure_coverage
+from cascade_srn.text.segment import Segmenter, find_markup, segment
 
 Offsets = tuple[tuple[int, int], ...]
 

@@ -13,11 +13,8 @@ from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.evaluation import SYMMETRIC_POLICIES, analyse, score_documents
 from cascade_srn.evaluation.comparison import Bootstrap, compare
 from cascade_srn.evaluation.evaluate import (
-    EvaluatedModel,
     check_labels,
     check_same_labels,
-    display_name,
-    display_names,
     evaluate,
     require_writable,
     run_model,
@@ -25,6 +22,7 @@ from cascade_srn.evaluation.evaluate import (
     write_reports,
 )
 from cascade_srn.evaluation.options import PRECISIONS, RESAMPLED, EvaluateOptions
+from cascade_srn.evaluation.result import EvaluatedModel, display_name, display_names
 from cascade_srn.evaluation.text import format_evaluation
 from cascade_srn.inference.predictor import PRECISIONS as PREDICTOR_PRECISIONS
 

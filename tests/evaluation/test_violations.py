@@ -13,7 +13,7 @@ from cascade_srn import Document, read_documents
 from cascade_srn.data.formats.schema_file import read_schema
 from cascade_srn.evaluation.analysis import analyse
 from cascade_srn.evaluation.report import render_report
-from cascade_srn.evaluation.violations import count_document_violations
+from cascade_srn.evaluation.violations import count_violations
 from cascade_srn.schema import RelationConstraints
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -24,7 +24,7 @@ def test_a_repeated_relation_counts_once():
     one, other = Span(0, 1, "Thing"), Span(1, 2, "Task")
     triples = [Triple(one, "used-for", other)] * 2 + [Triple(one, "part-of", other)]
     document = Document.from_sentences([Sentence.from_words(["a", "b"], [one, other], triples)])
-    counts = count_document_violations([document], CONSTRAINED)
+    counts = count_violations([document], CONSTRAINED)
     assert counts.to_dict() == {
         "n_relations": 2,
         "n_violations": 1,
@@ -56,9 +56,7 @@ class TestCommand:
             assert record["constraints"]["applied"] == choice
             sides = [str(record["constraints"][side]["n_violations"]) for side in ("gold", "predicted")]
             assert row[-7:-4] == [choice, *sides]
-        assert (
-            counts["off"]["gold"] == counts["on"]["gold"] == count_document_violations(DOCUMENTS, CONSTRAINED).to_dict()
-        )
+        assert counts["off"]["gold"] == counts["on"]["gold"] == count_violations(DOCUMENTS, CONSTRAINED).to_dict()
         assert counts["off"]["gold"]["types"] == 2
         assert counts["off"]["predicted"]["types"] > 0 == counts["on"]["predicted"]["n_violations"]
 

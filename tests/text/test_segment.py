@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.text.segment import LONGEST_SENTENCE, find_markup, measure_coverage, segment
+from cascade_srn.text.coverage import measure_coverage
+from cascade_srn.text.segment import LONGEST_SENTENCE, find_markup, segment
 
 
 def words(text):

@@ -185,7 +185,6 @@ class AdaptLoop:
         return loss / max(1, n_masked)
 
     def _batch(self) -> MaskedBatch:
-        """Return the masked sequences of the next step."""
         epoch, number = divmod(self.step, self.n_batches)
         if self._order is None or self._order[0] != epoch:
             order = np.random.default_rng([self.settings.seed, epoch]).permutation(len(self.packed.train))

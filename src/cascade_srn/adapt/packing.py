@@ -150,9 +150,7 @@ def _refuse_short(packed: Packed, n_pieces: int) -> None:
 def _held_out(sizes: NDArray[np.int64], *, share: float, n_needed: int) -> NDArray[np.bool_] | None:
     """Choose documents to hold out: the given share, or more if their pieces are too few.
 
-    Returns:
-        A mask over the documents, or None if whole documents are far more than the share, as in a file without blank
-        lines.
+    None: whole documents are far more than the share, as in a file without blank lines.
     """
     order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(sizes))
     enough = int(np.searchsorted(np.cumsum(sizes[order]), n_needed)) + 1

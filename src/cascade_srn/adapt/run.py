@@ -22,19 +22,9 @@ class Adaptation:
 
     At the end ``output`` is an encoder folder with a ``summary.json``. Text, encoder, settings and folder are checked
     before the first step. With ``accelerate launch`` every process makes the same object, and the main process writes.
-    The folder is locked until the adaptation ends.
-
-    Args:
-        texts: Files and folders of raw text.
-        settings: The encoder and how to adapt it.
-        output: Folder to write to.
-        holdout: Files of annotated documents whose sentences are removed from the text.
-        resume: Continue an adaptation in ``output``.
-        overwrite: Replace an adaptation in ``output``.
-        device: Device name, or "auto".
-        command: Command line for the summary; that of the process if None.
-        on_documents: Called with the number of documents read so far.
-        on_step: Called with the number of each step.
+    The folder is locked until the adaptation ends. The sentences of ``holdout``, files of annotated documents, are
+    removed from the text. ``on_documents`` is called with the number of documents read so far, ``on_step`` with that of
+    each step.
     """
 
     def __init__(

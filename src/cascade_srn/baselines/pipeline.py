@@ -208,9 +208,7 @@ class SpanClassifier(nn.Module):
     def forward(self, words: Tensor, spans: Pairs) -> Tensor:
         """Compute the logits of the classes, NONE first.
 
-        Shapes:
-            words: (n_rows, n_words, word_width)
-            returns: (n_spans, 1 + n_types)
+        Shapes: words (n_rows, n_words, word_width); returns (n_spans, 1 + n_types)
         """
         first = words_at(self.first(words), spans.row, spans.start)
         last = words_at(self.last(words), spans.row, spans.last)

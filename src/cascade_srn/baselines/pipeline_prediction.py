@@ -12,7 +12,8 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import pairs_within
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.predictor import ScoredTriple, SearchResult, SearchSettings, limit_entities, relation_score
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.selection import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
 
 

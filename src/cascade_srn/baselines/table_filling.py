@@ -225,8 +225,7 @@ def relation_cells(sentence: Sentence, schema: Schema) -> set[TableCell]:
 def pairs_of_words(lengths: Tensor) -> Pairs:
     """Return all n² pairs of words of each row, by row, then first, then second word.
 
-    Shapes:
-        lengths: (n_rows,)
+    Shapes: lengths (n_rows,)
     """
     row = torch.repeat_interleave(torch.arange(len(lengths)), lengths * lengths)
     n_cells = lengths * lengths

@@ -11,7 +11,8 @@ from cascade_srn.data.batch import to_device
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.heads import Pairs, pairs_within
-from cascade_srn.inference.predictor import ScoredTriple, SearchResult, SearchSettings, limit_entities, relation_score
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.selection import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
 
 

@@ -115,10 +115,7 @@ class Extraction:
         """Return the number of subjects that pass turn 2. Without a threshold for objects, each is part of a triple."""
         thresholds = replace(self.thresholds, object=0.0)
         predictor = self.model.predictor(
-            thresholds=thresholds,
-            overlaps="all",
-            batch_words=self.predictor.batch_words,
-            precision=self.precision,
+            thresholds=thresholds, overlaps="all", batch_words=self.predictor.batch_words, precision=self.precision
         )
         found = (predictor.predict(examples, given_entities=self.given_entities) for examples in self._calls)
         return sum(count(sentences).subjects for sentences in found)

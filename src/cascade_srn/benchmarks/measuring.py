@@ -221,8 +221,10 @@ def number(heading: str, value: Callable[[ResultRow], float | None], form: str =
 
 
 def environment(device: torch.device, precision: str) -> dict[str, Any]:
-    """Return the hardware, the versions and the command of this process."""
+    """Return the hardware, the versions and the command of this process. "auto" is replaced by what it stands for."""
     found = runs_environment(device)
+    if precision == "auto":
+        precision = "bf16" if device.type == "cuda" else "float32"
     return {
         "cpu": _cpu_name(),
         **{key: found[key] for key in ("cores", "threads", "gpu")},

@@ -201,8 +201,7 @@ def measure(options: ServeOptions) -> Result:
         "score_tolerance": TOLERANCE,
         "encoder": None if options.model else FRESH,
     }
-    used = ("bf16" if device.type == "cuda" else "float32") if options.precision == "auto" else options.precision
-    return Result("serve", device.type, settings, environment(device, used), rows, COLUMNS, NOTES)
+    return Result("serve", device.type, settings, environment(device, options.precision), rows, COLUMNS, NOTES)
 
 
 def is_faultless(result: Result) -> bool:

@@ -71,8 +71,6 @@ def _networks(options: SrnOptions, device: torch.device) -> dict[str, nn.Module]
 
 
 def _call(network: nn.Module, inputs: Tensor, lengths: Tensor, which: str) -> Callable[[], object]:
-    """Return a function that runs one pass of a network."""
-
     def forward(given: Tensor) -> Tensor:
         outputs: Tensor = network(given)[0] if isinstance(network, nn.LSTM) else network(given, lengths)
         return outputs

@@ -121,14 +121,11 @@ def _parts(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, de
 
 
 class _Clock:
-    """Sums the time of each part."""
-
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.start()
 
     def start(self) -> None:
-        """Reset the sums."""
         self.spent = dict.fromkeys(PARTS, 0.0)
         synchronise(self.device)
         self._last = time.perf_counter()

@@ -27,7 +27,7 @@ from cascade_srn.calibration.scaling import (
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.evaluation.scores import score
-from cascade_srn.inference.predictor import entity_score
+from cascade_srn.inference.selection import entity_score
 from cascade_srn.model.model import Model
 
 # Candidates with a lower score before the temperature are ignored.

@@ -1,7 +1,5 @@
 """``cascade-srn convert``: convert annotated documents between formats."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, cast
 

@@ -144,5 +144,4 @@ def _find_machine(device: str, precision: str) -> tuple[torch.device, dict[str, 
     from cascade_srn.runs.device import find_device
 
     found = find_device(device)
-    used = ("bf16" if found.type == "cuda" else "float32") if precision == "auto" else precision
-    return found, environment(found, used)
+    return found, environment(found, precision)

@@ -41,8 +41,7 @@ def extract(
     ] = None,
     text: Annotated[list[str] | None, typer.Option(metavar="T", help="A text to extract from. Repeatable.")] = None,
     model: Annotated[
-        str | None,
-        typer.Option(metavar="M", help="Model folder, name or hub id. Default: the bundled model."),
+        str | None, typer.Option(metavar="M", help="Model folder, name or hub id. Default: the bundled model.")
     ] = None,
     format: Annotated[
         str | None,

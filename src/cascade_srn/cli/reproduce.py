@@ -1,5 +1,6 @@
 """``cascade-srn reproduce``: reproduce the tables of the paper."""
 
+from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -72,6 +73,7 @@ def reproduce(
 
     Run the same command again to continue. Finished runs are not repeated.
     """
+    arguments = locals()
     if LIST in tables:
         if len(tables) > 1:
             raise ConfigError(f"{LIST!r} was given with other tables", f"Pass {LIST} alone")
@@ -79,23 +81,9 @@ def reproduce(
 
         typer.echo(describe_tables())
         return
-    options = ReproduceOptions.create(
-        quick=quick,
-        tables=tuple(tables),
-        encoder=encoder,
-        data=data,
-        n_seeds=seeds,
-        output=output,
-        recipe=recipe,
-        changes=tuple(changes or ()),
-        jobs=jobs,
-        device=device,
-        batch_words=batch_words,
-        precision=precision,
-        repeats=repeats,
-        resample=resample,
-        n_resamples=resamples,
-    )
+    given = {field.name: arguments[field.name] for field in fields(ReproduceOptions) if field.name in arguments}
+    given |= {"tables": tuple(tables), "changes": tuple(changes or ()), "n_seeds": seeds, "n_resamples": resamples}
+    options = ReproduceOptions.create(**given)
     from cascade_srn.reproduction.plan import Plan
 
     plan = Plan.of(options)

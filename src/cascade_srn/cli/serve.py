@@ -1,7 +1,5 @@
 """``cascade-srn serve``: serve a model over HTTP."""
 
-from __future__ import annotations
-
 import logging
 import os
 from contextlib import suppress
@@ -11,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.cli.options import Constraints, Device, Overlaps, Precision
+from cascade_srn.cli.options import Constraints, Device, Overlaps, Precision, make_settings
 from cascade_srn.config import check_overlaps
 from cascade_srn.serving.settings import KEY_VARIABLE, Limits, ServeSettings, find_api_key
 from cascade_srn.storage.bundled import DEFAULT
@@ -80,19 +78,13 @@ def serve(
     Requests of several clients are batched. On Ctrl-C or SIGTERM, accepted requests are finished first.
     """
     check_overlaps(overlaps)
-    settings = ServeSettings(
-        host=host,
-        port=port,
-        batch_words=batch_words,
-        batch_wait=batch_wait,
-        queue_texts=queue_texts,
-        queue_words=queue_words,
+    settings = make_settings(
+        ServeSettings,
+        locals(),
         request_seconds=timeout,
         shutdown_seconds=shutdown_timeout,
         head_seconds=head_timeout,
         keep_alive_seconds=keep_alive,
-        max_connections=max_connections,
-        bodies_bytes=bodies_bytes,
         limits=Limits(max_bytes, max_texts, max_characters, threshold=min_threshold),
         api_key=find_api_key(api_key_file),
         allowed_hosts=tuple(allowed_host or ()),

@@ -1,7 +1,5 @@
 """Map character offsets to the words of sentences."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +13,7 @@ Align = Literal["exact", "expand"]
 
 
 class MisalignedSpan(AnnotationError):
-    """A character span that does not match the words of one sentence.
-
-    Attributes:
-        kind: Short name of the problem, for counts.
-    """
+    """A character span that does not match the words of one sentence. ``kind`` is short, for counts."""
 
     def __init__(self, kind: str, problem: str, hint: str = "", *, option: str = "") -> None:
         super().__init__(problem, hint, option=option)
@@ -67,14 +61,8 @@ class WordMap:
     def place(self, start: int, end: int, *, align: Align = "exact") -> WordSpan:
         """Return the words that the characters ``[start, end)`` cover.
 
-        Args:
-            start: First character.
-            end: End of the span, exclusive.
-            align: With ``"exact"``, both offsets must be word boundaries. With ``"expand"``, every word that the span
-                touches is taken as a whole.
-
-        Raises:
-            MisalignedSpan: The span is not exact, touches no word, or touches words of several sentences.
+        With ``"exact"``, both offsets must be word boundaries. With ``"expand"``, every word that the span touches is
+        taken as a whole.
         """
         check_align(align)
         if not 0 <= start < end <= len(self.text):

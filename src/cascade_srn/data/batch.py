@@ -1,7 +1,5 @@
 """Training batches of the cascade, and their transfer between devices."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeVar

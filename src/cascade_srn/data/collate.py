@@ -1,7 +1,5 @@
 """Convert sentences to tensors: rows for the encoder, and targets for the loss."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 
@@ -90,13 +88,7 @@ class Collator:
         settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
         rng: random.Random | None = None,
     ) -> CascadeBatch:
-        """Return a batch of gold sentences and sentences with soft labels.
-
-        Args:
-            examples: Sentences.
-            settings: Content of the batch.
-            rng: Source of corrupted entities, negatives and masked words; None for a new one.
-        """
+        """Return a batch of gold sentences and sentences with soft labels."""
         rng = random.Random() if rng is None else rng
         sentences = [example.sentence for example in examples]
         given = [
@@ -248,12 +240,6 @@ def sample_pairs(
     lengths: Tensor, tables: Sequence[TargetTable], share: float, rng: random.Random
 ) -> tuple[Pairs, Tensor | None]:
     """Return the word pairs to learn from: all targets, and a share of the others.
-
-    Args:
-        lengths: Number of words of each row. Shape: (n_rows,).
-        tables: Targets.
-        share: Share of the pairs that are not targets.
-        rng: Source of the sample.
 
     Returns:
         The pairs, and the index in them of each pair of ``pairs_within``; None if all pairs are used.

@@ -1,7 +1,5 @@
 """Download published corpora and verify their checksums."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -108,18 +106,8 @@ def download(
 ) -> Download:
     """Download a corpus into a folder and verify its files. Files that are already there are not downloaded again.
 
-    Args:
-        corpus: Corpus to download.
-        folder: Folder for its files.
-        url: Another address of the archive.
-        archive: The archive, downloaded by other means.
-        sha256: SHA-256 of the archive. Required if the checksum of a file is not known.
-        overwrite: Whether to replace other files of the same names.
-        progress: Called during the download.
-
-    Raises:
-        ConfigError: ``sha256`` is missing or malformed.
-        DataError: The archive cannot be downloaded, or is not the published one. Nothing is installed then.
+    ``url`` is another address of the archive, ``archive`` a copy of it. ``sha256`` is required if the checksum of a
+    file is not known. Nothing is installed unless everything can be verified.
     """
     expected = _check_sha256(sha256, corpus)
     targets = {name: folder / name for name in corpus.files}
@@ -194,9 +182,6 @@ def unpack(archive: Path, members: Mapping[str, Path], *, largest: int = LARGEST
     """Write members of a tar archive to the given paths.
 
     Nothing else is written: names in the archive are only compared, and only regular files are read.
-
-    Raises:
-        DataError: The archive is damaged, lacks a member, or has one larger than ``largest``.
     """
     missing = dict(members)
     try:

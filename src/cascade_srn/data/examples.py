@@ -1,7 +1,5 @@
 """Sentences with the words around them: the input of models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +13,6 @@ class Example:
 
     Attributes:
         sentence: The sentence. With ``soft`` labels, its entities are the input of turns 2 and 3, not targets.
-        left: Words before the sentence.
-        right: Words after the sentence.
         weight: Weight of the sentence in the loss.
         soft: Probabilities to learn instead of the annotations.
     """

@@ -1,7 +1,5 @@
 """Convert documents to plain values and back, for :meth:`Document.to_dict` and :meth:`Document.from_dict`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

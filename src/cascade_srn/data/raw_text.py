@@ -1,7 +1,5 @@
 """Find and read raw text: plain text or JSON lines, compressed or not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,11 +31,7 @@ _LONG_PARAGRAPH = 1 << 20
 
 
 def find_files(paths: Sequence[str | Path]) -> list[Path]:
-    """Return text files and the text files in folders, in order and without repeats.
-
-    Raises:
-        DataError: A path does not exist, is a pipe, or has another suffix.
-    """
+    """Return text files and the text files in folders, in order and without repeats."""
     found: dict[str, Path] = {}
     for path in map(Path, paths):
         if not os.path.exists(path):

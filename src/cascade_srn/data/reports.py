@@ -1,7 +1,5 @@
 """Report of a reader: counts of skipped and noted input by kind, with examples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Targets of the loss: gold spans, and sparse tables of probabilities from teachers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,11 +88,7 @@ class SoftSource:
 class TargetTable:
     """Targets of one turn: gold spans, and rows that have probabilities instead.
 
-    Attributes:
-        labels: Gold spans.
-        lengths: Number of words of each row. Shape: (n_rows,).
-        n_labels: Number of labels of the turn.
-        soft: Rows with probabilities.
+    Shapes: lengths (n_rows,), number of words
     """
 
     labels: SpanLabels
@@ -110,11 +104,9 @@ class TargetTable:
         return torch.cat((gold, torch.from_numpy(self._get_soft_pairs(*self.soft.get_rows("match")))))
 
     def to_targets(self, n_words: int, pairs: Pairs, place: Tensor | None, weight: Tensor | None) -> SpanTargets:
-        """Return the targets as positions in a batch.
+        """Return the targets as positions in a batch whose longest row has ``n_words`` words.
 
         Args:
-            n_words: Number of words of the longest row.
-            pairs: Pairs that are used.
             place: Index in ``pairs`` of each pair of ``pairs_within``; None if all pairs are used.
             weight: Weight of each row; None if all are 1 and no row has probabilities. Shape: (n_rows,).
         """
@@ -123,9 +115,7 @@ class TargetTable:
             return gold
         size = max(n_words * self.n_labels, 1)
         own = TargetWeights(
-            weight[gold.start // size],
-            weight[gold.end // size],
-            weight[pairs.row[gold.match // max(self.n_labels, 1)]],
+            weight[gold.start // size], weight[gold.end // size], weight[pairs.row[gold.match // max(self.n_labels, 1)]]
         )
         if self.soft is None:
             return SpanTargets(gold.start, gold.end, gold.match, own)

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from cascade_srn.distil.labelling import Labelling, LabelProgress
 from cascade_srn.runs.display import ProgressRow, duration, show_progress
+from cascade_srn.training.display import add_sections
 from cascade_srn.training.run_folder import score_rows
 
 
@@ -62,11 +63,6 @@ def comparison(teacher: Mapping[str, Any], students: Sequence[Mapping[str, Any]]
     table = Table("", "protocol", title="F1 of teacher and student", title_justify="left")
     table.add_column("teacher", justify="right")
     table.add_column("student", justify="right")
-    previous = None
-    for theirs, ours in zip(score_rows([teacher]), score_rows(students), strict=True):
-        split, protocol = theirs[:2]
-        if previous is not None and split != previous:
-            table.add_section()
-        table.add_row(split if split != previous else "", protocol, theirs[-1], ours[-1])
-        previous = split
+    both = zip(score_rows([teacher]), score_rows(students), strict=True)
+    add_sections(table, [(*theirs[:2], theirs[-1], ours[-1]) for theirs, ours in both])
     return table

@@ -121,20 +121,9 @@ class Labelling:
 
     Text, teachers, settings and folder are checked before anything is labelled. Finished labels that were made with the
     same inputs are used unchanged. With ``accelerate launch`` each process labels its share of the shards. The folder
-    is locked until the labelling ends.
-
-    Args:
-        teachers: Models with the same labels, by folder, hub id or name of a bundled model.
-        texts: Files and folders of raw text.
-        output: Folder to write to.
-        settings: How to label.
-        holdout: Annotated documents whose sentences are not labelled.
-        resume: Continue a labelling in ``output``.
-        overwrite: Replace labels that were made with other inputs.
-        device: Device name, or "auto".
-        command: Command line for the record; that of the process if None.
-        on_documents: Called with the number of documents read so far.
-        check: Called with the schema of the teachers; may raise an error to refuse it.
+    is locked until the labelling ends. Sentences of ``holdout``, files of annotated documents, are not labelled.
+    ``on_documents`` is called with the number of documents read so far. ``check`` may refuse the schema of the
+    teachers.
     """
 
     def __init__(

@@ -37,19 +37,8 @@ class Distillation:
     """Labels text for a student, and scores the teachers on the data of the student.
 
     Data, labels, encoder and folder are checked before anything is labelled, so that the training does not fail later.
-    The folder is locked until :meth:`close`.
-
-    Args:
-        teachers: See :class:`~cascade_srn.distil.labelling.Labelling`.
-        texts: See :class:`~cascade_srn.distil.labelling.Labelling`.
-        recipe: Recipe of the student. Its ``data.labels`` is the folder of the labels.
-        settings: How to label.
-        holdout: Files of annotated documents that are held out, in addition to dev and test of the recipe.
-        n_seeds: Number of runs; None for one run in the folder itself.
-        resume: Continue what is in the folder.
-        overwrite: Replace what is in the folder.
-        device: Device name, or "auto".
-        on_documents: Called with the number of documents read so far.
+    The folder is locked until :meth:`close`. ``data.labels`` of the recipe is the folder of the labels. ``holdout`` is
+    in addition to dev and test of the recipe. Other arguments: see :class:`~cascade_srn.distil.labelling.Labelling`.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
 from cascade_srn.inference.cascade_search import min_score
 from cascade_srn.inference.decode import find_entity, list_spans, pair_with_spans, select_best
-from cascade_srn.inference.predictor import relation_score, scale_score
+from cascade_srn.inference.selection import relation_score, scale_score
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -131,9 +131,7 @@ class Labelled:
         tables: Probabilities by "turn.kind". Rows are sentences in turns 1 and 2, and queries in turn 3. A query is a
             distinct entity span.
 
-    Shapes:
-        n_queries: (n_sentences,)
-        certainty: (n_sentences, 3), by turn
+    Shapes: n_queries (n_sentences,); certainty (n_sentences, 3), by turn
     """
 
     sentences: list[Sentence]

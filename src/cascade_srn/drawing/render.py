@@ -59,15 +59,10 @@ def draw_sentence(
 ) -> str:
     """Draw a sentence as an HTML fragment.
 
-    The fragment belongs into an element of class ``drawing`` on a page with :func:`stylesheet`.
-
-    Args:
-        sentence: The sentence to draw.
-        schema: Schema whose order decides the colours of labels; by default the order is alphabetical.
-        marks: Appearance of single entities and relations.
-        name: Accessible name of the figure.
-        listing: Text form of the entities and relations: "hidden" for screen readers only, "details" for a list that
-            everyone can open.
+    The fragment belongs into an element of class ``drawing`` on a page with :func:`stylesheet`. Colours of labels
+    follow the order of the schema, or the alphabet without one. ``marks`` is the appearance of single entities and
+    relations, ``name`` the accessible name of the figure. The text form of the annotations is "hidden" for screen
+    readers only, or a list with "details" that everyone can open.
     """
     labels = Labels.collect(schema, [sentence])
     view = sentence_view(sentence, labels=labels, marks=marks or {}, name=name, listing=listing)
@@ -77,10 +72,8 @@ def draw_sentence(
 def draw_document(document: Document, *, schema: Schema | None = None, style: bool = True) -> str:
     """Draw a document as an HTML fragment with all sentences and a legend.
 
-    Args:
-        document: The document to draw.
-        schema: Schema whose order decides the colours of labels; by default the order is alphabetical.
-        style: Whether to include the style sheet, so that the fragment can be shown anywhere, such as in a notebook.
+    Colours of labels follow the order of the schema, or the alphabet without one. ``style`` includes the style sheet,
+    so that the fragment can be shown anywhere, such as in a notebook.
     """
     labels = Labels.collect(schema, document.sentences)
     legend = build_legend(labels, document.sentences)

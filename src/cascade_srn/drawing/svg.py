@@ -35,18 +35,10 @@ _INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def draw_svg(document: Document, *, schema: Schema | None = None, width: int = 960) -> str:
-    """Draw a document as a standalone SVG picture.
+    """Draw a document as a standalone SVG picture of the given width in pixels.
 
     Colours are those of :func:`~cascade_srn.drawing.draw_document`. The theme follows the system of the viewer. Scores
     are in the titles of bars and arcs, and the description contains everything as text.
-
-    Args:
-        document: The document to draw.
-        schema: Schema whose order decides the colours of labels; by default the order is alphabetical.
-        width: Width of the picture in pixels.
-
-    Raises:
-        ConfigError: The width is below 160.
     """
     require_range("width", width, MIN_WIDTH)
     labels = Labels.collect(schema, document.sentences)

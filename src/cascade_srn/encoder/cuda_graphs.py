@@ -31,9 +31,7 @@ Read = Callable[[Tensor, Tensor], Tensor]
 class CapturedPass:
     """Forward and backward graphs of an encoder pass of one shape, with their static input and output tensors.
 
-    Shapes:
-        ids, mask: (n_windows, n_pieces)
-        output, gradient: (n_windows × n_pieces, width)
+    Shapes: ids, mask (n_windows, n_pieces); output, gradient (n_windows × n_pieces, width)
     """
 
     forward: Any

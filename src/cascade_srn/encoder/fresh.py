@@ -26,21 +26,9 @@ def create_encoder(
     dropout: float = 0.1,
     seed: int = 0,
 ) -> str:
-    """Write a small BERT with random weights and a WordPiece vocabulary to a folder.
+    """Write a small BERT with random weights and a WordPiece vocabulary, learned from the words, to a folder.
 
-    Args:
-        words: Words that the vocabulary is learned from.
-        folder: The output folder.
-        width: Width of the hidden states.
-        n_layers: Number of layers.
-        n_heads: Number of attention heads.
-        vocabulary: Largest number of word pieces.
-        max_pieces: Largest number of pieces in an input.
-        dropout: Dropout rate of hidden states and attention.
-        seed: Seed of the weights.
-
-    Returns:
-        The output folder.
+    ``max_pieces`` limits the length of an input, ``dropout`` applies to hidden states and attention.
     """
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = _learn_vocabulary(list(words), special, vocabulary)

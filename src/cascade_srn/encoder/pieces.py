@@ -3,8 +3,6 @@
 Words are tokenized here, ahead of the model. No module tokenizes in its ``forward``.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -115,9 +113,6 @@ class WordPieces:
         overlap: Number of pieces that neighbouring windows share. None: a quarter of a window.
         cache_size: Largest number of words in the cache.
         text_form: Form of the words that is tokenized, see :func:`cascade_srn.text.forms.model_words`.
-
-    Raises:
-        ModelError: If the tokenizer is not a fast one, or the windows are too small for the overlap.
     """
 
     def __init__(
@@ -249,9 +244,8 @@ class WordPieces:
     def _cut_windows(self, rows: Sequence[Row]) -> tuple[list[Integers], Integers, Integers]:
         """Cut rows into windows.
 
-        Returns:
-            The pieces of each window without special pieces. For each piece of all items, the window it is read from
-            and its offset there.
+        Returns the pieces of each window without special pieces and, for each piece of all items, the window it is read
+        from and its offset there.
         """
         windows: list[Integers] = []
         first_window, lead = [], []
@@ -324,7 +318,6 @@ def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:
 
 
 def _fallback_piece(tokenizer: Any) -> int:
-    """Return the piece for a word that has none."""
     for name in ("unk_token_id", "mask_token_id", "pad_token_id"):
         if (found := getattr(tokenizer, name, None)) is not None:
             return int(found)

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 class PretrainedEncoder(nn.Module):
     """An encoder of transformers' ``AutoModel``, with its output pooled by item (word or marker).
 
-    Args:
-        model: The encoder of transformers.
-        pooling: How the vectors of an item's pieces are combined: "first", "mean" or "max".
+    ``pooling`` combines the vectors of an item's pieces: "first", "mean" or "max".
     """
 
     def __init__(self, model: Any, *, pooling: str = "mean") -> None:
@@ -54,15 +52,9 @@ class PretrainedEncoder(nn.Module):
         return int(self.config.hidden_size)
 
     def forward(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
-        """Encode rows of items.
+        """Encode rows of items, in bfloat16 if ``half``. ``check`` is called between passes. It may raise to stop.
 
-        Args:
-            rows: The rows, in one or more passes.
-            half: Compute in bfloat16, regardless of the type of the weights.
-            check: Called between passes. It may raise to stop.
-
-        Shapes:
-            returns: (n_rows, n_items, width), zero at padding
+        Shapes: returns (n_rows, n_items, width), zero at padding
         """
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
@@ -198,11 +190,8 @@ def encoder_from_config(config: Mapping[str, Any], *, pooling: str = "mean") -> 
 def add_markers(encoder: PretrainedEncoder, tokenizer: Any, markers: Mapping[str, str]) -> None:
     """Add markers to the vocabulary as special tokens with their own embeddings.
 
-    Args:
-        encoder: The encoder, whose embeddings are extended.
-        tokenizer: Its tokenizer, which is extended too.
-        markers: Maps each marker to words that describe it. The embedding starts as the mean of the embeddings of their
-            pieces, plus noise, so that no two markers start equal.
+    ``markers`` maps each marker to words that describe it. Its embedding starts as the mean of the embeddings of their
+    pieces, plus noise, so that no two markers start equal.
     """
     descriptions = {
         marker: tokenizer(f" {words}".rstrip(), add_special_tokens=False)["input_ids"]

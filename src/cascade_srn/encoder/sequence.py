@@ -20,10 +20,7 @@ class SequenceEncoder(nn.Module, ABC):
     def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
         """Encode a batch of sequences, padded at the end.
 
-        Args:
-            inputs: The vectors.
-            lengths: The number of items of each sequence.
-            half: Allow bfloat16 for the projection of all items. States stay in the precision of the weights.
+        ``half`` allows bfloat16 for the projection of all items. States stay in the precision of the weights.
 
         Shapes:
             inputs: (batch, length, input_width)
@@ -35,9 +32,7 @@ class SequenceEncoder(nn.Module, ABC):
     def task(self, features: Tensor, task: int) -> Tensor:
         """Return the representation of one task from the output of :meth:`forward`, or from some of its rows.
 
-        Shapes:
-            features: (batch, length, *feature*)
-            returns: (batch, length, task_width)
+        Shapes: features (batch, length, *feature*); returns (batch, length, task_width)
         """
 
 
@@ -49,8 +44,7 @@ def padding_mask(lengths: Tensor, length: int) -> Tensor:
 def reverse_sequences(values: Tensor, lengths: Tensor) -> Tensor:
     """Reverse each sequence and leave its padding at the end.
 
-    Shapes:
-        values, returns: (batch, length, …)
+    Shapes: values, returns (batch, length, …)
     """
     positions = torch.arange(values.shape[1], device=values.device).expand(values.shape[0], -1)
     mirrored = torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)

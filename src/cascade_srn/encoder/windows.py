@@ -43,8 +43,7 @@ class Division(Protocol):
     def divide(self, sizes: Integers, limit: int) -> list[Pass]:
         """Return the passes, none of them wider than ``limit``.
 
-        Shapes:
-            sizes: (n_windows,), descending
+        Shapes: sizes (n_windows,), descending
         """
 
 

@@ -7,21 +7,8 @@ models, from :mod:`~cascade_srn.evaluation.evaluate` (torch).
 
 from cascade_srn.evaluation.analysis import Analysis, analyse
 from cascade_srn.evaluation.false_positives import count_false_positives
-from cascade_srn.evaluation.from_text import (
-    Segmentation,
-    align_by_characters,
-    measure_segmentation,
-    rebuild_text,
-)
-from cascade_srn.evaluation.scores import (
-    SYMMETRIC_POLICIES,
-    TASKS,
-    Counts,
-    Scores,
-    TaskScores,
-    score,
-    score_documents,
-)
+from cascade_srn.evaluation.from_text import Segmentation, align_by_characters, measure_segmentation, rebuild_text
+from cascade_srn.evaluation.scores import SYMMETRIC_POLICIES, TASKS, Counts, Scores, TaskScores, score, score_documents
 from cascade_srn.evaluation.sentences import SentenceAnalysis
 from cascade_srn.evaluation.summary import Spread
 

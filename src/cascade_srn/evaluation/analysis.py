@@ -1,7 +1,5 @@
 """Collect all figures of one set of predictions under one protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,11 +89,7 @@ class Analysis:
         return {
             "format_version": FORMAT_VERSION,
             "about": dict(self.about),
-            "protocol": {
-                "symmetric": self.scores.symmetric,
-                "entities": self.entities,
-                "condition": self.condition,
-            },
+            "protocol": {"symmetric": self.scores.symmetric, "entities": self.entities, "condition": self.condition},
             "schema": self.schema.to_dict(),
             "data": {
                 "n_documents": len({sentence.document for sentence in self.sentences}),
@@ -181,8 +175,8 @@ def analyse(
         ),
         false_positives=count_false_positives(pairs),
         segmentation=segmentation,
-        gold_violations=count_violations((pair.gold for pair in pairs), schema),
-        predicted_violations=count_violations((pair.predicted for pair in pairs), schema),
+        gold_violations=count_violations(gold, schema),
+        predicted_violations=count_violations(predicted, schema),
         about=dict(about or {}),
         constraints=constraints,
     )

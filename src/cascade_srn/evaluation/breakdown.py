@@ -16,8 +16,6 @@ groups of a breakdown therefore add up to the scores. Lengths and distances are 
   of its arguments' texts seen, with any type.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -177,19 +175,14 @@ def break_down(
         )
         return Breakdown(name, title, tasks)
 
-    lengths, sizes = SENTENCE_LENGTHS, ENTITY_LENGTHS
+    def by_length(_: object, sentence: Sentence) -> str:
+        return SENTENCE_LENGTHS.find_name(len(sentence))
+
+    lengths, sizes = SENTENCE_LENGTHS.names, ENTITY_LENGTHS
     found = [
+        count("sentence_length", "Sentence length in words", (lengths, by_length), (lengths, by_length)),
         count(
-            "sentence_length",
-            "Sentence length in words",
-            (lengths.names, lambda _, sentence: lengths.find_name(len(sentence))),
-            (lengths.names, lambda _, sentence: lengths.find_name(len(sentence))),
-        ),
-        count(
-            "brackets",
-            "Round brackets in the sentence",
-            (BRACKETS, lambda _, sentence: find_bracket_group(sentence)),
-            (BRACKETS, lambda _, sentence: find_bracket_group(sentence)),
+            "brackets", "Round brackets in the sentence", (BRACKETS, find_bracket_group), (BRACKETS, find_bracket_group)
         ),
         count(
             "entity_length",
@@ -218,8 +211,8 @@ def break_down(
     return found
 
 
-def find_bracket_group(sentence: Sentence) -> str:
-    """Return whether a sentence has a round bracket."""
+def find_bracket_group(item: object, sentence: Sentence) -> str:
+    """Return whether the sentence of an item has a round bracket."""
     found = any("(" in word or ")" in word or word in _ESCAPED_BRACKETS for word in sentence.words)
     return BRACKETS[0] if found else BRACKETS[1]
 

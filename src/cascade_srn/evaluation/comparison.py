@@ -17,8 +17,6 @@ F1 is a function of counts that add up. A resample is therefore one product of t
 document, and nothing is scored again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,14 +131,7 @@ def compare(
     symmetric: str = "directed",
     bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 (frozen)
 ) -> dict[str, Difference]:
-    """Compare two sides, each with the predictions of one or more models.
-
-    Returns:
-        The difference in micro F1 by task.
-
-    Raises:
-        ConfigError: A side has no model, or the data has fewer than two units.
-    """
+    """Compare two sides, each with the predictions of one or more models: the difference in micro F1 by task."""
     for name, side in (("first", first), ("second", second)):
         if not side:
             raise ConfigError(f"the {name} side of the comparison has no model", "Pass the predictions of at least one")
@@ -153,8 +144,8 @@ def compare(
         raise ConfigError(
             f"a bootstrap needs at least {MIN_UNITS} {bootstrap.unit}s, but the data has {n_units}", "Use more data"
         )
-    whole = [_f1(side.sum(axis=1)) for side in counts]
-    drawn = bootstrap_differences(counts[0], counts[1], _f1, bootstrap)
+    whole = [f1(side.sum(axis=1)) for side in counts]
+    drawn = bootstrap_differences(counts[0], counts[1], f1, bootstrap)
     found = {}
     for at, task in enumerate(TASKS):
         low, high = np.percentile(drawn[:, at], (2.5, 97.5))
@@ -204,10 +195,14 @@ def _draw_counts(generator: np.random.Generator, n_things: int, n_resamples: int
     return generator.multinomial(n_things, np.full(n_things, 1 / n_things), size=n_resamples).astype(np.float64)
 
 
-def _f1(counts: Array) -> Array:
-    """Return F1 as :class:`~cascade_srn.evaluation.scores.Counts` defines it. Shapes: (…, 3) to (…)."""
-    total = counts[..., 0] + counts[..., 1]
-    return np.divide(2 * counts[..., 2], total, out=np.zeros_like(total), where=total > 0)
+def divide(numerator: Array, denominator: Array) -> Array:
+    """Divide elementwise, with 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator > 0)
+
+
+def f1(counts: Array) -> Array:
+    """Compute F1 from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
+    return divide(2 * counts[..., 2], counts[..., 0] + counts[..., 1])
 
 
 def compute_p_value(differences: Array) -> float:

@@ -10,8 +10,6 @@ count against "none". A row adds up to the gold items of its type, a column to t
 the correct items.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -134,10 +132,8 @@ RELATION_KINDS = (
 class RelationError:
     """One relation error.
 
-    Attributes:
-        kind: Short name of the kind.
-        instead: Types of the relations that the other side has between the same arguments.
-        reversed: The other side has this relation with subject and object exchanged.
+    ``instead`` has the types of the relations that the other side has between the same arguments. ``reversed``: the
+    other side has this relation with subject and object exchanged.
     """
 
     kind: str

@@ -4,8 +4,6 @@ A model that is applied to new text meets many sentences without entities or rel
 says little about them, because most sentences of a corpus have some.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any

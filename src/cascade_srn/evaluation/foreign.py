@@ -1,7 +1,5 @@
 """Count what models find in text of another kind, where there should be little to find."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +10,10 @@ import torch
 
 from cascade_srn.data.raw_text import find_files, read_texts
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.evaluation.evaluate import display_name, display_names
 from cascade_srn.evaluation.false_positives import SentenceShare
 from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.options import ForeignOptions
+from cascade_srn.evaluation.result import display_name, display_names
 from cascade_srn.extractor import Extractor
 from cascade_srn.storage.bundled import is_model
 from cascade_srn.types import Document
@@ -113,18 +111,7 @@ class ForeignEvaluation:
 def evaluate_foreign(
     options: ForeignOptions, *, device: str | torch.device = "cpu", environment: Mapping[str, Any] | None = None
 ) -> ForeignEvaluation:
-    """Load models one after the other and extract from raw text of another kind.
-
-    Args:
-        options: Models and text.
-        device: Device of the models.
-        environment: Description of the machine, for the record.
-
-    Raises:
-        ConfigError: A file is given as a model.
-        DataError: The text cannot be read, or there is none.
-        ModelError: A model cannot be loaded.
-    """
+    """Load models one after the other and extract from raw text of another kind."""
     for path in options.models:
         if Path(path).is_file() and not is_model(path):
             raise ConfigError(f"{path!r} is a file, not a model", "Give models only, and no annotated data")

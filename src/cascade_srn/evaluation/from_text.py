@@ -96,10 +96,8 @@ def align_by_characters(*versions: Sequence[Document]) -> list[list[Document]]:
 class _CommonWords:
     """Words and sentences of a text that fit all of its annotations.
 
-    Args:
-        text: The text.
-        words: Half-open character offsets of words and entities. They may overlap.
-        sentences: Half-open character offsets that must be within one sentence. They may overlap.
+    ``words`` are the half-open offsets of words and entities. ``sentences`` are offsets that must be within one
+    sentence. Both may overlap.
     """
 
     def __init__(self, text: str, words: Sequence[tuple[int, int]], sentences: Sequence[tuple[int, int]]) -> None:

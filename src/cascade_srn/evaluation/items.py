@@ -1,7 +1,5 @@
 """Items that the scores count, pairs of gold and predicted sentences, and plain-text tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -57,11 +55,7 @@ class Pair(NamedTuple):
 
 
 def align(gold: Iterable[Sentence], predicted: Iterable[Sentence], *, within: str = "") -> Iterator[Pair]:
-    """Pair sentences by position. ``within`` follows the number of a sentence in messages.
-
-    Raises:
-        AnnotationError: The two sides do not have the same sentences, word for word.
-    """
+    """Pair sentences by position. ``within`` follows the number of a sentence in messages."""
     gold, predicted = list(gold), list(predicted)
     _require_same_number(len(gold), len(predicted), "sentence", within)
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True)):

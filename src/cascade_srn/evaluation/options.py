@@ -1,7 +1,5 @@
 """Options of an evaluation. This module does not import torch, so that ``--help`` is fast."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 
@@ -18,24 +16,10 @@ RESAMPLED = ("documents", "sentences")
 
 @dataclass(frozen=True)
 class EvaluateOptions(Settings):
-    """Models, the data to evaluate them on, and how.
+    """Models, the data to evaluate them on, and how. ``cascade-srn evaluate --help`` describes the options.
 
-    Args:
-        models: Model folders or hub ids.
-        data: Path of the annotated data.
-        against: Models of the second side of a comparison. Without it, two models are compared with each other.
-        format: Format of the data; detected if None.
-        align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
-        keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
-        symmetric: Policy for symmetric relations, or "all".
-        gold_entities: Predict relations between the gold entities only.
-        from_text: Rebuild the text of the data, extract from it, and score by character offsets.
-        by: Breakdowns to print.
-        overlaps: Treatment of predicted entities that share words: "flat", "nested" or "all". None: the choice stored
-            with each model, else "flat", as in extraction.
-        train: Path of the training data, in any format, for scores by whether an entity text was seen.
-        constraints: "on" or "off" to apply the constraints of the schema or not; None for the choice of each model.
-        resample: Unit of the bootstrap, which also uses ``n_resamples`` and ``seed``.
+    ``against`` are the models of the second side of a comparison. None stands for the detected format, and for the
+    ``overlaps`` and ``constraints`` of each model.
     """
 
     models: tuple[str, ...]
@@ -99,13 +83,7 @@ class EvaluateOptions(Settings):
 
 @dataclass(frozen=True)
 class ForeignOptions(Settings):
-    """Models, and raw text of another kind than they were trained on.
-
-    Args:
-        models: Model folders or hub ids.
-        texts: Text files or folders of them, as :func:`~cascade_srn.data.raw_text.find_files` takes them.
-        field: Field of JSON records that contains the text.
-    """
+    """Models, and raw text files or folders of another kind than they were trained on."""
 
     models: tuple[str, ...]
     texts: tuple[str, ...]

@@ -8,8 +8,6 @@ Entities are correct as in ``ner``. Relations are correct as in ``re_strict`` un
 relation counts once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -21,14 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cascade_srn.config import require_choice
-from cascade_srn.evaluation.items import (
-    SYMMETRIC_POLICIES,
-    Pair,
-    align,
-    align_documents,
-    format_table,
-    relation_items,
-)
+from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, Pair, align, align_documents, format_table, relation_items
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 
@@ -63,9 +56,7 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
-            self.n_gold + other.n_gold,
-            self.n_predicted + other.n_predicted,
-            self.n_correct + other.n_correct,
+            self.n_gold + other.n_gold, self.n_predicted + other.n_predicted, self.n_correct + other.n_correct
         )
 
     def to_dict(self) -> dict[str, float | int]:
@@ -162,11 +153,7 @@ class Scores:
 
 
 def score(
-    gold: Iterable[Sentence],
-    predicted: Iterable[Sentence],
-    *,
-    schema: Schema,
-    symmetric: str = "directed",
+    gold: Iterable[Sentence], predicted: Iterable[Sentence], *, schema: Schema, symmetric: str = "directed"
 ) -> Scores:
     """Score predicted sentences against gold sentences, paired by position.
 
@@ -186,11 +173,7 @@ def score(
 
 
 def score_documents(
-    gold: Iterable[Document],
-    predicted: Iterable[Document],
-    *,
-    schema: Schema,
-    symmetric: str = "directed",
+    gold: Iterable[Document], predicted: Iterable[Document], *, schema: Schema, symmetric: str = "directed"
 ) -> Scores:
     """Score documents, paired by position. See :func:`score`."""
     return _score(align_documents(gold, predicted), schema, symmetric)

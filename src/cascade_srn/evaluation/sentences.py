@@ -1,7 +1,5 @@
 """Mark each entity and relation of a sentence as correct or with the kind of its error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,11 +21,7 @@ class JudgedEntity:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return asdict(self.span) | {
-            "in_triple": self.in_triple,
-            "correct": self.kind is None,
-            "kind": self.kind,
-        }
+        return asdict(self.span) | {"in_triple": self.in_triple, "correct": self.kind is None, "kind": self.kind}
 
 
 @dataclass(frozen=True)

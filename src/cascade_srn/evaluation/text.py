@@ -1,12 +1,10 @@
 """Format an evaluation as text for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from cascade_srn.evaluation.evaluate import EvaluatedModel, Evaluation, display_name
 from cascade_srn.evaluation.false_positives import FALSE_POSITIVES
 from cascade_srn.evaluation.items import format_table
+from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name
 from cascade_srn.evaluation.summary import Spread, figures_table
 from cascade_srn.inference.constraints import KINDS
 

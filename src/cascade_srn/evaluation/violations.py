@@ -1,7 +1,5 @@
 """Count relations that violate the constraints of the schema, in gold and in predictions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from typing import Any
 
 from cascade_srn.inference.constraints import KINDS, find_violations
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Sentence
+from cascade_srn.types import Document
 
 
 @dataclass(frozen=True)
@@ -29,16 +27,11 @@ class ViolationCounts:
         return {"n_relations": self.n_relations, "n_violations": self.total, **self.by_kind}
 
 
-def count_violations(sentences: Iterable[Sentence], schema: Schema) -> ViolationCounts:
-    """Count the violations of a schema in sentences."""
+def count_violations(documents: Iterable[Document], schema: Schema) -> ViolationCounts:
+    """Count the violations of a schema in documents."""
     counts: Counter[str] = Counter()
     n_relations = 0
-    for sentence in sentences:
+    for sentence in (sentence for document in documents for sentence in document.sentences):
         counts.update(find_violations(sentence.triples, schema).count())
         n_relations += len(set(sentence.triples))
     return ViolationCounts({kind: counts[kind] for kind in KINDS}, n_relations)
-
-
-def count_document_violations(documents: Iterable[Document], schema: Schema) -> ViolationCounts:
-    """Count the violations of a schema in documents."""
-    return count_violations((sentence for document in documents for sentence in document.sentences), schema)

@@ -1,7 +1,5 @@
 """Extract from many texts: count documents, report bad texts and show progress."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -66,20 +64,12 @@ def extract_all(
     """Extract from all texts, and write the documents in order.
 
     Texts that cannot be read, split, extracted from or written are reported and counted. If the work ends early for any
-    reason, the writer keeps the documents so far, and their place is reported.
+    reason, the writer keeps the documents so far, and their place is reported. With ``strict``, the first bad text
+    raises an error, after the documents before it are written.
 
     Args:
-        extractor: Extractor of the documents.
-        sources: Texts, with an :class:`Unreadable` in place of each text that could not be read.
-        writer: Writer of the documents, which is finished or abandoned at the end.
-        batch_words: Words per batch.
-        thresholds: Thresholds that differ from those of the model.
-        strict: Raise an error at the first bad text, after the documents before it are written.
         tell: Called with each message to the user.
         progress: Called with the totals after each document.
-
-    Raises:
-        DataError: There is no usable text, or a bad text with ``strict``.
     """
     totals = ExtractionTotals()
     run = _ExtractionRun(totals, tell, strict)

@@ -1,7 +1,5 @@
 """Read texts from files, folders, patterns, standard input or arguments."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re
@@ -39,12 +37,6 @@ def find_inputs(
     A file is named by its path below the given folder, or by its file name, without the suffix. Files with the same
     name get as many parent folders as they need to differ. Bytes that are not UTF-8 are replaced. Repeated files are
     read once. The output and its partial results of earlier runs are skipped with a message.
-
-    Returns:
-        Paths by name, with None for standard input.
-
-    Raises:
-        DataError: An argument gives no text file, or is the output.
     """
     written = None if output is None else _OutputFiles(output)
     found: dict[str, tuple[Path, str] | None] = {}
@@ -99,8 +91,7 @@ def _no_match(pattern: str, files: Sequence[Path]) -> DataError:
     endings = ", ".join(ENDINGS)
     if not files:
         return DataError(
-            f"no file matches {pattern!r}",
-            f"Check the pattern and the working folder; text files end in {endings}",
+            f"no file matches {pattern!r}", f"Check the pattern and the working folder; text files end in {endings}"
         )
     more = f" and {len(files) - 1} more" if files[1:] else ""
     return DataError(
@@ -164,13 +155,9 @@ UNITS_OF_TEXT = ("auto", "file", "line", "record")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text to extract from.
+    """A text to extract from, or a document if the input has words or sentences.
 
-    Attributes:
-        id: Id of its document.
-        text: The text, or a document if the input has words or sentences.
-        place: Where it was read, for messages.
-        position: Number of bytes of all input that were read before its end.
+    ``place`` says where it was read, for messages. ``position`` is the number of bytes of all input before its end.
     """
 
     id: str
@@ -201,10 +188,7 @@ class Sources:
         per: What a document is: "file", "line" or "record" of JSON lines; "auto" is a record in ``.jsonl`` files and a
             file otherwise. A PDF is always one document.
         field: Field of a record with its text: a string, a list of sentences or a list of lists of words.
-        id_field: Field of a record with its id.
-        stdin: Stream to read instead of standard input.
         output: Path that the run writes to, which is skipped in folders and patterns.
-        tell: Called with each message to the user.
     """
 
     def __init__(
@@ -286,7 +270,6 @@ class Sources:
             return Unreadable(error, position)
 
     def _parse_record(self, record: Value, name: str) -> tuple[str, str | Document]:
-        """Return the id and the text of a record."""
         given = record.get(self.id_field)
         id = name if given is None else given.identifier()
         value = record.get(self.field)

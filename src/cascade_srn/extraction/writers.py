@@ -1,7 +1,5 @@
 """Write documents as tables, JSON lines, brat files or an HTML page."""
 
-from __future__ import annotations
-
 import errno
 import io
 import sys
@@ -225,11 +223,7 @@ def _to_file_name(part: str) -> str:
 
 
 def choose_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
-    """Return the given format, the format of the output's suffix, "table" on a terminal, or "jsonl".
-
-    Raises:
-        ConfigError: The format is unknown, or the suffix of the output has no format.
-    """
+    """Return the given format, the format of the output's suffix, "table" on a terminal, or "jsonl"."""
     _check_suffix(output)
     if format is not None:
         require_choice("format", format, FORMATS)
@@ -268,11 +262,7 @@ def _check_labels(schema: Schema) -> None:
 
 
 def check_output(format: str, output: Path | None) -> None:
-    """Check that the output can be written, before a model is loaded.
-
-    Raises:
-        DataError: The path cannot be written.
-    """
+    """Check that the output can be written, before a model is loaded."""
     if output is None:
         return
     if format == "brat":
@@ -285,10 +275,6 @@ def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: b
     """Create the writer of a format, to standard output if ``output`` is None.
 
     A ``width`` of 0 gives tables the width of files.
-
-    Raises:
-        ConfigError: The format does not fit the output, or cannot represent the labels.
-        DataError: The path cannot be written.
     """
     require_choice("format", format, FORMATS)
     _check_suffix(output)

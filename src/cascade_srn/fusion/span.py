@@ -70,9 +70,7 @@ class SubjectSpan(nn.Module):
 def subject_means(words: Tensor, queries: Queries) -> Tensor:
     """Compute the mean over the words of each subject. Cumulative sums avoid a GPU synchronisation.
 
-    Shapes:
-        words: (n_sentences, n_words, width)
-        returns: (n_queries, width)
+    Shapes: words (n_sentences, n_words, width); returns (n_queries, width)
     """
     n_words = words.shape[1]
     sums = nn.functional.pad(words.cumsum(1), (0, 0, 1, 0)).flatten(0, 1)

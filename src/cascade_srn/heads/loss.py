@@ -123,9 +123,7 @@ def cross_entropy(
 def pair_positions(labels: SpanLabels, lengths: Tensor) -> Tensor:
     """Return the index of each gold span in the order of ``pairs_within``: by row, then start, then last word.
 
-    Shapes:
-        lengths: (n_rows,)
-        returns: (n_spans,)
+    Shapes: lengths (n_rows,); returns (n_spans,)
     """
     n_pairs = lengths * (lengths + 1) // 2
     before_row = n_pairs.cumsum(0) - n_pairs

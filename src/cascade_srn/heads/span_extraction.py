@@ -31,8 +31,7 @@ _MAX_CACHED_WORDS = 128
 class Pairs:
     """Pairs of words that are candidates for the first and last word of a span.
 
-    Shapes:
-        row, start, last: (n_pairs,)
+    Shapes: row, start, last (n_pairs,)
     """
 
     row: Tensor
@@ -50,9 +49,7 @@ class Pairs:
 class SpanLogits:
     """Outputs of a span extraction model for a batch, before the sigmoid.
 
-    Shapes:
-        start, end: (n_rows, n_words, n_labels)
-        match: (n_pairs, n_labels)
+    Shapes: start, end (n_rows, n_words, n_labels); match (n_pairs, n_labels)
     """
 
     start: Tensor
@@ -95,8 +92,7 @@ class SpanExtractor(nn.Module):
     def forward(self, words: Tensor, pairs: Pairs) -> SpanLogits:
         """Compute the logits of all words and of the given pairs.
 
-        Shapes:
-            words: (n_rows, n_words, width)
+        Shapes: words (n_rows, n_words, width)
         """
         words = self.dropout(words)
         return SpanLogits(self.start(words), self.end(words), self.matcher(words, pairs))

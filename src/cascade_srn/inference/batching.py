@@ -1,7 +1,5 @@
 """Batches of sentences of similar length, and what to do when memory runs out."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,14 +60,8 @@ def halve_on_out_of_memory(
 ) -> list[Result]:
     """Run a function on a batch. If memory runs out, run it on both halves of the batch, and so on.
 
-    Args:
-        run: Returns the results of a batch.
-        batch: The items.
-        shrink: Called with a batch that does not fit into memory. Returns False to raise the error. If it returns
-            True for a single item, the item is run again, so it must have lowered another limit.
-
-    Returns:
-        The results of all parts, in order.
+    ``shrink`` is called with a batch that does not fit into memory, and returns False to raise the error. If it returns
+    True for a single item, the item is run again, so it must have lowered another limit.
     """
     try:
         return run(batch)

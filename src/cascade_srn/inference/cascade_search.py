@@ -1,7 +1,5 @@
 """Search of the cascade: run the three turns over a batch of sentences and decode entities and triples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,20 +15,9 @@ from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.decode import (
-    find_candidates,
-    find_entity,
-    list_spans,
-    pair_with_spans_in_parts,
-    select_best,
-)
-from cascade_srn.inference.predictor import (
-    ScoredTriple,
-    SearchResult,
-    SearchSettings,
-    limit_entities,
-    relation_score,
-)
+from cascade_srn.inference.decode import find_candidates, find_entity, list_spans, pair_with_spans_in_parts, select_best
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.selection import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
 
 # Pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory. A CPU is faster with few
@@ -52,10 +39,7 @@ class _Objects:
 class CascadeSearch:
     """Finds entities and triples in a batch with a cascade.
 
-    Attributes:
-        cascade: The network.
-        collator: Makes rows, with markers if the fusion uses them.
-        settings: Thresholds, limits and device. ``batch_words`` also bounds the rows that turn 3 encodes at once.
+    ``batch_words`` of the settings also bounds the rows that turn 3 encodes at once.
     """
 
     cascade: Cascade
@@ -122,21 +106,11 @@ class CascadeSearch:
         return [sorted(spans) for spans in entities], SpanLabels(*columns.unbind(0))
 
     def _find_triples(
-        self,
-        rows: Sequence[Row],
-        features: Tensor,
-        entities: list[list[Span]],
-        labels: SpanLabels,
-        limited: set[int],
+        self, rows: Sequence[Row], features: Tensor, entities: list[list[Span]], labels: SpanLabels, limited: set[int]
     ) -> list[list[ScoredTriple]]:
-        """Turns 2 and 3: find the triples between entities.
+        """Turns 2 and 3: find the triples between entities. ``labels`` are the same entities as tensors.
 
-        Args:
-            rows: The sentences without markers.
-            features: Features of the rows.
-            entities: The entities of each sentence.
-            labels: The same entities as tensors.
-            limited: Positions of sentences in which a limit applied. More are added here.
+        Adds the positions of sentences in which a limit applied to ``limited``.
         """
         if self.collator.fusion.entities == "markers":
             marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]

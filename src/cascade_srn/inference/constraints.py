@@ -1,7 +1,5 @@
 """Find relations of a sentence that violate the constraints of a schema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,11 +17,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Violations:
-    """Violations of the constraints in one sentence.
+    """Kinds of violation of the relations to drop from a sentence, and the inverse relations to add to it.
 
-    Attributes:
-        dropped: The kind of violation of each relation that must be dropped.
-        missing: Inverse relations that must be added. They have the scores of their counterparts.
+    Inverse relations have the scores of their counterparts.
     """
 
     dropped: dict[Triple, str]

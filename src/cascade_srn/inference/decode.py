@@ -1,7 +1,5 @@
 """Decode spans from probabilities. All functions work on tensors, without a loop over words or spans."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch

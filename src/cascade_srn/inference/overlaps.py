@@ -5,8 +5,6 @@ Each entity has a weight: how far its score is above its threshold, times its nu
 an entity only if their scores, averaged over the words, are better than that of the whole.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
@@ -27,15 +25,9 @@ def have_overlaps(entities: Iterable[Span]) -> bool:
 
 
 def select_entities(entities: Sequence[Span], overlaps: str, margin: Callable[[Span], float]) -> list[Span]:
-    """Select the entities to keep.
+    """Select the entities to keep, sorted. An entity that shares no word with another one is always selected.
 
-    Args:
-        entities: The entities of a sentence, all different.
-        overlaps: "flat", "nested" or "all".
-        margin: Returns how far the score of an entity is above its threshold, from 0 to 1.
-
-    Returns:
-        The selected entities, sorted. An entity that shares no word with another one is always selected.
+    ``margin`` returns how far the score of an entity is above its threshold, from 0 to 1.
     """
     if overlaps == "all" or not have_overlaps(entities):
         return list(entities)
@@ -99,14 +91,8 @@ def _select_nested(weights: dict[Span, int]) -> list[Span]:
 def find_survivors(entities: Iterable[Span], kept: Sequence[Span]) -> dict[Span, Span]:
     """Find the kept entity that each entity overlaps most.
 
-    Args:
-        entities: All entities.
-        kept: The selected ones, sorted.
-
-    Returns:
-        A kept entity for each entity: itself, or the one with the largest share of common words among the words of
-        both; of equal shares the one with the better score, then the first. Entities without common words with any kept
-        one are left out.
+    It is the entity itself, or the one with the largest share of common words among the words of both; of equal shares
+    the one with the better score, then the first. Entities without common words with any kept one are left out.
     """
     survivors = {entity: entity for entity in kept}
     starts = [entity.start for entity in kept]

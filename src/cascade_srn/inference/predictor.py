@@ -1,11 +1,7 @@
 """Prediction with any model family: batching, thresholds, memory, and the protocols that a family implements."""
 
-from __future__ import annotations
-
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -24,89 +20,14 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
-from cascade_srn.inference.constraints import find_inverse, find_violations
-from cascade_srn.inference.overlaps import find_survivors, select_entities
+from cascade_srn.inference.selection import SearchResult, Selection
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence, Span, Triple
+from cascade_srn.types import Sentence
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
 
 PRECISIONS = ("auto", "float32", "bf16")
-
-
-class ScoredTriple(NamedTuple):
-    """A triple and the scores that it was accepted by.
-
-    Attributes:
-        triple: The triple. Its own score is :func:`relation_score`.
-        subject: Score of the subject in turn 2.
-        object: Score of the object in turn 3.
-    """
-
-    triple: Triple
-    subject: float
-    object: float
-
-
-def relation_score(head: Span, tail: Span, object_: float) -> float:
-    """Return the score of a triple: the product of the scores of its object, its head and its tail.
-
-    Entities without a score were given by the caller and count as 1. The score of the subject in turn 2 is left out,
-    because the score of the object already says whether the subject has any.
-    """
-    return object_ * entity_score(head) * entity_score(tail)
-
-
-def calibrate_relations(found: SearchResult, temperatures: Temperatures) -> SearchResult:
-    """Map the scores of relations to probabilities, with the temperature and the offsets of relations.
-
-    The map increases with the product of scores, so the order of relations of a type does not change. It is fitted to
-    predicted entities, and does not apply to relations between given entities.
-    """
-    if temperatures.relation == 1 and not temperatures.relation_offsets:
-        return found
-    scored = []
-    for item in found.triples:
-        triple = item.triple
-        if triple.score is not None:
-            triple = replace(triple, score=scale_relation(triple.score, triple.label, temperatures))
-        scored.append(item._replace(triple=triple))
-    sentence = found.sentence.annotated(found.sentence.entities, [item.triple for item in scored])
-    return found._replace(sentence=sentence, triples=scored)
-
-
-def scale_relation(score: float, label: str, temperatures: Temperatures) -> float:
-    """Map the product of the scores of a relation to a probability."""
-    return scale_score(score, temperatures.relation, temperatures.relation_offsets.get(label, 0.0))
-
-
-def scale_score(score: float, temperature: float, offset: float) -> float:
-    """Divide the logit of a score by a temperature and add an offset. Scores of 0 and 1 remain."""
-    if not 0 < score < 1:
-        return score
-    logit = (math.log(score) - math.log1p(-score)) / temperature + offset
-    # Of the two equal forms, each is exact for one sign.
-    return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))
-
-
-def entity_score(entity: Span) -> float:
-    """Return the score of an entity, or 1 for an entity that was given without a score."""
-    return 1.0 if entity.score is None else entity.score
-
-
-class SearchResult(NamedTuple):
-    """The annotations found in one sentence.
-
-    Attributes:
-        sentence: The sentence with its entities and triples.
-        triples: The triples with their scores.
-        limited: Whether one of the :class:`~cascade_srn.config.SearchLimits` applied.
-    """
-
-    sentence: Sentence
-    triples: Sequence[ScoredTriple] = ()
-    limited: bool = False
 
 
 class SearchSettings(NamedTuple):
@@ -142,31 +63,6 @@ class SearchSettings(NamedTuple):
         return PIECES_PER_WORD * self.batch_words
 
 
-def limit_entities(
-    entities: Sequence[list[Span]], sentences: Sequence[Sentence], limits: SearchLimits
-) -> tuple[list[list[Span]], set[int]]:
-    """Choose the entities that relations are searched between: those on the best spans, up to the limit.
-
-    Returns:
-        The chosen entities of each sentence, and the positions of the sentences in which the limit applied.
-    """
-    chosen, crowded = list(entities), set()
-    for number, (found, sentence) in enumerate(zip(entities, sentences, strict=True)):
-        most = limits.max_spans(len(sentence))
-        if len(found) <= most:
-            continue
-        best: dict[tuple[int, int], float] = {}
-        for entity in found:
-            span = entity.start, entity.end
-            best[span] = max(best.get(span, 0.0), entity_score(entity))
-        if len(best) > most:
-            ranked = sorted((-score, span) for span, score in best.items())
-            kept = {span for _, span in ranked[:most]}
-            chosen[number] = [entity for entity in found if (entity.start, entity.end) in kept]
-            crowded.add(number)
-    return chosen, crowded
-
-
 def never_stop() -> None:
     """Do nothing. The default ``check``."""
 
@@ -175,12 +71,9 @@ class Search(Protocol):
     """Finds entities and triples in one batch. Each model family implements it."""
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
-        """Find entities and triples.
+        """Find entities and triples. At least one of the sentences has words. The rows are without markers.
 
-        Args:
-            examples: The sentences. At least one of them has words.
-            rows: The same sentences as rows without markers.
-            given_entities: Keep the entities of the sentences, and find triples only.
+        With ``given_entities``, keep the entities of the sentences, and find triples only.
         """
 
 
@@ -239,16 +132,12 @@ class Predictor:
         thresholds: Minimum scores.
         temperatures: Divisors and offsets of the logits, by turn.
         limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
-        overlaps: What to do with entities that share words: "flat", "nested" or "all". See :mod:`.overlaps`. Given
-            entities are all kept.
+        overlaps: "flat", "nested" or "all". See :mod:`.overlaps`. Given entities are all kept.
         check: Called at short intervals. It may raise to stop the work.
         batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. Everything after the encoder computes in float32.
         constraints: "on" applies the constraints of the schema to the relations of each sentence.
-
-    Raises:
-        ConfigError: If a setting is out of range, or a threshold is for a label that the model does not have.
     """
 
     def __init__(
@@ -295,14 +184,9 @@ class Predictor:
         return next(self.network.parameters()).device
 
     def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
-        """Annotate sentences.
+        """Annotate sentences, in the same order.
 
-        Args:
-            examples: The sentences, with their context.
-            given_entities: Keep the entities of the sentences, whatever their scores, and find triples only.
-
-        Returns:
-            The same sentences, in the same order, with the entities and triples of the model.
+        With ``given_entities``, keep the entities of the sentences, whatever their scores, and find triples only.
         """
         return [found.sentence for found in self.predict_with_scores(examples, given_entities=given_entities)]
 
@@ -326,86 +210,14 @@ class Predictor:
     def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
         results = [SearchResult(example.sentence) for example in examples]
         rows = [self.collator.plain(example) for example in examples]
+        selection = Selection(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
         for group in self._groups([self.collator.pieces.cost(row) for row in rows]):
             self.check()
             members = [examples[i] for i in group], [rows[i] for i in group]
             for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
                 self.n_limited += found.limited
-                found = self._drop_unsure_triples(found) if given_entities else self._select(found)
-                # Last, because earlier steps may change which entities there are.
-                results[i] = self._apply_constraints(found) if self.constraints == "on" else found
+                results[i] = selection.select(found, given_entities=given_entities)
         return results
-
-    def _select(self, found: SearchResult) -> SearchResult:
-        """Apply the thresholds of whole relations and of entities with a relation, and resolve overlaps."""
-        found = calibrate_relations(found, self.temperatures)
-        found = self._drop_unrelated_entities(self._drop_unsure_triples(found))
-        resolved = self._resolve_overlaps(found)
-        # A relation that was moved has another score, and an entity may have lost its only relation.
-        return found if resolved is found else self._drop_unrelated_entities(self._drop_unsure_triples(resolved))
-
-    def _resolve_overlaps(self, found: SearchResult) -> SearchResult:
-        """Drop entities that share words with better ones, and move their relations to those that are kept."""
-        sentence = found.sentence
-        kept = select_entities(sentence.entities, self.overlaps, self._margin)
-        if len(kept) == len(sentence.entities):
-            return found
-        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
-        survivors = find_survivors(related, kept)
-        moved: dict[Triple, ScoredTriple] = {}
-        for scored in found.triples:
-            head, tail = (survivors.get(entity) for entity in (scored.triple.head, scored.triple.tail))
-            if head is None or tail is None or head == tail:
-                continue
-            label = scored.triple.label
-            score = scale_relation(relation_score(head, tail, scored.object), label, self.temperatures)
-            triple = Triple(head, label, tail, score)
-            if triple not in moved or score > (moved[triple].triple.score or 0.0):
-                moved[triple] = scored._replace(triple=triple)
-        triples = sorted(moved.values())
-        return found._replace(sentence=sentence.annotated(kept, [scored.triple for scored in triples]), triples=triples)
-
-    def _margin(self, entity: Span) -> float:
-        """Return how far the score of an entity is above the lowest threshold that it had to pass."""
-        thresholds = self.thresholds
-        lowest = thresholds.entity_types.get(entity.label, thresholds.entity)
-        if thresholds.related is not None:
-            lowest = min(lowest, thresholds.related)
-        return max(0.0, entity_score(entity) - lowest)
-
-    def _drop_unsure_triples(self, found: SearchResult) -> SearchResult:
-        min_score = self.thresholds.relation
-        if min_score is None:
-            return found
-        kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= min_score]
-        sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
-        return found._replace(sentence=sentence, triples=kept)
-
-    def _drop_unrelated_entities(self, found: SearchResult) -> SearchResult:
-        """Drop entities that passed ``related`` only and have no relation."""
-        thresholds, sentence = self.thresholds, found.sentence
-        if thresholds.related is None:
-            return found
-        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
-        kept = [
-            entity
-            for entity in sentence.entities
-            if entity in related
-            or entity.score is None
-            or entity.score >= thresholds.entity_types.get(entity.label, thresholds.entity)
-        ]
-        return found._replace(sentence=sentence.annotated(kept, sentence.triples))
-
-    def _apply_constraints(self, found: SearchResult) -> SearchResult:
-        violations = find_violations([scored.triple for scored in found.triples], self.schema)
-        if not violations.dropped and not violations.missing:
-            return found
-        kept = [scored for scored in found.triples if scored.triple not in violations.dropped]
-        scores = {find_inverse(scored.triple, self.schema): scored for scored in kept}
-        kept += [scores[triple]._replace(triple=triple) for triple in violations.missing]
-        kept.sort()
-        sentence = found.sentence.annotated(found.sentence.entities, [scored.triple for scored in kept])
-        return found._replace(sentence=sentence, triples=kept)
 
     def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Batch sentences by the word budget, which may shrink between two batches."""

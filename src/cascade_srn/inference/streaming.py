@@ -1,7 +1,5 @@
 """Extraction from a stream of texts: parts of bounded size, in order, with bad texts handled apart."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,13 +17,7 @@ _FIRST_BATCHES, _MOST_BATCHES = 1, 16
 
 @dataclass(frozen=True)
 class BadText:
-    """A text that extraction failed on.
-
-    Attributes:
-        position: Zero-based position in the stream.
-        text: The text, as the stream gave it.
-        error: The reason.
-    """
+    """A text, as the stream gave it, that extraction failed on. Positions are zero-based."""
 
     position: int
     text: Any
@@ -105,12 +97,7 @@ def attempt(
 ) -> dict[int, Outcome]:
     """Predict documents. If that fails, halve them until the documents that fail are isolated.
 
-    Args:
-        numbered: Documents with their positions.
-        predict: Annotates documents.
-
-    Returns:
-        The annotated document, or the failure, by position.
+    Returns the annotated document, or the failure, by position.
     """
     if not numbered:
         return {}

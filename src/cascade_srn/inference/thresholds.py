@@ -1,7 +1,5 @@
 """Thresholds as callers give them: one number, a mapping, or the arguments of a command line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,9 +28,6 @@ def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresho
             :class:`Thresholds`. A field that is not in the mapping keeps its value, with one exception: ``entity``
             resets ``entity_types`` and ``related``, and ``object`` resets ``relation_types``.
         own: The thresholds of the model.
-
-    Raises:
-        ConfigError: If a value is invalid or a field does not exist.
 
     Example:
         >>> own = Thresholds(entity_types={"Task": 0.3}, relation_types={"PART-OF": 0.4})
@@ -72,9 +67,6 @@ def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> T
             applied in order, each by the rules of :func:`resolve_thresholds`.
         schema: The labels of the model.
         own: The thresholds of the model.
-
-    Raises:
-        ConfigError: If a threshold is no number, or its name is unknown or ambiguous.
     """
     thresholds = own
     for text in given:

@@ -11,7 +11,7 @@ import torch
 from cascade_srn.data import read_documents, write_documents
 from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.breakdown import group_in_triples
-from cascade_srn.evaluation.comparison import Array
+from cascade_srn.evaluation.comparison import Array, divide, f1
 from cascade_srn.evaluation.errors import RELATION_KINDS, count_relation_errors
 from cascade_srn.evaluation.items import Pair, align_documents
 from cascade_srn.evaluation.scores import Counts, task_items
@@ -29,23 +29,14 @@ TASK_OF = {"ner": "ner", "re": "re_strict", "boundaries": "re_boundaries"}
 Statistic = Callable[[Array], Array]
 
 
-def _ratio(numerator: Array, denominator: Array) -> Array:
-    return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator > 0)
-
-
 def precision(counts: Array) -> Array:
     """Compute precision from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
-    return _ratio(counts[..., 2], counts[..., 1])
+    return divide(counts[..., 2], counts[..., 1])
 
 
 def recall(counts: Array) -> Array:
     """Compute recall from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
-    return _ratio(counts[..., 2], counts[..., 0])
-
-
-def f1(counts: Array) -> Array:
-    """Compute F1 from gold, predicted and correct counts. Shapes: (…, 3) to (…)."""
-    return _ratio(2 * counts[..., 2], counts[..., 0] + counts[..., 1])
+    return divide(counts[..., 2], counts[..., 0])
 
 
 def number(counts: Array) -> Array:
@@ -55,7 +46,7 @@ def number(counts: Array) -> Array:
 
 def share(counts: Array) -> Array:
     """Compute the share of one kind from its count and the count of all kinds. Shapes: (…, 2) to (…)."""
-    return _ratio(counts[..., 0], counts[..., 1])
+    return divide(counts[..., 0], counts[..., 1])
 
 
 # The counts and the statistic of each column.

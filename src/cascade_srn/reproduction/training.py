@@ -128,8 +128,7 @@ def measure_speeds(
         {variant: model.predict for variant, model in loaded.items()}, repeats=options.repeats, device=device
     )
     rows = {variant: loaded[variant].row(timing) for variant, timing in timings.items()}
-    precision = ("bf16" if device.type == "cuda" else "float32") if options.precision == "auto" else options.precision
-    record = {"settings": settings, "environment": environment(device, precision), "rows": rows}
+    record = {"settings": settings, "environment": environment(device, options.precision), "rows": rows}
     write_json(record, path)
     return record
 

@@ -21,10 +21,8 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", 
 class RunContext:
     """The processes, the device and the command of a run.
 
-    Args:
-        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. Several processes use the devices of their accelerator.
-        command: The command that started the run; by default that of this process.
-        options: Further options of the accelerator.
+    ``device`` is ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. Several processes use the devices of their accelerator,
+    which gets the ``options``. ``command`` is by default that of this process.
     """
 
     def __init__(self, device: str = "auto", command: str | None = None, **options: Any) -> None:

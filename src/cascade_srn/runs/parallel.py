@@ -32,15 +32,10 @@ class Ended:
 
 
 def run_parallel(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Path) -> Iterator[Ended]:
-    """Run commands of ``cascade-srn`` in parallel.
+    """Run commands of ``cascade-srn``, given as arguments by name, in parallel. Their logs are ``NAME.log``.
 
     CPU cores are divided among the processes. All processes are ended if the caller stops iterating, or on Ctrl-C or
     SIGTERM.
-
-    Args:
-        commands: The arguments of each command, by name.
-        n_jobs: Number of commands that run at the same time.
-        folder: Folder of the logs, ``NAME.log``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     waiting = list(commands.items())

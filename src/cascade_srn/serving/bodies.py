@@ -83,11 +83,7 @@ class Reservation:
         self.n_bytes = 0
 
     def add(self, n_bytes: int) -> None:
-        """Reserve more memory.
-
-        Raises:
-            Refusal: There is not enough memory: 413 if the body can never fit, 503 if it does not fit at present.
-        """
+        """Reserve more memory. Refuse with 413 if the body can never fit, with 503 if it does not fit at present."""
         if self.n_bytes + n_bytes > self.budget.max_bytes:
             raise Refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

@@ -97,8 +97,7 @@ _Align = Annotated[
 
 
 _Skip = Annotated[
-    Several[Literal["references", "code", "tables"]],
-    Field(description="Parts of the texts to leave out."),
+    Several[Literal["references", "code", "tables"]], Field(description="Parts of the texts to leave out.")
 ]
 
 

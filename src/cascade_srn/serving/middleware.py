@@ -153,7 +153,6 @@ class _Check:
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         refusal = self.refusal(scope) if scope["type"] == "http" else None
         await (self.app if refusal is None else refusal_response(refusal))(scope, receive, send)
 

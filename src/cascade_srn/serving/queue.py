@@ -163,7 +163,6 @@ class RequestQueue:
         Raises:
             RequestTooLarge: The request does not fit into an empty queue.
             QueueFull: The request does not fit at present.
-            QueueClosed: The service is shutting down.
         """
         n_texts, cost = len(request.waiting), sum(item.remaining_cost for item in request.waiting)
         longest = max((max(item.costs) for item in request.waiting), default=0)

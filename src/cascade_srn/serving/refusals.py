@@ -17,12 +17,8 @@ CLIENT_GONE = 499
 class Refusal(CascadeError):
     """A request that is answered with an error.
 
-    Args:
-        status: HTTP status of the response.
-        code: Short name of the error for programs.
-        problem: What is wrong: a phrase without a final period.
-        hint: What the client can do about it: a sentence without a final period.
-        headers: Headers of the response.
+    ``code`` is a short name of the error for programs. ``problem`` is a phrase, and ``hint`` a sentence that says what
+    the client can do about it, both without a final period.
     """
 
     def __init__(

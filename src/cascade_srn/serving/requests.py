@@ -1,7 +1,5 @@
 """Check the content of requests against the limits of the service, and prepare their texts for the model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,11 +25,9 @@ _DOCUMENT_HINTS = {"align": "Fix the offsets"}
 def prepare_items(
     body: ExtractRequest | DrawRequest, extractor: Extractor, limits: Limits, *, max_cost: int
 ) -> list[ExtractionItem]:
-    """Prepare the texts of a request for the model.
+    """Prepare the texts of a request for the model. A refusal names the position of an invalid text.
 
-    Raises:
-        Refusal: A text is invalid. The message names its position.
-        RequestTooLarge: The texts cost more than ``max_cost``. Texts after the one that exceeds it are not prepared.
+    Texts after the one that exceeds ``max_cost`` are not prepared.
     """
     cost = 0
     texts = request_texts(body)
@@ -44,12 +40,7 @@ def prepare_items(
         try:
             source = Document.from_text(text, segmenter=segmenter) if body.skip else text
             item = prepare_item(
-                extractor,
-                source,
-                entities=entities,
-                thresholds=thresholds,
-                overlaps=body.overlaps,
-                align=body.align,
+                extractor, source, entities=entities, thresholds=thresholds, overlaps=body.overlaps, align=body.align
             )
         except CascadeError as error:
             raise refuse_text(position, error) from error
@@ -70,23 +61,14 @@ def prepare_item(
     overlaps: str | None = None,
     align: Align = "exact",
 ) -> ExtractionItem:
-    """Prepare one text for the model, and compute its cost.
-
-    Raises:
-        CascadeError: An entity does not start and end on word boundaries, is a duplicate or has an unknown label.
-    """
+    """Prepare one text for the model, and compute its cost."""
     document = extractor.prepare(text, entities, align=align)
     examples = extractor.examples([document])
     # The model compares every given entity with all others of its sentence.
     costs = [max(1, extractor.model.cost(example), len(example.sentence.entities)) for example in examples]
     chosen = extractor.model.settings.thresholds if thresholds is None else thresholds
     return ExtractionItem(
-        document,
-        chosen,
-        examples,
-        costs,
-        given_entities=entities is not None,
-        overlaps=overlaps or extractor.overlaps,
+        document, chosen, examples, costs, given_entities=entities is not None, overlaps=overlaps or extractor.overlaps
     )
 
 
@@ -149,11 +131,7 @@ def _refuse(prefix: str, error: CascadeError, hints: Mapping[str, str]) -> Refus
 
 
 def read_document(form: DocumentForm, limits: Limits) -> Document:
-    """Read the document of a request.
-
-    Raises:
-        Refusal: The document is too large, or contradicts its text.
-    """
+    """Read the document of a request. Refuse it if it is too large, or contradicts its text."""
     check_lengths([form.text], limits)
     n_annotations = len(form.entities) + len(form.relations)
     _check_annotations(f"the document has {n_annotations:,} entities and relations", n_annotations, limits)
@@ -202,11 +180,7 @@ def _covered_words(sentence: Sentence) -> Iterator[tuple[int, int]]:
 
 
 def request_thresholds(given: ThresholdsForm | float | None, extractor: Extractor, limits: Limits) -> Thresholds:
-    """Combine the thresholds of a request with those of the model, as an extractor does.
-
-    Raises:
-        Refusal: A threshold is too low, or belongs to an unknown label.
-    """
+    """Combine the thresholds of a request with those of the model, as an extractor does."""
     own = extractor.model.settings.thresholds
     if given is None:
         return own
@@ -238,7 +212,6 @@ def _check_threshold(name: str, value: float, usual: float | None, limits: Limit
 
 
 def _entities_by_text(body: ExtractRequest | DrawRequest, n_texts: int) -> list[GivenEntities]:
-    """Return the given entities of each text."""
     if body.entities is None:
         return [None] * n_texts
     flat = [entity for entity in body.entities if isinstance(entity, GivenEntity)]

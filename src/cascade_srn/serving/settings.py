@@ -166,11 +166,7 @@ def _normalize_origin(given: str) -> str | None:
 def find_api_key(path: str | Path | None = None) -> str | None:
     """Read the API key from a file, or from the environment variable if there is no file.
 
-    Returns:
-        The key; None if neither the file nor the variable is given.
-
-    Raises:
-        ConfigError: The file or the variable is empty. The service must not start without the intended key.
+    None: neither is given. An empty file or variable is an error: the service must not start without the intended key.
     """
     if path is None:
         given = os.environ.get(KEY_VARIABLE)

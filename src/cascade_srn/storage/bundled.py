@@ -23,14 +23,9 @@ def bundled_models() -> list[str]:
 
 
 def find_model(name: str | Path | None = None) -> Path:
-    """Return the folder of a model.
+    """Return the folder of a model: a folder, the name of a bundled model, or a hub id, which is downloaded.
 
-    Args:
-        name: A folder, the name of a bundled model, or a hub id, which is downloaded. A folder takes precedence over a
-            bundled model of the same name. None is the default model.
-
-    Raises:
-        ModelError: The model does not exist, or cannot be downloaded.
+    A folder takes precedence over a bundled model of the same name. None is the default model.
     """
     if name is None:
         return _bundled(DEFAULT)

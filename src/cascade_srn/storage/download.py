@@ -33,12 +33,8 @@ def fetch(
     """Download a file to ``target``, which appears only when the download is complete.
 
     Until then the data is in a file beside it that ends in ``.part``. If such a file exists, only the rest is
-    requested; if the server sends the whole file instead, the download starts again. The content is not verified:
-    the caller compares the checksum.
-
-    Raises:
-        DataError: The address is not valid, the server cannot be reached or answers with an error, the transfer is
-            incomplete or too large, or a redirect leaves HTTPS.
+    requested; if the server sends the whole file instead, the download starts again. A redirect must not leave HTTPS.
+    The content is not verified: the caller compares the checksum.
     """
     import pooch  # type: ignore[import-untyped]
     from requests.exceptions import HTTPError, RequestException

@@ -36,11 +36,8 @@ def leaving_no_folders(folder: Path) -> Iterator[None]:
 def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None) -> Iterator[Path]:
     """Yield a new folder to fill, which replaces ``folder`` if the block succeeds.
 
-    Args:
-        folder: Folder to replace. It must be missing, empty, or contain ``marker``, so that a mistyped path does not
-            destroy other data.
-        marker: Name of a file.
-        key: Key that the JSON object in ``marker`` must have.
+    The folder must be missing, empty, or contain the file ``marker``, a JSON object with the ``key``, so that a
+    mistyped path does not destroy other data.
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():

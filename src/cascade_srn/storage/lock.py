@@ -35,9 +35,6 @@ class FolderLock:
     A missing folder is created, and removed on release if it is still empty. The same process may lock a folder
     several times, also from several threads; the folder is free once all of these locks are released. File systems
     without locks are not protected.
-
-    Raises:
-        ConfigError: another process holds the lock, or the lock file is a link or not a regular file.
     """
 
     def __init__(self, folder: str | Path) -> None:

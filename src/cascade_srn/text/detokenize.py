@@ -5,8 +5,6 @@ brackets and contractions follow the word before them without a space, and the w
 follows that without a space. A hyphen or dash that is a token of its own keeps its spaces.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -17,14 +15,7 @@ _NO_SPACE_BEFORE = re.compile(
 )
 _NO_SPACE_AFTER = frozenset("([{“«„‘`¿¡")
 _BEFORE_NUMBERS = ("$", "£", "€", "¥", "#")
-_CONTRACTIONS = {
-    ("can", "not"),
-    ("gim", "me"),
-    ("gon", "na"),
-    ("got", "ta"),
-    ("lem", "me"),
-    ("wan", "na"),
-}
+_CONTRACTIONS = {("can", "not"), ("gim", "me"), ("gon", "na"), ("got", "ta"), ("lem", "me"), ("wan", "na")}
 
 
 def detokenize(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:

@@ -6,8 +6,6 @@ escape brackets and quotes instead (``-LRB-``). Readers of formats with tokens u
 that were trained on escapes use the text form ``escaped``.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -126,10 +124,8 @@ def _is_dropped(before: str, after: str, *, is_inside: bool) -> bool:
 def model_words(words: Sequence[str], text_form: str) -> Sequence[str]:
     """Return the forms of the words of a sentence that a model reads.
 
-    Args:
-        words: The words.
-        text_form: ``natural``; ``escaped``, which writes brackets and double quotes as the Penn Treebank does; or
-            ``verbatim``, which changes nothing.
+    ``text_form`` is ``natural``; ``escaped``, which writes brackets and double quotes as the Penn Treebank does; or
+    ``verbatim``, which changes nothing.
     """
     if text_form == "verbatim":
         return words

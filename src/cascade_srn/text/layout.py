@@ -8,8 +8,6 @@ in prose, such as a dash or a number at the start of a line, are markup only wit
 item. All rules look at neighbouring lines or at sets that are made once, so that the time is linear.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -55,12 +53,10 @@ _WRAPPED_WIDTH = 30
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a text that sentences do not leave.
+    """A part ``[start, end)`` of a text that sentences do not leave.
 
     Attributes:
         kind: "paragraph", "heading", "item", "table" (a row), "code" (a line), "quote", "rule" or "references".
-        start: First character.
-        end: End, exclusive.
     """
 
     kind: str
@@ -86,10 +82,8 @@ class Layout:
 def find_layout(text: str, normal: str, *, skip: Collection[str] = ()) -> Layout:
     """Find the blocks and the markup of a text.
 
-    Args:
-        text: The text.
-        normal: A copy of the same length in which all spaces and tabs are spaces.
-        skip: Names of :data:`SKIPPABLE` that are left out of :attr:`Layout.plain`.
+    ``normal`` is a copy of the same length in which all spaces and tabs are spaces. ``skip`` has names of
+    :data:`SKIPPABLE` that are left out of :attr:`Layout.plain`.
     """
     canvas = Canvas(normal)
     fences = list(_fences(list(_split(text, normal))))
@@ -329,7 +323,6 @@ class _Lines:
         return bool(_REFERENCES.match(line.text, number.end() if number else 0)) and line is not self._lines[-1]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks."""
         block: list[Line] = []
         for line in self._lines:
             if block and (line.starts or line.kind != block[0].kind):

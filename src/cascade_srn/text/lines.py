@@ -120,10 +120,7 @@ def read_number(text: str) -> list[tuple[str, str, int]]:
 def find_marker(line: Line, numbers: set[tuple[str, str, int]], *, in_references: bool) -> int:
     """Return the length of the bullet or number of a list item, or 0.
 
-    Args:
-        line: The line.
-        numbers: Readings of the numbers of all lines.
-        in_references: Whether the line is in a list of references.
+    ``numbers`` has the readings of the numbers of all lines.
     """
     before, after = line.before, line.after
     if bullet := BULLET.match(line.text):

@@ -5,8 +5,6 @@ Only markup that is unlikely to be anything else is taken: tags and commands are
 that could start the same construct, and nested constructs are matched with stacks, so that the time is linear.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -159,7 +157,6 @@ class _Scan:
         self._newlines: list[tuple[int, int]] = []  # double backslashes
 
     def part(self, start: int, end: int) -> None:
-        """Scan a part of the text."""
         at = start
         while match := _TOKEN.search(self._text, at, end):
             at = max(match.end(), min(self._token(match), end))

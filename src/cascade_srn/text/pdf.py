@@ -1,7 +1,5 @@
 """Read the text of PDF files. Needs the extra ``pdf``."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -62,12 +60,7 @@ def is_pdf(data: bytes) -> bool:
 
 
 def parse_pdf(data: bytes, place: str) -> str:
-    """Return the text of a PDF as :func:`read_pdf` does.
-
-    Args:
-        data: Content of the file.
-        place: Name of the file for messages.
-    """
+    """Return the text of a PDF as :func:`read_pdf` does. ``place`` names the file in messages."""
     if len(data) > MAX_BYTES:
         raise DataError(f"{place}: the PDF has more than {MAX_BYTES >> 20} MB", "Split it")
     if _MARK not in data[:_MARK_WITHIN]:
@@ -83,7 +76,6 @@ def parse_pdf(data: bytes, place: str) -> str:
 
 
 def _read_pages(data: bytes, place: str) -> list[list[Piece]]:
-    """Return the pieces of text on each page."""
     pages = []
     for value in _run_worker(data):
         if isinstance(value, list):

@@ -1,7 +1,5 @@
 """Join the pieces of text on the pages of a PDF to lines and paragraphs in reading order."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ in the order in which the page draws them, or an object with the ``error`` that 
 package, so that it starts fast.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -20,12 +18,7 @@ _MAX_DEPTH = 3000
 
 
 def main(max_pages: int, max_characters: int) -> None:
-    """Print the pieces of all pages, or an error.
-
-    Args:
-        max_pages: The error is ``pages`` if there are more.
-        max_characters: The error is ``characters`` if the text has more.
-    """
+    """Print the pieces of all pages. The error is ``pages`` or ``characters`` if there are more than the maximum."""
     sys.setrecursionlimit(_MAX_DEPTH)
     _limit_memory()
     try:
@@ -61,13 +54,15 @@ def _print_pages(data: bytes, max_pages: int, max_characters: int) -> None:
 
 def _read_page(page: Any) -> list[Piece]:
     """Return the pieces in the direction that most of the text of a page has, as if it were upright."""
+    from pypdf import Transformation
+
     directions: dict[int, list[Piece]] = {}
     sizes: dict[int, int] = {}
     last = 0
 
-    def visit(text: str, cm: list[float], tm: list[float], font: Any, size: float) -> None:
+    def visit(text: str, cm: Any, tm: Any, font: Any, size: float) -> None:
         nonlocal last
-        matrix = _multiply(tm, cm)
+        matrix = Transformation(tm).transform(Transformation(cm)).ctm
         if text.strip() and all(map(math.isfinite, (*matrix, size))):
             a, b, c, d, e, f = matrix
             last = round(math.degrees(math.atan2(b, a)) / 90) % 4
@@ -82,17 +77,6 @@ def _read_page(page: Any) -> list[Piece]:
 
     page.extract_text(visitor_text=visit)
     return directions[max(sizes, key=lambda direction: sizes[direction])] if sizes else []
-
-
-def _multiply(m: list[float], n: list[float]) -> tuple[float, ...]:
-    return (
-        m[0] * n[0] + m[1] * n[2],
-        m[0] * n[1] + m[1] * n[3],
-        m[2] * n[0] + m[3] * n[2],
-        m[2] * n[1] + m[3] * n[3],
-        m[4] * n[0] + m[5] * n[2] + n[4],
-        m[4] * n[1] + m[5] * n[3] + n[5],
-    )
 
 
 def _print(value: object) -> None:

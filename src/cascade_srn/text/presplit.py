@@ -3,8 +3,6 @@
 Pass them to :meth:`Document.from_text <cascade_srn.types.Document.from_text>` or to an ``Extractor``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 
@@ -41,11 +39,7 @@ SEGMENTERS: dict[str, Segmenter] = {"rules": segment, "lines": segment_lines, "s
 
 
 def given_sentences(sentences: Sequence[Part]) -> Segmenter:
-    """Make a segmenter for one text whose sentences are known. It splits them into words.
-
-    Args:
-        sentences: The sentences in the order of the text, as strings or as character offsets.
-    """
+    """Make a segmenter for one text whose sentences are known, as strings or offsets. It splits them into words."""
 
     def split(text: str) -> list[list[tuple[int, int]]]:
         return [_words_within(text, *offsets) for offsets in _locate(text, sentences)]

@@ -10,12 +10,9 @@ The rules match a normalized copy of the text, in which one character stands for
 copy has the same length, so that offsets are the same in both.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import pairwise
@@ -24,73 +21,6 @@ from cascade_srn.config import require_choice
 from cascade_srn.errors import ConfigError
 from cascade_srn.text.layout import SKIPPABLE, find_layout
 from cascade_srn.text.lines import OPENERS as _OPENERS
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How much of a text is in the words of its sentences. Whitespace (``str.isspace``) does not count.
-
-    Attributes:
-        n_characters: Number of non-whitespace characters.
-        n_covered: Number of those that are in a word.
-        missed: Half-open character offsets of the text that is neither in a word nor markup, without whitespace around
-            it.
-        n_markup: Number of non-whitespace characters that are in no word because they are markup, such as bullets.
-    """
-
-    n_characters: int
-    n_covered: int
-    missed: tuple[tuple[int, int], ...] = ()
-    n_markup: int = 0
-
-    @property
-    def complete(self) -> bool:
-        """Whether every non-whitespace character is in a word or markup."""
-        return not self.missed
-
-    @property
-    def share(self) -> float:
-        """Share of the non-whitespace characters outside markup that are in a word; 1 if there are none."""
-        n_text = self.n_characters - self.n_markup
-        return self.n_covered / n_text if n_text else 1.0
-
-
-def measure_coverage(text: str, words: Iterable[tuple[int, int]], markup: Iterable[tuple[int, int]] = ()) -> Coverage:
-    """Measure how much of a text is covered by words.
-
-    Args:
-        text: The text.
-        words: Half-open offsets of the words, in ascending order.
-        markup: Half-open offsets of the markup, in ascending order. Markup in a word counts as covered.
-    """
-    n_characters = n_covered = n_markup = at = 0
-    missed = []
-    hidden = [(0, 0), *markup, (len(text), len(text))]
-    number = 0
-    for start, end in (*words, (len(text), len(text))):
-        while at < start:
-            while hidden[number][1] <= at < len(text) and number < len(hidden) - 1:
-                number += 1
-            is_markup = hidden[number][0] <= at
-            stop = min(start, hidden[number][is_markup])
-            between = text[at:stop]
-            if bare := between.strip():
-                visible = _n_visible(bare)
-                n_characters += visible
-                if is_markup:
-                    n_markup += visible
-                else:
-                    first = at + len(between) - len(between.lstrip())
-                    missed.append((first, first + len(bare)))
-            at = stop
-        covered = _n_visible(text[start:end])
-        n_characters, n_covered, at = n_characters + covered, n_covered + covered, end
-    return Coverage(n_characters, n_covered, tuple(missed), n_markup)
-
-
-def _n_visible(text: str) -> int:
-    return sum(map(len, text.split()))
-
 
 Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
 """A function from a text to its sentences. A sentence is a list of half-open character offsets of its words."""
@@ -247,15 +177,7 @@ def segment(text: str, *, skip: Collection[str] = ()) -> list[list[tuple[int, in
 
 
 def make_segmenter(segmenter: Segmenter = segment, skip: Collection[str] = ()) -> Segmenter:
-    """Return a segmenter that leaves out parts of a text.
-
-    Args:
-        segmenter: The segmenter. Only :func:`segment` can leave out parts.
-        skip: Parts to leave out: "references", "code", "tables".
-
-    Raises:
-        ConfigError: If a name is unknown, or another segmenter cannot leave out parts.
-    """
+    """Return a segmenter that leaves out the parts ``skip`` of a text. Only :func:`segment` can do so."""
     _check_skip(skip)
     if isinstance(segmenter, partial) and segmenter.func is segment:
         skip = {*skip, *segmenter.keywords.get("skip", ())}

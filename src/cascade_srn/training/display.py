@@ -1,6 +1,6 @@
 """Progress and scores of training runs on the console."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -82,10 +82,15 @@ def scores_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     table = Table("", "protocol", title=title, title_justify="left")
     for heading in ("precision", "recall", "F1"):
         table.add_column(heading, justify="right")
-    previous = None
-    for split, *cells in score_rows(summaries):
-        if previous is not None and split != previous:
-            table.add_section()
-        table.add_row(split if split != previous else "", *cells)
-        previous = split
+    add_sections(table, score_rows(summaries))
     return table
+
+
+def add_sections(table: Table, rows: Iterable[Sequence[str]]) -> None:
+    """Add rows to a table, with a section for each first cell, which is shown once."""
+    previous = None
+    for first, *cells in rows:
+        if previous is not None and first != previous:
+            table.add_section()
+        table.add_row(first if first != previous else "", *cells)
+        previous = first

@@ -17,13 +17,10 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers?|h|block)\.(\d+)\.")
 
 
 class Schedule:
-    """Sets the learning rates of an optimiser for each step.
+    """Sets the learning rates of an optimiser, whose initial rates are the full rates, for each step.
 
-    The rates depend on the number of steps only, so that :meth:`go_to` resumes exactly.
-
-    Args:
-        optimiser: Its initial rates are the full rates.
-        share: Maps the number of a step, counted from 0, to the share of the full rate.
+    The rates depend on the number of steps only, so that :meth:`go_to` resumes exactly. ``share`` maps the number of a
+    step, counted from 0, to the share of the full rate.
     """
 
     def __init__(self, optimiser: torch.optim.Optimizer, share: Callable[[int], float]) -> None:

@@ -317,15 +317,7 @@ class Recipe(Settings):
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe.
-
-    Args:
-        path: A YAML file.
-        overrides: Settings to change, each as ``dotted.key=value``.
-
-    Raises:
-        ConfigError: if the file cannot be read, or a setting is unknown or invalid.
-    """
+    """Read a recipe from a YAML file, with overrides of the form ``dotted.key=value``."""
     path = Path(path)
     values = _read(path)
     check_keys(values, Recipe, f"the recipe {path}")

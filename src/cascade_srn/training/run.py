@@ -127,15 +127,8 @@ class Run:
 
     The constructor raises errors in the recipe, the data or the folder. Under ``accelerate launch`` every process
     creates the same run, and the main process writes. The folder is locked until the run is finished or garbage
-    collected.
-
-    Args:
-        recipe: The recipe.
-        resume: Continue the run in the output folder.
-        overwrite: Replace the run in the output folder.
-        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        command: The command for the summary; by default that of this process.
-        on_step: Called with the number of each step.
+    collected. ``command`` is the command for the summary; by default that of this process. ``on_step`` is called with
+    the number of each step.
 
     Example:
         >>> for progress in Run(load_recipe("recipes/news.yaml")):
@@ -215,7 +208,6 @@ class Run:
         self._finish()
 
     def _describe(self) -> None:
-        """Write the descriptions of data and environment."""
         described = self.corpus.to_dict()
         if self.mixture is not None:
             described["labels"] |= {"learned": len(self.mixture.kept), "uncertain": self.mixture.n_uncertain}

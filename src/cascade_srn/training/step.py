@@ -87,9 +87,8 @@ class Step:
     A batch is divided among the processes, and in each process among the parts of an accumulation. The loss is a mean
     over sentences, so each part is weighted by its number of sentences. The gradient is that of the whole batch.
 
-    Args:
-        network: The model's network, or the wrapper of accelerate that averages gradients over the processes.
-        done: Called at the end of each part of a step: collating, forward, backward, optimiser.
+    The network may be the wrapper of accelerate that averages gradients over the processes. ``done`` is called at the
+    end of each part of a step: collating, forward, backward, optimiser.
     """
 
     def __init__(
@@ -160,12 +159,10 @@ class Step:
             wait([self._ahead[1]])
 
     def __call__(self, batch: Sequence[Example], number: int = 0, following: Sequence[Example] = ()) -> None:
-        """Take a step.
+        """Take a step with the sentences of all processes together.
 
-        Args:
-            batch: The sentences of all processes together.
-            number: Number of the step. With the seed, it determines corrupted entities, negatives and masked words.
-            following: The batch of the next step, if it is known. It is collated in parallel.
+        The number of the step and the seed determine corrupted entities, negatives and masked words. ``following`` is
+        the batch of the next step, if it is known. It is collated in parallel.
         """
         self.optimiser.zero_grad(set_to_none=True)
         for cuda_graphs in self.cuda_graphs:

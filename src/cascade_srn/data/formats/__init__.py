@@ -1,7 +1,5 @@
 """Read and write annotated documents. Each format has its own module; this one has the registry."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Interface of a format, and the context of its reader."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

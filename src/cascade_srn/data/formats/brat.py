@@ -1,7 +1,5 @@
 """Read and write brat standoff: a folder of ``.txt`` and ``.ann`` files, or one such pair."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -127,14 +125,7 @@ def _new_folder(path: Path) -> Iterator[Path]:
         raise
 
 
-IGNORED = {
-    "E": "event",
-    "A": "attribute",
-    "M": "modification",
-    "N": "normalization",
-    "#": "note",
-    "*": "equivalence",
-}
+IGNORED = {"E": "event", "A": "attribute", "M": "modification", "N": "normalization", "#": "note", "*": "equivalence"}
 _ENTITY = re.compile(r"(T\S+)\t(\S+) (-?[0-9]{1,15}) (-?[0-9]{1,15})(?:\t(.*))?", re.DOTALL)
 _DISCONTINUOUS = re.compile(r"T\S+\t\S+ [0-9]+ [0-9]+(;[0-9]+ [0-9]+)+(\t.*)?", re.DOTALL)
 _RELATION = re.compile(r"R\S+\t(\S+) (\S+):(\S+) (\S+):(\S+)\s*")

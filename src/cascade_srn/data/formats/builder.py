@@ -1,7 +1,5 @@
 """Collect the entities and relations of a document while it is read, and check them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,12 +24,7 @@ class DocumentBuilder:
     """Entities and relations of a document.
 
     Repeated entities and relations between sentences are refused. Repeated relations are kept and noted, because
-    published corpora contain some.
-
-    Args:
-        context: Options and report of the reader.
-        n_sentences: Number of sentences.
-        made: Whether the sentences come from a segmenter.
+    published corpora contain some. ``made``: the sentences come from a segmenter.
     """
 
     def __init__(self, context: ReadContext, n_sentences: int = 1, *, made: bool = False) -> None:

@@ -3,8 +3,6 @@
 The usual preprocessing of ACE05 also produces this format. Relations refer to spans, not to typed entities.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

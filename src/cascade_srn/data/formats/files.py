@@ -1,7 +1,5 @@
 """Open, parse and write the files of formats, and iterate over their documents."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -37,11 +35,7 @@ _BETWEEN_ITEMS = re.compile(r"\s*[\[,]\s*")
 
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes.
-
-    Raises:
-        DataError: The path is a folder, does not exist, or cannot be read.
-    """
+    """Open a file for reading bytes."""
     if os.path.isdir(path):
         raise DataError(f"{path} is a folder", "Pass the path of a file")
     try:
@@ -136,11 +130,7 @@ def _find_repeated_key(text: str) -> str:
 
 
 def number_lines(path: Path, handle: IO[bytes]) -> Iterator[tuple[bytes, Place]]:
-    """Yield all lines of an open file with their places.
-
-    Raises:
-        DataError: The file is damaged, or a line exceeds the size limit.
-    """
+    """Yield all lines of an open file with their places."""
     number, limit = 0, max_line_bytes()
     try:
         while line := handle.readline(limit + 1):
@@ -209,15 +199,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_stored_json(path: Path, hint: str) -> Any:
-    """Read a small JSON file that the package has written.
-
-    Args:
-        path: The file.
-        hint: What to do if it is damaged.
-
-    Raises:
-        DataError: The file cannot be read, or is not valid JSON.
-    """
+    """Read a small JSON file that the package has written. ``hint`` says what to do if it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

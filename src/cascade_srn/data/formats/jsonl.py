@@ -1,7 +1,5 @@
 """The package's JSON lines: one document per line, with its text, all positions as half-open character offsets."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator

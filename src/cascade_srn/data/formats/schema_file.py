@@ -1,7 +1,5 @@
 """Read and write label sets: ``schema.json`` of this package and ``types.json`` of SpERT."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

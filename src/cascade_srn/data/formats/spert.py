@@ -1,7 +1,5 @@
 """SpERT's JSON: one array, one sentence per item, half-open word spans, relations by index of the entity."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

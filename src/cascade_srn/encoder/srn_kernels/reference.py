@@ -20,9 +20,7 @@ def selection_gates(masters: Tensor) -> Tensor:
     The gate of two or more tasks is the product of their master gates (eq. 4). The gate of one task is
     ``ρ_t · ∏_{u≠t} (1 − ρ_u)``, which is the inclusion–exclusion of equation 5 for any number of tasks.
 
-    Shapes:
-        masters: (n_tasks, …)
-        returns: (2 ** n_tasks − 1, …)
+    Shapes: masters (n_tasks, …); returns (2 ** n_tasks − 1, …)
     """
     n_tasks = masters.shape[0]
     gates = []

@@ -1,7 +1,5 @@
 """Convert an analysis to tables and plots for the template."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any

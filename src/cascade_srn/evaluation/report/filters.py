@@ -163,7 +163,6 @@ class FilterKeys:
 
 
 def _item_keys(record: Record, what: str, prefix: str, labels: tuple[str, ...], kinds: Kinds) -> Iterator[str]:
-    """Yield the keys of labels and error kinds."""
     for side in ("gold", "predicted"):
         for item in record[side][what]:
             label = f"{prefix}{labels.index(item['label'])}"

@@ -1,7 +1,5 @@
 """Write the report as one HTML file, from an analysis or its JSON."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping
@@ -59,7 +57,6 @@ def make_sentence_view(record: Record, number: int, keys: FilterKeys) -> dict[st
 
 
 def _pair_with_records(side: Record, sentence: Sentence) -> list[tuple[Span | Triple, Record]]:
-    """Return each entity and relation of one side with its record."""
     items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
     return list(zip(items, [*side["entities"], *side["relations"]], strict=True))
 
@@ -100,13 +97,7 @@ REPORT_NAME = "report.html"
 def write_report(analysis: Analysis | Mapping[str, Any], folder: str | Path, *, title: str = "Evaluation") -> Path:
     """Write ``report.html``, which needs no network and blocks network access by its content security policy.
 
-    Args:
-        analysis: An analysis, or the content of ``analysis.json``.
-        folder: Folder of the report; created if it does not exist.
-        title: Title of the page.
-
-    Returns:
-        Path of the report.
+    The analysis may also be the content of ``analysis.json``.
     """
     page = render_report(analysis, title=title)
     target = Path(folder) / REPORT_NAME

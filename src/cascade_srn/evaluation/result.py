@@ -1,0 +1,284 @@
+"""Result of an evaluation: scores of one or several models, their mean, and the difference of two sides."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis, analyse
+from cascade_srn.evaluation.breakdown import Breakdown, break_down
+from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
+from cascade_srn.evaluation.false_positives import SentenceShare, count_false_positives
+from cascade_srn.evaluation.from_text import Segmentation, align_by_characters, measure_segmentation
+from cascade_srn.evaluation.items import Pair, align_documents
+from cascade_srn.evaluation.options import EvaluateOptions
+from cascade_srn.evaluation.scores import Scores, score_documents
+from cascade_srn.evaluation.summary import Figure, summarise, summarise_groups
+from cascade_srn.evaluation.violations import count_violations
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document
+
+FORMAT_VERSION = 1
+OVERLAPS_MEANING = {
+    "flat": "no two predicted entities share a word",
+    "nested": "predicted entities may contain each other, but not cross",
+    "all": "all entities that pass the thresholds",
+}
+
+
+def display_name(path: str, n_parts: int = 2) -> str:
+    """Shorten an absolute path to its last parts, so that results do not contain folders of this machine."""
+    parts = Path(os.path.expanduser(path))
+    return "/".join(["…", *parts.parts[-n_parts:]]) if parts.is_absolute() and len(parts.parts) > n_parts else path
+
+
+def display_names(paths: Sequence[str]) -> list[str]:
+    """Return distinct names of several paths, with as few folders as possible."""
+    longest = max((len(Path(os.path.expanduser(path)).parts) for path in paths), default=0)
+    for n_parts in range(2, longest + 1):
+        names = [display_name(path, n_parts) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return list(paths)
+
+
+@dataclass(frozen=True)
+class EvaluatedModel:
+    """Predictions of a model, and the seconds from words or text to triples, without loading.
+
+    ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
+    ``constraints`` is "on" if the constraints of the schema were applied.
+    """
+
+    name: str
+    schema: Schema
+    predicted: list[Document]
+    seconds: float
+    joint: bool = True
+    overlaps: str | None = None
+    constraints: str = "off"
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences."""
+        return sum(len(document.sentences) for document in self.predicted)
+
+    @property
+    def n_words(self) -> int:
+        """Number of words."""
+        return sum(len(sentence) for document in self.predicted for sentence in document.sentences)
+
+    def measure_speed(self) -> dict[str, Any]:
+        """Return the speed of this single run as plain values for JSON."""
+        return {
+            "seconds": self.seconds,
+            "sentences_per_second": self.n_sentences / self.seconds,
+            "words_per_second": self.n_words / self.seconds,
+            "n_runs": 1,
+        }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Result of :func:`evaluate`. ``environment`` describes the machine, for the record.
+
+    With ``from_text``, the gold documents have their rebuilt text, and the predictions have their own words.
+    """
+
+    options: EvaluateOptions
+    gold: list[Document]
+    models: tuple[EvaluatedModel, ...]
+    against: tuple[EvaluatedModel, ...] = ()
+    training: list[Document] | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def condition(self) -> str:
+        """Label of every figure: "end to end", "with gold entities" or "from text"."""
+        return FROM_TEXT if self.options.from_text else CONDITIONS[self.options.entities]
+
+    @property
+    def suffix(self) -> str:
+        """Last part of the names of figures: the condition, unless it is "end to end"."""
+        return "" if self.condition == CONDITIONS["predicted"] else self.condition
+
+    @cached_property
+    def aligned(self) -> tuple[list[Document], dict[str, list[Document]]]:
+        """Gold and the predictions by model name, with the same words and sentences."""
+        models = (*self.models, *self.against)
+        versions = [self.gold, *(model.predicted for model in models)]
+        if self.options.from_text:
+            versions = align_by_characters(*versions)
+        return versions[0], {model.name: one for model, one in zip(models, versions[1:], strict=True)}
+
+    def pairs(self, model: EvaluatedModel) -> list[Pair]:
+        """Return the gold and predicted sentences of a model."""
+        gold, predicted = self.aligned
+        return list(align_documents(gold, predicted[model.name]))
+
+    @cached_property
+    def breakdowns(self) -> dict[str, list[Breakdown]]:
+        """Scores by group under the first policy, by model name."""
+        return {
+            model.name: break_down(
+                self.pairs(model),
+                schema=model.schema,
+                symmetric=self.options.policies[0],
+                training_documents=self.training,
+            )
+            for model in (*self.models, *self.against)
+        }
+
+    @cached_property
+    def false_positives(self) -> dict[str, dict[str, SentenceShare]]:
+        """Shares of the sentences in which gold has nothing to find, by model name."""
+        excluded = "entities" if self.options.gold_entities else None
+        return {
+            model.name: {key: one for key, one in count_false_positives(self.pairs(model)).items() if key != excluded}
+            for model in (*self.models, *self.against)
+        }
+
+    def segmentation(self, model: EvaluatedModel) -> Segmentation | None:
+        """Return how well the words and sentences of a model fit gold, or None if it got those of the data."""
+        return measure_segmentation(self.gold, model.predicted) if self.options.from_text else None
+
+    @property
+    def excluded_tasks(self) -> tuple[str, ...]:
+        """Tasks without scores: NER if the entities were given."""
+        return ("ner",) if self.options.gold_entities else ()
+
+    @cached_property
+    def scores(self) -> dict[str, list[Scores]]:
+        """Scores by model name, under each policy."""
+        gold, predicted = self.aligned
+        return {
+            model.name: [
+                score_documents(gold, predicted[model.name], schema=model.schema, symmetric=policy)
+                for policy in self.options.policies
+            ]
+            for model in (*self.models, *self.against)
+        }
+
+    def summarise(self, models: Sequence[EvaluatedModel], *, per_label: bool = False) -> list[Figure]:
+        """Return the figures of one model, or mean and standard deviation of several."""
+        scores = [self.scores[model.name] for model in models]
+        return summarise(scores, per_label=per_label, condition=self.suffix, exclude=self.excluded_tasks)
+
+    def summarise_groups(self, models: Sequence[EvaluatedModel], name: str) -> tuple[str, list[Figure]]:
+        """Return the title and the figures of the groups of a breakdown."""
+        chosen = [next(one for one in self.breakdowns[model.name] if one.name == name) for model in models]
+        policy = self.options.policies[0]
+        figures = summarise_groups(chosen, symmetric=policy, condition=self.suffix, exclude=self.excluded_tasks)
+        return chosen[0].title, figures
+
+    @property
+    def sides(self) -> tuple[tuple[EvaluatedModel, ...], tuple[EvaluatedModel, ...]] | None:
+        """The two sides of the comparison: ``models`` and ``against``, or the first and second of two models."""
+        if self.against:
+            return self.models, self.against
+        return (self.models[:1], self.models[1:]) if len(self.models) == 2 else None
+
+    @property
+    def n_units(self) -> int:
+        """Number of documents or sentences that the bootstrap draws from."""
+        gold, _ = self.aligned
+        return len(gold) if self.options.resample == "documents" else sum(len(d.sentences) for d in gold)
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """Difference between the two sides under each protocol.
+
+        Empty without a second side, or with too few units for a bootstrap.
+        """
+        if self.sides is None or self.n_units < MIN_UNITS:
+            return []
+        options = self.options
+        bootstrap = Bootstrap(options.n_resamples, options.resample.removesuffix("s"), options.seed)
+        gold, predicted = self.aligned
+        first, second = ([predicted[model.name] for model in side] for side in self.sides)
+        found: dict[str, Difference] = {}
+        for policy in options.policies:
+            by_task = compare(gold, first, second, schema=self.models[0].schema, symmetric=policy, bootstrap=bootstrap)
+            named = [self._add_condition(d) for task, d in by_task.items() if task not in self.excluded_tasks]
+            found |= {difference.protocol: difference for difference in named}
+        return sorted(found.values(), key=lambda difference: difference.protocol.split(",")[0])
+
+    def analyse_models(self) -> Iterator[tuple[str, Analysis]]:
+        """Yield a folder name and the analysis under the first policy for each model."""
+        for number, model in enumerate((*self.models, *self.against), start=1):
+            about = {"model": model.name, "data": display_name(self.options.data)}
+            if model.overlaps is not None:
+                about["overlapping entities"] = f"{model.overlaps}: {OVERLAPS_MEANING[model.overlaps]}"
+            if self.options.train is not None:
+                about["training data"] = display_name(self.options.train)
+            about |= {key: str(self.environment[key]) for key in ("gpu", "cpu", "date") if self.environment.get(key)}
+            gold, predicted = self.aligned
+            analysis = analyse(
+                gold,
+                predicted[model.name],
+                schema=model.schema,
+                symmetric=self.options.policies[0],
+                training_documents=self.training,
+                entities=self.options.entities,
+                about=about,
+                segmentation=self.segmentation(model),
+                constraints=model.constraints,
+            )
+            yield f"{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', model.name).strip('-')}", analysis
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        options = self.options
+        sides = [("models", self.models)] + ([("against", self.against)] if self.against else [])
+        record: dict[str, Any] = {
+            "format_version": FORMAT_VERSION,
+            "condition": self.condition,
+            "entities": options.entities,
+            "data": {
+                "name": display_name(options.data),
+                "n_documents": len(self.gold),
+                "n_sentences": sum(len(document.sentences) for document in self.gold),
+                "n_words": sum(len(sentence) for document in self.gold for sentence in document.sentences),
+            },
+        }
+        for name, models in sides:
+            record[name] = [self._model_record(model) for model in models]
+        for name, models in sides:
+            record[f"figures_of_{name}"] = [figure.to_dict() for figure in self.summarise(models, per_label=True)]
+        record["differences"] = [difference.to_dict() for difference in self.differences]
+        record["environment"] = dict(self.environment)
+        return record
+
+    def count_violations(self, model: EvaluatedModel) -> dict[str, Any]:
+        """Return whether constraints were applied, and the violations of the model's schema in both sides."""
+        sides = {"gold": self.gold, "predicted": model.predicted}
+        counts = {side: count_violations(found, model.schema).to_dict() for side, found in sides.items()}
+        return {"applied": model.constraints, **counts}
+
+    def _add_condition(self, difference: Difference) -> Difference:
+        return replace(difference, protocol=f"{difference.protocol}, {self.suffix}") if self.suffix else difference
+
+    def _model_record(self, model: EvaluatedModel) -> dict[str, Any]:
+        scores = {
+            one.symmetric: {key: value for key, value in one.to_dict().items() if key not in self.excluded_tasks}
+            for one in self.scores[model.name]
+        }
+        breakdowns = [breakdown.to_dict() for breakdown in self.breakdowns[model.name]]
+        for breakdown in breakdowns:
+            for task in self.excluded_tasks:
+                breakdown["tasks"].pop(task, None)
+        segmentation = self.segmentation(model)
+        return {
+            "name": model.name,
+            "joint": model.joint,
+            "overlaps": model.overlaps,
+            "scores": scores,
+            "false_positives": {key: one.to_dict() for key, one in self.false_positives[model.name].items()},
+            "segmentation": None if segmentation is None else segmentation.to_dict(),
+            "breakdowns": breakdowns,
+            "constraints": self.count_violations(model),
+            "speed": model.measure_speed(),
+        }
