@@ -114,6 +114,11 @@ def test_skipping_is_checked():
     assert both(PAPER) == segment(PAPER, skip=("code", "tables"))
 
 
+@pytest.mark.parametrize("text", [">\n(b) second", "a.\n>\n(b) second", "It ends.\n> >\nHeading\nText follows it."])
+def test_a_line_of_quotation_marks_is_like_a_blank_line(text):
+    assert sentences(text) == sentences(text.replace(">", " "))
+
+
 def test_markup_counts_as_such():
     covered = Document.from_text("- a <b>CRF</b>\n- an HMM").coverage
     assert (covered.n_characters, covered.n_covered, covered.n_markup, covered.share) == (18, 9, 9, 1.0)

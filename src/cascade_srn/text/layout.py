@@ -229,6 +229,12 @@ class _Lines:
         for line in self._lines:
             depth = line.before.quotes if line.before else 0
             line.starts |= line.quotes != depth
+        for line in self._lines:
+            # A line of quotation marks only separates its neighbours, as a blank line does.
+            if not line.text and line.before:
+                line.before.after = None
+            if not line.text and line.after:
+                line.after.before, line.after.starts = None, True
         self._lines = [line for line in self._lines if line.text]
 
     def _classify_tables(self) -> None:
