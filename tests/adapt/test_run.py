@@ -177,6 +177,7 @@ def test_what_is_refused_before_the_first_step(encoder, text, tmp_path):
     list(Adaptation([text], small_settings(encoder), tmp_path / "a", device="cpu"))
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time(encoder, text, tmp_path):
     settings, out = small_settings(encoder), tmp_path / "out"
     adaptation = Adaptation([text], settings, out, device="cpu")

@@ -56,6 +56,7 @@ def test_sentences_have_the_words_and_the_entities_asked_for(n_words, n_entities
     assert all(one.end <= other.start for one, other in pairwise(ordered))
 
 
+@pytest.mark.slow
 def test_the_picture(tmp_path):
     rows = [{"series": name, "size": size, "median_s": size / 1000} for name in ("a", "b") for size in (1, 10)]
     result = {

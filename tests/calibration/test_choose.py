@@ -139,6 +139,7 @@ def test_clearly_better_previous_settings_stay(monkeypatch: pytest.MonkeyPatch) 
     assert reached(worse, gold) < reached(model, gold) - SLACK
 
 
+@pytest.mark.slow
 def test_entities_with_a_relation_may_be_less_certain() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, Thresholds(0.6, 0.4, 0.6, related=0.36))
@@ -251,6 +252,7 @@ def test_the_object_temperature_uses_correct_entities_only() -> None:
     assert chosen.temperatures.object == fit_temperature(objects[between], correct[between])
 
 
+@pytest.mark.slow
 def test_chosen_scores_are_closer_to_probabilities() -> None:
     """Gold is drawn with probabilities that the scores overstate."""
     model = spread_probabilities(small_model("swift"))

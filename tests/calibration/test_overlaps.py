@@ -59,6 +59,7 @@ def test_few_entities_change_nothing(model, overlaps):
     assert calibrate_all(stored, gold).settings.overlaps == overlaps
 
 
+@pytest.mark.slow
 def test_thresholds_are_chosen_on_all_candidates(model):
     gold = annotated_by(model, "flat")
     found = calibrate_all(with_overlaps(model, "flat"), gold)
@@ -66,6 +67,7 @@ def test_thresholds_are_chosen_on_all_candidates(model):
     assert found.settings.thresholds == calibrate(model, gold).settings.thresholds
 
 
+@pytest.mark.slow
 def test_it_is_written_to_the_folder(model, tmp_path):
     model.save(tmp_path / "model")
     documents = [Document.from_sentences([e.sentence]) for e in annotated_by(model, "flat") if e.sentence.words]

@@ -339,6 +339,7 @@ def test_corpora_by_name():
 
 
 @pytest.mark.skipif(not FOUND.is_dir(), reason="SciERC is not here; set CASCADE_SRN_SCIERC to its folder")
+@pytest.mark.slow
 def test_the_published_scierc_is_accepted(tmp_path, recwarn):
     members = {file.member: (FOUND / "dygie" / name).read_bytes() for name, file in SCIERC.files.items()}
     (tmp_path / "a.tar.gz").write_bytes(_archive(members))

@@ -110,6 +110,7 @@ def test_finished_labels_are_used_as_they_are(given, labels):
     assert {path: path.stat().st_mtime_ns for path in labels.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_other_labels_are_refused_or_replaced(given, copied, tmp_path):
     teachers, texts = given
     (tmp_path / "other.txt").write_text("We train a tagger for parsing .\n", encoding="utf-8")
@@ -126,6 +127,7 @@ def test_other_labels_are_refused_or_replaced(given, copied, tmp_path):
     assert len(list(copied.glob("shard-*"))) == 2
 
 
+@pytest.mark.slow
 def test_a_beginning_is_gone_on_with_when_asked_to(given, labels, copied):
     values = record(copied)
     # Until all are finished, the checksums of each shard are in a file beside it.

@@ -68,6 +68,7 @@ def test_a_trained_model_is_no_encoder_of_a_student(tmp_path, lessons):
 
 
 @pytest.mark.parametrize("n_seeds", [None, 2])
+@pytest.mark.slow
 def test_one_process_at_a_time(tmp_path, lessons, n_seeds):
     recipe, folder, text = lessons
     out = tmp_path / "out"

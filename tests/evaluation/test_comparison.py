@@ -76,6 +76,7 @@ def _literal_differences(gold, first, second, symmetric, bootstrap):
 
 
 @pytest.mark.parametrize(("symmetric", "draw_models"), [("directed", False), ("doubled", True)])
+@pytest.mark.slow
 def test_equals_scoring_each_resample(symmetric, draw_models):
     bootstrap = Bootstrap(n_resamples=100, seed=3, draw_models=draw_models)
     found = compare(GOLD, GOOD[:2], POOR, schema=SCHEMA, symmetric=symmetric, bootstrap=bootstrap)

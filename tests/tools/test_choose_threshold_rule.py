@@ -16,6 +16,8 @@ from cascade_srn.evaluation.scores import score
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):

@@ -52,6 +52,7 @@ def test_the_same_seed_gives_the_same_weights(model, tmp_path):
 
 
 @pytest.mark.parametrize("ema", [None, 0.7])
+@pytest.mark.slow
 def test_a_caller_who_stops_early_gets_the_best_weights(model, ema):
     settings = TrainingSettings(epochs=40, learning_rate=0.05, encoder_learning_rate=0.02, batch_size=4, ema=ema)
     best, stale = -1.0, 0
@@ -364,6 +365,7 @@ class TestTrouble:
 
 
 @pytest.mark.parametrize("options", [{"optimiser": "adam"}, {"schedule": "cosine"}, {"layer_decay": 0.8}])
+@pytest.mark.slow
 def test_learns_with_other_settings(model, options):
     progress = list(train(model, DOCUMENTS, settings=TrainingSettings(epochs=12, **FAST, **options)))
     assert progress[-1].loss < 0.6 * progress[0].loss

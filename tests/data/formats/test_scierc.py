@@ -44,6 +44,7 @@ def test_counts(form, split):
 
 
 @pytest.mark.parametrize("form", ["dygie", "spert"])
+@pytest.mark.slow
 def test_a_round_trip_loses_nothing(tmp_path, form, split):
     through = tmp_path / "through.jsonl"
     write_documents(read_documents(SCIERC / form / f"{split}.json", keep_escapes=True), through)
@@ -57,6 +58,7 @@ def test_a_round_trip_loses_nothing(tmp_path, form, split):
 
 
 @pytest.mark.parametrize("form", ["dygie", "spert"])
+@pytest.mark.slow
 def test_escapes_are_written_back(tmp_path, form, split):
     stream = read_documents(SCIERC / form / f"{split}.json")
     documents = list(stream)
@@ -69,6 +71,7 @@ def test_escapes_are_written_back(tmp_path, form, split):
     assert [record[field] for record in written] == [record[field] for record in parsed(form, split)]
 
 
+@pytest.mark.slow
 def test_both_forms_say_the_same(split):
     sides = []
     for form in ("dygie", "spert"):
