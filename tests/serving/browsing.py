@@ -20,14 +20,15 @@ TEXT = (
     "Mona Lind leads the University of Turku."
 )
 EMOJI = "👩‍🚀🚀 Ada Berg leads 😀 Norlux in Oslo."
-ATTACK = "<img src=x onerror=boom()> leads <script>boom()</script> in Oslo & \"'Turku'\"."
+# With a slash instead of a space, this is a tag for browsers but text for the segmenter, so entities are found in it.
+ATTACK = "<img/src=x onerror=boom()> leads <script/x>boom()</script/x> in Oslo & \"'Turku'\"."
 # Texts with the entities and relations that the model learns.
 TRAINING_TEXTS = (
     (EMOJI, {"Ada Berg": "Person", "Norlux": "Organization", "Oslo": "Place"}, [("Ada Berg", "leads", "Norlux")]),
     (
         ATTACK,
-        {"<img src=x onerror=boom()>": "Person", "<script>boom()</script>": "Organization", "Oslo": "Place"},
-        [("<img src=x onerror=boom()>", "leads", "<script>boom()</script>")],
+        {"<img/src=x onerror=boom()>": "Person", "<script/x>boom()</script/x>": "Organization", "Oslo": "Place"},
+        [("<img/src=x onerror=boom()>", "leads", "<script/x>boom()</script/x>")],
     ),
 )
 

@@ -21,7 +21,7 @@ def test_texts_are_the_same_for_a_seed_and_others_for_another():
 def test_texts_are_of_all_kinds_and_can_be_encoded():
     texts = list(fuzz_texts(4 * RARE))
     counts = Counter(fuzz.kind for fuzz in texts)
-    assert len(counts) == 22
+    assert len(counts) == 23
     assert max(len(fuzz.text) for fuzz in texts) == LONGEST
     everything = "".join(fuzz.text for fuzz in texts)
     everything.encode()

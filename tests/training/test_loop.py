@@ -63,7 +63,7 @@ def test_a_caller_who_stops_early_gets_the_best_weights(model, ema):
             break
     else:
         pytest.fail("nothing was ever worse than before")
-    assert selection_score(evaluate(model, examples_of(DOCUMENTS, 0))) == pytest.approx(best)
+    assert selection_score(evaluate(model, examples_of(DOCUMENTS, 0), overlaps="all")) == pytest.approx(best)
 
 
 def test_dropout_depends_on_the_seed(model):
@@ -137,7 +137,7 @@ def test_the_model_is_left_with_the_weights_that_did_best_on_dev(model):
             best, kept = reached, _weights(model)
     assert best > 0
     assert all(torch.equal(kept[name], value) for name, value in model.cascade.state_dict().items())
-    scores = evaluate(model, examples_of(DOCUMENTS))
+    scores = evaluate(model, examples_of(DOCUMENTS), overlaps="all")
     assert scores.ner.counts.f1 + scores.re_strict.counts.f1 == best
 
 
@@ -263,7 +263,7 @@ class TestAveraging:
             own = _weights(model)
             with loop.evaluated_weights():
                 averaged = _weights(model)
-                assert evaluate(model, examples_of(DOCUMENTS)) == progress.dev
+                assert evaluate(model, examples_of(DOCUMENTS), overlaps="all") == progress.dev
             assert any(not torch.equal(own[name], averaged[name]) for name in own)
         model.cascade.load_state_dict(start)
         list(train(model, DOCUMENTS, settings=settings))

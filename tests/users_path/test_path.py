@@ -62,7 +62,7 @@ class TestEvaluation:
         assert model["scores"] == {"directed": summary["test"]}
 
     def test_it_prints_the_scores_that_it_writes(self, reported, summary):
-        assert reported.out.startswith("runs/news/best on examples/news/test.jsonl, end to end\n")
+        assert reported.out.startswith("runs/news/best on examples/news/test.jsonl, end to end, overlaps nested\n")
         for task, protocol in TASKS.items():
             micro, macro = summary["test"][task]["micro"], summary["test"][task]["macro"]
             counts = [str(micro[name]) for name in ("n_gold", "n_predicted", "n_correct")]

@@ -216,23 +216,27 @@ class Loop:
         return nullcontext() if self.averaged is None else self.averaged.in_place()
 
     def evaluate(self, examples: Sequence[Example]) -> Scores:
-        """Score the model end to end on annotated sentences. Each process predicts its share of them."""
+        """Score the model end to end on annotated sentences. Each process predicts its share of them.
+
+        Overlapping entities are all kept unless the recipe says otherwise: calibration chooses their treatment later.
+        """
+        overlaps = self.model.settings.overlaps or "all"
         with self.evaluated_weights():
             n, process = self.accelerator.num_processes, self.accelerator.process_index
             if n == 1:
-                return evaluate(self.model, examples)
+                return evaluate(self.model, examples, overlaps=overlaps)
             self.model.network.eval()
             own = range(process, len(examples), n)
-            predicted = self.model.predictor().predict([examples[i] for i in own])
+            predicted = self.model.predictor(overlaps=overlaps).predict([examples[i] for i in own])
             everywhere = dict(gather_object(list(zip(own, predicted, strict=True))))
             gold = [example.sentence for example in examples]
             return score(gold, [everywhere[i] for i in range(len(gold))], schema=self.model.schema)
 
 
-def evaluate(model: Model, examples: Sequence[Example]) -> Scores:
+def evaluate(model: Model, examples: Sequence[Example], *, overlaps: str | None = None) -> Scores:
     """Score a model end to end on annotated sentences."""
     model.network.eval()
-    predicted = model.predictor().predict(examples)
+    predicted = model.predictor(overlaps=overlaps).predict(examples)
     return score([e.sentence for e in examples], predicted, schema=model.schema)
 
 
