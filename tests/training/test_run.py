@@ -93,7 +93,7 @@ class TestFolder:
         thresholds = finished.recipe.model.thresholds
         as_trained = replace(model.settings, thresholds=thresholds, temperatures=Temperatures())
         scores = evaluate(replace(model, settings=as_trained), dev, overlaps="all")
-        calibrated = evaluate(model, dev)
+        calibrated = evaluate(model, dev, overlaps="all")
         assert scores.ner.counts.f1 + scores.re_strict.counts.f1 == best > 0.5
         assert calibrated.ner.counts.f1 + calibrated.re_strict.counts.f1 >= best - SLACK
         assert model.settings.encoder.name == "fresh"
