@@ -7,7 +7,7 @@ from tests.training.runs import write_recipe
 from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
 from cascade_srn import Extractor
-from cascade_srn.calibration.choose import calibrate
+from cascade_srn.calibration.choose import choose_thresholds
 from cascade_srn.cli import main
 from cascade_srn.data.examples import examples_of
 from cascade_srn.evaluation.scores import score
@@ -76,7 +76,7 @@ def test_calibration_does_not_lower_the_score(trained):
         scores = score([e.sentence for e in dev], one.predictor().predict(dev), schema=SCHEMA)
         return scores.ner.counts.f1 + scores.re_strict.counts.f1
 
-    chosen = calibrate(model, dev, by_label=True)
+    chosen = choose_thresholds(model, dev, by_label=True)
     assert reached(chosen) >= reached(model)
 
 

@@ -11,7 +11,7 @@ from cascade_srn.calibration.choose import (
     RELATED_SHARE,
     SLACK,
     THRESHOLDS,
-    calibrate,
+    choose_thresholds,
     find_label_thresholds,
     find_related_threshold,
     find_threshold,
@@ -74,7 +74,7 @@ def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
     model = spread_probabilities(small_model(preset))
     gold = annotated_by(model, LOW)
     assert sum(len(e.sentence.triples) for e in gold) > 20
-    found = calibrate(model, gold)
+    found = choose_thresholds(model, gold)
     predicted = found.predictor().predict(gold)
     wrong = sum(len(set(p.entities) ^ set(e.sentence.entities)) for p, e in zip(predicted, gold, strict=True))
     total = sum(len(e.sentence.entities) for e in gold)
@@ -91,8 +91,8 @@ def test_the_thresholds_that_made_the_gold_are_found_again(preset: str) -> None:
 def test_twice_is_the_same_as_once(by_label: bool) -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)
-    once = calibrate(model, gold, by_label=by_label)
-    twice = calibrate(once, gold, by_label=by_label)
+    once = choose_thresholds(model, gold, by_label=by_label)
+    twice = choose_thresholds(once, gold, by_label=by_label)
     assert bool(once.settings.thresholds.entity_types) == by_label
     assert once.settings.thresholds.related is not None
     assert twice.settings == once.settings
@@ -104,13 +104,13 @@ def test_few_examples_change_nothing(n_examples: int) -> None:
     settings = small_model("swift").settings
     before = replace(settings, thresholds=Thresholds(0.4, 0.3, 0.5, related=0.2), temperatures=Temperatures(2, 4, 3))
     model = replace(spread_probabilities(small_model("swift")), settings=before)
-    assert calibrate(model, examples(SENTENCES)[:n_examples]).settings == before
+    assert choose_thresholds(model, examples(SENTENCES)[:n_examples]).settings == before
 
 
 def test_without_predictions_the_defaults_stay() -> None:
     model = small_model("swift")
-    assert calibrate(model, examples(SENTENCES)).settings == model.settings
-    assert calibrate(model, []).settings == model.settings
+    assert choose_thresholds(model, examples(SENTENCES)).settings == model.settings
+    assert choose_thresholds(model, []).settings == model.settings
 
 
 def reached(model: Model, gold: list[Example]) -> float:
@@ -123,7 +123,7 @@ def test_f1_on_the_same_sentences_never_drops_by_more_than_the_slack() -> None:
     for seed in range(4):
         model = spread_probabilities(small_model("swift"), seed=seed)
         gold = examples(SENTENCES) * 4
-        assert reached(calibrate(model, gold), gold) >= reached(model, gold) - SLACK
+        assert reached(choose_thresholds(model, gold), gold) >= reached(model, gold) - SLACK
 
 
 @pytest.mark.slow
@@ -132,9 +132,9 @@ def test_clearly_better_previous_settings_stay(monkeypatch: pytest.MonkeyPatch) 
     own = replace(LOW, entity_types={"Task": 0.7, "Metric": 0.1})
     model = spread_probabilities(small_model("swift", thresholds=own))
     gold = annotated_by(model, own)
-    assert calibrate(model, gold) is model
+    assert choose_thresholds(model, gold) is model
     monkeypatch.setattr("cascade_srn.calibration.choose.SLACK", 2.0)
-    worse = calibrate(model, gold)
+    worse = choose_thresholds(model, gold)
     assert worse.settings.thresholds.entity_types == {}
     assert reached(worse, gold) < reached(model, gold) - SLACK
 
@@ -143,7 +143,7 @@ def test_clearly_better_previous_settings_stay(monkeypatch: pytest.MonkeyPatch) 
 def test_entities_with_a_relation_may_be_less_certain() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, Thresholds(0.6, 0.4, 0.6, related=0.36))
-    found = calibrate(model, gold)
+    found = choose_thresholds(model, gold)
     thresholds = found.settings.thresholds
     assert thresholds.related == pytest.approx(RELATED_SHARE * thresholds.entity, rel=1e-3)
     # With a low threshold of relations, some entities are predicted only because of their relations.
@@ -163,7 +163,7 @@ def test_without_relations_there_is_no_related_threshold() -> None:
     joint = spread_probabilities(small_model("swift", thresholds=before))
     gold = [replace(e, sentence=e.sentence.annotated(e.sentence.entities, ())) for e in annotated_by(alone, LOW)]
     for model in (alone, joint):
-        found = calibrate(model, gold)
+        found = choose_thresholds(model, gold)
         thresholds = found.settings.thresholds
         assert found.settings.temperatures.entity != 1.0
         assert (thresholds.subject, thresholds.object, thresholds.related) == (0.5, 0.5, None)
@@ -235,7 +235,7 @@ def test_the_related_threshold_is_not_below_the_floor(temperature: float) -> Non
 def test_the_object_temperature_uses_correct_entities_only() -> None:
     model = spread_probabilities(small_model("swift"))
     gold = annotated_by(model, LOW)
-    chosen = calibrate(model, gold).settings
+    chosen = choose_thresholds(model, gold).settings
     assert chosen.thresholds.subject == FLOOR
     assert chosen.temperatures.subject == 1.0
     thresholds = replace(chosen.thresholds, object=FLOOR, relation=None)
@@ -267,7 +267,7 @@ def test_chosen_scores_are_closer_to_probabilities() -> None:
     ]
     gold = [replace(e, sentence=s) for e, s in zip(words, drawn, strict=True)]
     half = len(gold) // 2
-    chosen = calibrate(model, gold[:half])
+    chosen = choose_thresholds(model, gold[:half])
     assert chosen.settings.temperatures.entity > 1.5
     assert set(chosen.settings.temperatures.entity_offsets) == set(model.schema.entity_types)
     errors = []

@@ -10,7 +10,7 @@ from tests.small_models import SENTENCES, examples, small_model, spread_probabil
 from tests.twelve_sentences import DOCUMENTS as OTHERS
 
 from cascade_srn import Document, write_documents
-from cascade_srn.calibration.choose import calibrate
+from cascade_srn.calibration.choose import choose_thresholds
 from cascade_srn.calibration.model_folder import NOTICE, calibrate_model_folder
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ModelError, SchemaError
@@ -71,7 +71,7 @@ def test_the_choice_is_that_of_training(model, data, tmp_path):
 
     loaded = Model.load(model)
     for by_label in (False, True):
-        expected = calibrate(loaded, examples_of(list(read_documents(data)), 0), by_label=by_label)
+        expected = choose_thresholds(loaded, examples_of(list(read_documents(data)), 0), by_label=by_label)
         found = calibrate_model_folder(str(model), data, tmp_path / f"other-{by_label}", by_label=by_label)
         assert found.thresholds == expected.settings.thresholds
 

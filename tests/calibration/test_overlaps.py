@@ -7,9 +7,10 @@ import pytest
 from tests.small_models import examples, small_model, spread_probabilities
 
 from cascade_srn import Document, Thresholds, write_documents
-from cascade_srn.calibration.choose import calibrate
+from cascade_srn.calibration.calibrate import calibrate
+from cascade_srn.calibration.choose import choose_thresholds
 from cascade_srn.calibration.model_folder import calibrate_model_folder
-from cascade_srn.calibration.overlaps import MIN_ENTITIES, calibrate_all, choose_overlaps, with_overlaps
+from cascade_srn.calibration.overlaps import MIN_ENTITIES, choose_overlaps, with_overlaps
 from cascade_srn.config import OVERLAPS
 from cascade_srn.inference.overlaps import have_overlaps
 from cascade_srn.model.model import Model
@@ -56,15 +57,15 @@ def test_few_entities_change_nothing(model, overlaps):
     assert 0 < len(gold[0].sentence.entities) < MIN_ENTITIES
     stored = with_overlaps(model, overlaps)
     assert choose_overlaps(stored, gold) == choose_overlaps(stored, []) == overlaps
-    assert calibrate_all(stored, gold).settings.overlaps == overlaps
+    assert calibrate(stored, gold).settings.overlaps == overlaps
 
 
 @pytest.mark.slow
 def test_thresholds_are_chosen_on_all_candidates(model):
     gold = annotated_by(model, "flat")
-    found = calibrate_all(with_overlaps(model, "flat"), gold)
+    found = calibrate(with_overlaps(model, "flat"), gold)
     assert found.overlaps == "flat"
-    assert found.settings.thresholds == calibrate(model, gold).settings.thresholds
+    assert found.settings.thresholds == choose_thresholds(model, gold).settings.thresholds
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
 """What a model reads for a word, and words that are hyphenated at the end of a line."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cascade_srn.config import TEXT_FORMS
+from cascade_srn.text.coverage import measure_coverage
 from cascade_srn.text.forms import model_form, model_words, unescape
-from cascade_srn.text.segment import segment
+from cascade_srn.text.segment import find_markup, segment
 
 # A line break within a word, by the form of the word.
 HYPHENATED = {
@@ -159,13 +162,12 @@ def test_any_word_has_one_form(text):
 
 @given(ANY_TEXT)
 def test_words_of_any_text_are_inside_it_and_have_no_line_break_in_their_form(text):
-    at = 0
-    for start, end in (word for sentence in segment(text) for word in sentence):
-        assert at <= start < end <= len(text)
-        assert not text[at:start].strip()
+    words = [word for sentence in segment(text) for word in sentence]
+    assert measure_coverage(text, words, find_markup(text)).complete
+    for start, end in words:
+        assert 0 <= start < end <= len(text)
         assert model_form(text[start:end]).split() in ([], [model_form(text[start:end])])
-        at = end
-    assert not text[at:].strip()
+    assert all(word[1] <= following[0] for word, following in pairwise(words))
 
 
 @pytest.mark.parametrize("unit", ["a-\n", "a- ", "a\u00ad\n", "-\n", "a-\r", "a-\n\n"])

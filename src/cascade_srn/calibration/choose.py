@@ -1,4 +1,4 @@
-"""Choose the settings of a model on development sentences: temperatures and offsets, then thresholds.
+"""Choose temperatures, offsets and thresholds on development sentences.
 
 Scores are mapped to probabilities first (:mod:`cascade_srn.calibration.scaling`). With probabilities, F1 is expected to
 be best if everything is predicted that is more likely than half of that F1. One such threshold applies to entities, and
@@ -40,31 +40,21 @@ RELATED_SHARE = 0.8
 SLACK = 0.01
 
 
-def calibrate(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
-    """Choose the settings of a model that depend on development sentences.
-
-    Args:
-        model: A trained model.
-        examples: Annotated sentences that the model was not trained on.
-        by_label: Give each frequent label of turns 1 and 3 its own threshold.
-
-    Returns:
-        The model with the same network and other settings.
-    """
-    # Choices that build on the thresholds follow here, one function each.
-    return choose_thresholds(model, examples, by_label=by_label)
-
-
 def choose_thresholds(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
     """Choose temperatures, offsets and thresholds.
 
     A turn keeps its settings if it has too few examples. If the chosen settings lose more than ``SLACK`` in F1 to the
     previous ones, the same threshold is tried for entities with and without a relation, then turn 1 alone. If these
     lose as well, the model is returned unchanged.
+
+    Args:
+        model: A trained model.
+        examples: Annotated sentences that the model was not trained on.
+        by_label: Give each frequent label of turns 1 and 3 its own threshold.
     """
-    min_f1 = _sum_f1(model, examples) - SLACK
+    min_f1 = sum_f1(model, examples) - SLACK
     for candidate in _candidates(model, examples, by_label):
-        if _sum_f1(candidate, examples) >= min_f1:
+        if sum_f1(candidate, examples) >= min_f1:
             return candidate
     return model
 
@@ -80,7 +70,7 @@ def _candidates(model: Model, examples: Sequence[Example], by_label: bool) -> It
     yield entities
 
 
-def _sum_f1(model: Model, examples: Sequence[Example]) -> float:
+def sum_f1(model: Model, examples: Sequence[Example]) -> float:
     """Return NER F1 plus strict relation F1, which also selects the best weights in training."""
     gold = [example.sentence for example in examples]
     scores = score(gold, model.predictor().predict(examples), schema=model.schema)

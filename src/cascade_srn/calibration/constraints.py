@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cascade_srn.calibration.choose import sum_f1
 from cascade_srn.data.examples import Example
-from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 
 # With fewer gold relations, a difference in F1 is noise.
@@ -22,10 +22,4 @@ def choose_constraints(model: Model, examples: Sequence[Example]) -> Model:
     if n_relations < MIN_RELATIONS or not (model.schema.constraints or model.schema.symmetric):
         return model
     off, on = (replace(model, settings=replace(model.settings, constraints=choice)) for choice in ("off", "on"))
-    return on if _sum_f1(on, examples) > _sum_f1(off, examples) else off
-
-
-def _sum_f1(model: Model, examples: Sequence[Example]) -> float:
-    gold = [example.sentence for example in examples]
-    scores = score(gold, model.predictor().predict(examples), schema=model.schema)
-    return scores.ner.counts.f1 + scores.re_strict.counts.f1
+    return on if sum_f1(on, examples) > sum_f1(off, examples) else off

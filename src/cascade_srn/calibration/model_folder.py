@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from cascade_srn.calibration.constraints import choose_constraints
-from cascade_srn.calibration.overlaps import calibrate_all, with_overlaps
+from cascade_srn.calibration.calibrate import calibrate
+from cascade_srn.calibration.overlaps import with_overlaps
 from cascade_srn.config import Temperatures, Thresholds, require_range
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.examples import Example, examples_of
@@ -126,7 +126,7 @@ def calibrate_model_folder(
 def _choose_settings(model: Model, schema: Schema, examples: Sequence[Example], by_label: bool) -> CalibrationResult:
     gold = [example.sentence for example in examples]
     before = after = score(gold, model.predictor().predict(examples), schema=model.schema)
-    chosen = choose_constraints(calibrate_all(replace(model, schema=schema), examples, by_label=by_label), examples)
+    chosen = calibrate(replace(model, schema=schema), examples, by_label=by_label)
     # A model without a stored choice is flat.
     if chosen.settings != with_overlaps(model, model.overlaps).settings:
         after = score(gold, chosen.predictor().predict(examples), schema=model.schema)

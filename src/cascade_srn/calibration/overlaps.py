@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cascade_srn.calibration.choose import calibrate
+from cascade_srn.calibration.choose import sum_f1
 from cascade_srn.config import OVERLAPS
 from cascade_srn.data.examples import Example
-from cascade_srn.evaluation.scores import score
 from cascade_srn.inference.overlaps import have_overlaps
 from cascade_srn.model.model import Model
 
@@ -16,15 +15,6 @@ from cascade_srn.model.model import Model
 OVERLAPS_SLACK = 0.002
 # With fewer gold entities, the choice of the model is kept: in SciERC, two of a hundred share a word with another.
 MIN_ENTITIES = 50
-
-
-def calibrate_all(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
-    """Choose temperatures and thresholds, and then the treatment of overlaps. See :func:`.calibrate`.
-
-    Thresholds are chosen on all candidates: a candidate that a better one replaces still tells right from wrong.
-    """
-    chosen = calibrate(with_overlaps(model, "all"), examples, by_label=by_label)
-    return with_overlaps(chosen, choose_overlaps(with_overlaps(chosen, model.overlaps), examples))
 
 
 def choose_overlaps(model: Model, examples: Sequence[Example]) -> str:
@@ -42,10 +32,7 @@ def choose_overlaps(model: Model, examples: Sequence[Example]) -> str:
         return model.overlaps
     if not any(have_overlaps(sentence.entities) for sentence in gold):
         return OVERLAPS[0]
-    reached = {}
-    for overlaps in OVERLAPS:
-        scores = score(gold, model.predictor(overlaps=overlaps).predict(examples), schema=model.schema)
-        reached[overlaps] = scores.ner.counts.f1 + scores.re_strict.counts.f1
+    reached = {overlaps: sum_f1(with_overlaps(model, overlaps), examples) for overlaps in OVERLAPS}
     enough = max(reached.values()) - OVERLAPS_SLACK
     return next(overlaps for overlaps in OVERLAPS if reached[overlaps] >= enough)
 

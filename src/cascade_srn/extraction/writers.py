@@ -4,6 +4,7 @@ import errno
 import io
 import sys
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -110,14 +111,14 @@ _NAME_ERRORS = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, e
 _MAX_NAME_BYTES = 200  # most file systems allow 255
 
 
-class Writer:
+class Writer(ABC):
     """Writer of documents to a target, which is finished or abandoned at the end."""
 
     target: Target | AtomicFolder
 
+    @abstractmethod
     def write(self, document: Document) -> None:
         """Write a document, immediately if the format allows."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """Complete the output after the last document."""

@@ -6,6 +6,7 @@ import hmac
 import logging
 import socket
 import time
+from abc import ABC, abstractmethod
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -142,15 +143,15 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
-class _Check:
+class _Check(ABC):
     """Middleware that refuses some requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
+    @abstractmethod
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return why a request is refused, or None."""
-        raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self.refusal(scope) if scope["type"] == "http" else None

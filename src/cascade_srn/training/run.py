@@ -11,8 +11,7 @@ from typing import Any
 from accelerate import Accelerator
 from torch import Tensor
 
-from cascade_srn.calibration.constraints import choose_constraints
-from cascade_srn.calibration.overlaps import calibrate_all, with_overlaps
+from cascade_srn.calibration.calibrate import calibrate
 from cascade_srn.config import FRESH
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.encoder.fresh import create_encoder
@@ -285,11 +284,12 @@ class Run:
                 temperatures=initial.temperatures,
                 constraints=initial.constraints,
             )
-            by_label = self.recipe.training.calibrate_labels
-            model = calibrate_all(replace(model, settings=settings), self.loop.dev, by_label=by_label)
-            if initial.overlaps is not None:
-                model = with_overlaps(model, initial.overlaps)
-            model = choose_constraints(model, self.loop.dev)
+            model = calibrate(
+                replace(model, settings=settings),
+                self.loop.dev,
+                by_label=self.recipe.training.calibrate_labels,
+                overlaps=initial.overlaps,
+            )
             with self.folder.writing():
                 model.save(self.folder.best)
         return model
