@@ -4,6 +4,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_ALL := $(VENV)/.ready-all
 # Two files of tests at a time.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -20,7 +21,7 @@ test: lint types
 
 # All of `make test`, then the slow tests, those for a browser and a GPU where the machine has them, and the property
 # tests with more examples.
-test-all: test
+test-all: test $(READY_ALL)
 	$(PYTEST) -m "slow or browser or gpu"
 	$(PYTEST) -m hypothesis --hypothesis-profile=thorough
 
@@ -41,7 +42,12 @@ format: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,report,train,serve,graph,pdf]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,report,train,serve,corpus,graph,pdf]"
+	touch $@
+
+# The engines and libraries that only slow tests use: Ray, Spark, spaCy, an S3 server and others.
+$(READY_ALL): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test-all]"
 	touch $@
 
 clean:

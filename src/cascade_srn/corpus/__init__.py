@@ -1,0 +1,1 @@
+"""Extraction from large corpora: shards, workers, and tables that survive a crash."""

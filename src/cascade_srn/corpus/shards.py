@@ -1,0 +1,88 @@
+"""Inputs, shards and rows of a corpus job."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file of the input.
+
+    Attributes:
+        address: Path as the user gave it, or an fsspec address.
+        format: "jsonl", "parquet", "csv", "tsv" or "text".
+        n_rows: Number of records; 1 for a text file.
+        n_bytes: Size on disk, compressed where the file is.
+        sha256: Checksum of the bytes on disk.
+    """
+
+    address: str
+    format: str
+    n_rows: int
+    n_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A range of rows that one worker processes and writes at once.
+
+    A shard covers a range of one file, or several small files.
+
+    Attributes:
+        id: Stable name: the position in the plan, and a hash of the fingerprints and ranges, such as "00012-5f3a9c01".
+        parts: For each file: its position in the list of inputs, the first row and the row after the last.
+    """
+
+    id: str
+    parts: tuple[tuple[int, int, int], ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the input."""
+        return sum(stop - first for _, first, stop in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of the input.
+
+    Attributes:
+        id: Value of the id field, or the name of the file and the row.
+        input: Address of the file.
+        row: Zero-based position in the file.
+        text: The text; None if the record cannot be read.
+        kept: Values of the columns that are carried along.
+        problem: Why the record cannot be read; empty if it can.
+    """
+
+    id: str
+    input: str
+    row: int
+    text: str | None
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """What a worker wrote for a shard.
+
+    Attributes:
+        shard: Id of the shard.
+        rows: Number of rows by table.
+        sha256: Checksum by file name, relative to the output folder.
+        n_words: Number of words of the documents.
+        n_sentences: Number of sentences of the documents.
+        seconds: Time from reading to renaming.
+        attempts: Number of tries, this one included.
+    """
+
+    shard: str
+    rows: Mapping[str, int]
+    sha256: Mapping[str, str]
+    n_words: int
+    n_sentences: int
+    seconds: float
+    attempts: int = 1

@@ -1,0 +1,1 @@
+"""Knowledge graphs: merged entities, aggregated relations, and the evidence for both."""

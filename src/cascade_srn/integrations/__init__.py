@@ -1,0 +1,1 @@
+"""Adapters for other libraries. Each module needs the extra of its name."""
