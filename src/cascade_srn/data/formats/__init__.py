@@ -7,12 +7,17 @@ from pathlib import Path
 from cascade_srn.data.alignment import Align, check_align
 from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
 from cascade_srn.data.formats.brat import BRAT
+from cascade_srn.data.formats.conll import CONLL
+from cascade_srn.data.formats.doccano import DOCCANO
 from cascade_srn.data.formats.dygie import DYGIE
 from cascade_srn.data.formats.files import DocumentStream, empty_file, is_stream, read_head
 from cascade_srn.data.formats.jsonl import JSONL
+from cascade_srn.data.formats.label_studio import LABEL_STUDIO
+from cascade_srn.data.formats.prodigy import PRODIGY
 from cascade_srn.data.formats.records import is_encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
 from cascade_srn.data.formats.spert import SPERT
+from cascade_srn.data.formats.triples import TRIPLES
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.storage.files import is_compressed, plain_name
 from cascade_srn.types import Document, Sentence
@@ -29,7 +34,11 @@ __all__ = [
     "write_schema",
 ]
 
-FORMATS: dict[str, Format] = {format.name: format for format in (DYGIE, SPERT, BRAT, JSONL)}
+FORMATS: dict[str, Format] = {
+    format.name: format for format in (DYGIE, SPERT, BRAT, JSONL, LABEL_STUDIO, DOCCANO, PRODIGY, CONLL, TRIPLES)
+}
+# Formats whose records also have a text, so that they look like jsonl.
+_WITH_TEXT = (DOCCANO, PRODIGY, TRIPLES)
 
 
 def read_documents(
@@ -145,6 +154,8 @@ def _guess_format(path: Path) -> Format:
         )
     head = "" if path.is_dir() else read_head(path)
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
+    if any(format in matches for format in _WITH_TEXT):
+        matches = [format for format in matches if format is not JSONL]
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
     return _choose_only(matches, f"the format of {path} cannot be guessed", "its content")

@@ -152,9 +152,9 @@ def empty_file(path: Path) -> DataError:
 
 
 def read_json_lines(
-    path: Path, context: ReadContext, read: Callable[[Value, ReadContext], Document]
+    path: Path, context: ReadContext, read: Callable[[Value, ReadContext], Document | None]
 ) -> Iterator[Document]:
-    """Read a file with one JSON document per line. Blank lines are ignored."""
+    """Read a file with one JSON document per line. Blank lines, and records that ``read`` leaves out, are ignored."""
     is_empty = True
     with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         for line, place in number_lines(path, handle):
