@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cascade_srn.data.alignment import Align, check_align
 from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
+from cascade_srn.data.formats.bioc import BIOC
 from cascade_srn.data.formats.brat import BRAT
 from cascade_srn.data.formats.conll import CONLL
 from cascade_srn.data.formats.doccano import DOCCANO
@@ -14,9 +15,11 @@ from cascade_srn.data.formats.files import DocumentStream, empty_file, is_stream
 from cascade_srn.data.formats.jsonl import JSONL
 from cascade_srn.data.formats.label_studio import LABEL_STUDIO
 from cascade_srn.data.formats.prodigy import PRODIGY
+from cascade_srn.data.formats.pubtator import PUBTATOR
 from cascade_srn.data.formats.records import is_encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
 from cascade_srn.data.formats.spert import SPERT
+from cascade_srn.data.formats.table import TABLE
 from cascade_srn.data.formats.triples import TRIPLES
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.storage.files import is_compressed, plain_name
@@ -35,10 +38,24 @@ __all__ = [
 ]
 
 FORMATS: dict[str, Format] = {
-    format.name: format for format in (DYGIE, SPERT, BRAT, JSONL, LABEL_STUDIO, DOCCANO, PRODIGY, CONLL, TRIPLES)
+    format.name: format
+    for format in (
+        DYGIE,
+        SPERT,
+        BRAT,
+        JSONL,
+        LABEL_STUDIO,
+        DOCCANO,
+        PRODIGY,
+        BIOC,
+        PUBTATOR,
+        CONLL,
+        TABLE,
+        TRIPLES,
+    )
 }
-# Formats whose records also have a text, so that they look like jsonl.
-_WITH_TEXT = (DOCCANO, PRODIGY, TRIPLES)
+# Formats whose records also have fields of jsonl or dygie, and more.
+_SPECIFIC = (DOCCANO, PRODIGY, BIOC, TRIPLES)
 
 
 def read_documents(
@@ -154,8 +171,7 @@ def _guess_format(path: Path) -> Format:
         )
     head = "" if path.is_dir() else read_head(path)
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
-    if any(format in matches for format in _WITH_TEXT):
-        matches = [format for format in matches if format is not JSONL]
+    matches = [format for format in matches if format in _SPECIFIC] or matches
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
     return _choose_only(matches, f"the format of {path} cannot be guessed", "its content")

@@ -72,7 +72,7 @@ class Locator:
         return self._found[name]
 
     def _with_quotes(self, match: Match, name: str) -> Match:
-        """Return a match with the quotes around it if the string has them, because quotes are no part of comparisons."""
+        """Return a match with the quotes around it if the string has them, since quotes are not compared."""
         words, (start, end) = self._words[match.sentence], (match.start, match.end)
         if match.how and not _normalise(name[:1]) and start and not _normalise_word(words[start - 1]):
             start -= 1
