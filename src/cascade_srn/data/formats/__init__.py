@@ -8,7 +8,9 @@ from cascade_srn.data.alignment import Align, check_align
 from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
 from cascade_srn.data.formats.bioc import BIOC
 from cascade_srn.data.formats.brat import BRAT
+from cascade_srn.data.formats.cas import CAS
 from cascade_srn.data.formats.conll import CONLL
+from cascade_srn.data.formats.datasets import DATASETS
 from cascade_srn.data.formats.doccano import DOCCANO
 from cascade_srn.data.formats.dygie import DYGIE
 from cascade_srn.data.formats.files import DocumentStream, empty_file, is_stream, read_head
@@ -18,6 +20,7 @@ from cascade_srn.data.formats.prodigy import PRODIGY
 from cascade_srn.data.formats.pubtator import PUBTATOR
 from cascade_srn.data.formats.records import is_encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
+from cascade_srn.data.formats.spacy import SPACY
 from cascade_srn.data.formats.spert import SPERT
 from cascade_srn.data.formats.table import TABLE
 from cascade_srn.data.formats.triples import TRIPLES
@@ -49,7 +52,10 @@ FORMATS: dict[str, Format] = {
         PRODIGY,
         BIOC,
         PUBTATOR,
+        CAS,
         CONLL,
+        SPACY,
+        DATASETS,
         TABLE,
         TRIPLES,
     )
@@ -98,10 +104,10 @@ def read_documents(
     if not os.path.exists(path):  # unlike Path.exists, False for an invalid path
         raise DataError(f"{path} does not exist", "Check the path and the working folder")
     chosen = _guess_format(path) if format is None else _get_format(format)
-    if path.is_dir() and chosen is not BRAT:
+    if path.is_dir() and not chosen.folder:
         raise DataError(
             f"{path} is a folder, but a document in the format {chosen.name!r} is a file",
-            "Pass the path of a file, or use the format 'brat'",
+            "Pass the path of a file, or name another format",
             option="format",
         )
     return DocumentStream(path, chosen, strict=strict, align=align, segmenter=segmenter, keep_escapes=keep_escapes)
@@ -132,7 +138,7 @@ def write_documents(
         chosen = _choose_only(matches, f"the format of {path} is not known", clue)
     else:
         chosen = _get_format(format)
-    if os.path.isdir(path) and chosen is not BRAT:
+    if os.path.isdir(path) and not chosen.folder:
         raise DataError(f"{path} is a folder, but the format {chosen.name!r} is a file", "Pass the path of a file")
     if is_compressed(path) and chosen is BRAT:
         raise DataError(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.data.formats.base import Format, ReadContext, read_strictly
+from cascade_srn.data.formats.datasets import parquet_columns
 from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decode_text, open_for_writing, read_bytes
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.formats.standoff import Link, Mention, StandoffReader
@@ -33,7 +34,8 @@ def sniff(head: str, path: Path) -> bool:
     """Return whether the suffix is that of a table, and a header of text names the columns."""
     suffix = plain_name(path).suffix
     header = head.partition("\n")[0]
-    return suffix == ".parquet" or (suffix in _SUFFIXES and all(name in header for name in _REQUIRED))
+    names = parquet_columns(path) if suffix == ".parquet" else header
+    return suffix in _SUFFIXES and all(name in names for name in _REQUIRED)
 
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
