@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cascade_srn.data.alignment import Align, check_align
-from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
+from cascade_srn.data.formats.base import LOSSES, Format, ReadContext, Segmenter
 from cascade_srn.data.formats.bioc import BIOC
 from cascade_srn.data.formats.brat import BRAT
 from cascade_srn.data.formats.cas import CAS
@@ -24,6 +24,8 @@ from cascade_srn.data.formats.spacy import SPACY
 from cascade_srn.data.formats.spert import SPERT
 from cascade_srn.data.formats.table import TABLE
 from cascade_srn.data.formats.triples import TRIPLES
+from cascade_srn.data.label_map import LabelMap
+from cascade_srn.data.reports import WriteReport
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.storage.files import is_compressed, plain_name
 from cascade_srn.types import Document, Sentence
@@ -72,20 +74,22 @@ def read_documents(
     align: Align = "exact",
     segmenter: Segmenter | None = None,
     keep_escapes: bool = False,
+    labels: LabelMap | None = None,
 ) -> DocumentStream:
     """Read the documents of a file or folder.
 
     Args:
-        path: A file, which may be compressed (``.gz``, ``.xz``, ``.bz2``); for brat, a folder or an ``.ann`` file.
-        format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. By default, it is guessed from the content.
+        path: A file, which may be compressed (``.gz``, ``.xz``, ``.bz2``), or a folder for brat, cas and datasets.
+        format: Name of a format, such as ``jsonl`` or ``label-studio``. By default, it is guessed from the content.
         strict: Whether to raise an error at the first malformed part of the input. Otherwise the smallest malformed
             part is skipped and counted in the stream's ``report``.
         align: ``exact`` refuses entities that do not match word boundaries. ``expand`` takes whole words and counts
             them in the report.
         segmenter: Function from a text to its sentences, each the half-open character offsets of its words. It is used
-            for brat, and for jsonl without ``words``. By default, the package's own.
+            for formats without words, and for jsonl without ``words``. By default, the package's own.
         keep_escapes: Read tokens of dygie and spert as they are. By default, escapes of the Penn Treebank such as
             ``-LRB-`` are read as the characters that they stand for, and counted in the report.
+        labels: New names of labels, and labels to drop.
 
     Returns:
         A stream that can be iterated over any number of times.
@@ -110,21 +114,26 @@ def read_documents(
             "Pass the path of a file, or name another format",
             option="format",
         )
-    return DocumentStream(path, chosen, strict=strict, align=align, segmenter=segmenter, keep_escapes=keep_escapes)
+    return DocumentStream(
+        path, chosen, strict=strict, align=align, segmenter=segmenter, keep_escapes=keep_escapes, labels=labels
+    )
 
 
 def write_documents(
     documents: Iterable[Document], path: str | Path, format: str | None = None, *, keep_escapes: bool = False
-) -> None:
+) -> WriteReport:
     """Write documents to a file or folder, which appears when all of them are written.
 
     Args:
         documents: Documents to write. Formats other than jsonl lose some information; see the documentation.
-        path: A file, which is compressed if it ends in ``.gz``, ``.xz`` or ``.bz2``; for brat, a new or empty folder or
-            an ``.ann`` file.
-        format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. It may be left out for paths that end in ``.jsonl`` or
-            ``.ann``, and for existing folders, which are brat.
+        path: A file, which is compressed if it ends in ``.gz``, ``.xz`` or ``.bz2``; for brat, cas and datasets, a new
+            or empty folder.
+        format: Name of a format. It may be left out if the suffix of the path belongs to one format only, and for
+            existing folders, which are brat.
         keep_escapes: Write tokens that were read as other characters, such as ``-LRB-``, as their file had them.
+
+    Returns:
+        The number of documents, and what the format could not represent.
 
     Raises:
         DataError: The format is unknown or cannot represent a document, or the path cannot be written.
@@ -145,7 +154,17 @@ def write_documents(
             f"{path} has the suffix of a compressed file, but brat is a folder of uncompressed files",
             "Choose another name, and compress the folder afterwards",
         )
-    chosen.write(_check_documents(map(_with_escapes, documents) if keep_escapes else documents), path)
+    report = WriteReport(chosen.name)
+    checked = _check_documents(map(_with_escapes, documents) if keep_escapes else documents)
+    chosen.write(_count_losses(checked, chosen, report), path)
+    return report
+
+
+def _count_losses(documents: Iterable[Document], format: Format, report: WriteReport) -> Iterator[Document]:
+    for document in documents:
+        report.documents += 1
+        report.lost.update({kind: count for kind in format.loses if (count := LOSSES[kind](document))})
+        yield document
 
 
 def _with_escapes(document: Document) -> Document:

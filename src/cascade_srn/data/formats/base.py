@@ -64,6 +64,24 @@ class ReadContext:
         return segment(text)
 
 
+SCORES = ("scores of entities", "scores of relations")
+LOSSES: dict[str, Callable[[Document], int]] = {
+    "text and offsets": lambda document: int(document.text != _joined(document)),
+    "places of entities": lambda document: len(document.entities),
+    "words and sentences": lambda document: int(bool(document.sentences)),
+    "boundaries of sentences": lambda document: max(0, len(document.sentences) - 1),
+    "ids of documents": lambda document: int(bool(document.id)),
+    "relations": lambda document: len(document.relations),
+    "scores of entities": lambda document: sum(entity.score is not None for entity in document.entities),
+    "scores of relations": lambda document: sum(relation.score is not None for relation in document.relations),
+}
+"""What formats may lose, and how much of it a document has."""
+
+
+def _joined(document: Document) -> str:
+    return "\n".join(" ".join(sentence.words) for sentence in document.sentences)
+
+
 @dataclass(frozen=True)
 class Format:
     """Format of annotated documents: how to recognise, read and write it.
@@ -75,6 +93,7 @@ class Format:
         read: Yields the documents of a path.
         write: Writes documents to a path.
         folder: Whether a folder can be read and written.
+        loses: What the format cannot represent, by the names of :data:`LOSSES`.
     """
 
     name: str
@@ -83,3 +102,4 @@ class Format:
     read: Callable[[Path, ReadContext], Iterator[Document]]
     write: Callable[[Iterable[Document], Path], None]
     folder: bool = False
+    loses: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from cascade_srn.data.formats.base import Format, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.files import open_file, open_for_writing, read_head, read_json, to_json
 from cascade_srn.data.formats.jsonl import number_entities
 from cascade_srn.data.formats.records import Value
@@ -217,4 +217,4 @@ def _to_xml(document: Document) -> str:
     return ElementTree.tostring(root, encoding="unicode").replace("\r", "&#13;")
 
 
-BIOC = Format("bioc", (), sniff, read, write)
+BIOC = Format("bioc", (), sniff, read, write, loses=("words and sentences", *SCORES))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from cascade_srn.data.alignment import WordMap
-from cascade_srn.data.formats.base import Format, MalformedInput, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, check_text, read_word_offsets
 from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decode_text, is_stream, read_bytes, replacing, stream_error
 from cascade_srn.data.formats.records import Value
@@ -282,4 +282,12 @@ class _Annotations:
         self.builder.add_relation(line, self.placed[arguments[0]], label, self.placed[arguments[1]])
 
 
-BRAT = Format("brat", (".ann",), sniff, read, write, folder=True)
+BRAT = Format(
+    "brat",
+    (".ann",),
+    sniff,
+    read,
+    write,
+    folder=True,
+    loses=("words and sentences", *SCORES),
+)

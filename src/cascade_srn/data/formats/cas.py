@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.data.formats.base import Format, MalformedInput, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.data.formats.brat import check_id, new_folder
 from cascade_srn.data.formats.files import read_bytes, read_head, replacing
 from cascade_srn.data.formats.jsonl import number_entities
@@ -244,4 +244,4 @@ def _to_cas(document: Document) -> Any:
     return cas
 
 
-CAS = Format("cas", (".xmi",), sniff, read, write, folder=True)
+CAS = Format("cas", (".xmi",), sniff, read, write, folder=True, loses=SCORES)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cascade_srn.data.formats.base import Format, ReadContext, read_strictly
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext, read_strictly
 from cascade_srn.data.formats.builder import DocumentBuilder, read_tokens
 from cascade_srn.data.formats.files import decode_text, empty_file, number_lines, open_file, open_for_writing
 from cascade_srn.data.formats.records import Value
@@ -146,4 +146,11 @@ def _to_tags(sentence: Sentence, id: str) -> list[str]:
     return tags
 
 
-CONLL = Format("conll", _SUFFIXES, sniff, read, write)
+CONLL = Format(
+    "conll",
+    _SUFFIXES,
+    sniff,
+    read,
+    write,
+    loses=("text and offsets", "ids of documents", "relations", *SCORES),
+)

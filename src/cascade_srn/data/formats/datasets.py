@@ -148,11 +148,17 @@ def write(documents: Iterable[Document], path: Path) -> None:
             pq.write_table(table, handle)
         return
     try:
-        from datasets import Dataset
+        from datasets import Dataset, are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     except ImportError:
         raise import_error from None
     with new_folder(path) as folder:
-        Dataset(table).save_to_disk(folder)
+        were_off = are_progress_bars_disabled()
+        disable_progress_bars()
+        try:
+            Dataset(table).save_to_disk(folder)
+        finally:
+            if not were_off:
+                enable_progress_bars()
 
 
 DATASETS = Format("datasets", (), sniff, read, write, folder=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.data.formats.base import Format, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.data.formats.jsonl import number_entities
 from cascade_srn.data.formats.records import Value
@@ -96,4 +96,4 @@ def write(documents: Iterable[Document], path: Path) -> None:
             handle.write(f"{to_json(record)}\n".encode())
 
 
-DOCCANO = Format("doccano", (), sniff, read, write)
+DOCCANO = Format("doccano", (), sniff, read, write, loses=("words and sentences", *SCORES))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cascade_srn.data.formats.base import Format, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
 from cascade_srn.data.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.data.formats.records import Value
@@ -179,4 +179,4 @@ def _to_record(document: Document) -> dict[str, object]:
     return {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
 
 
-DYGIE = Format("dygie", (), sniff, read, write)
+DYGIE = Format("dygie", (), sniff, read, write, loses=("text and offsets", *SCORES))

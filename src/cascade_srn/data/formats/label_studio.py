@@ -191,4 +191,4 @@ def to_task(document: Document) -> dict[str, Any]:
     return {"data": {"text": document.text, "id": document.id}, kind: [{"result": results}]}
 
 
-LABEL_STUDIO = Format("label-studio", (), sniff, read, write)
+LABEL_STUDIO = Format("label-studio", (), sniff, read, write, loses=("words and sentences", "scores of relations"))

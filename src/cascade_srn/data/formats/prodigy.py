@@ -150,4 +150,4 @@ def _to_span(entity: Span, offsets: Offsets, before: int) -> dict[str, Any]:
     return span if entity.score is None else span | {"score": entity.score}
 
 
-PRODIGY = Format("prodigy", (), sniff, read, write)
+PRODIGY = Format("prodigy", (), sniff, read, write, loses=("boundaries of sentences", "scores of relations"))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cascade_srn.data.formats.base import Format, ReadContext, read_strictly
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext, read_strictly
 from cascade_srn.data.formats.files import decode_text, empty_file, number_lines, open_file, open_for_writing
 from cascade_srn.data.formats.jsonl import number_entities
 from cascade_srn.data.formats.records import Value
@@ -188,4 +188,11 @@ def _title_end(document: Document, text: str) -> int:
     return len(text)
 
 
-PUBTATOR = Format("pubtator", (".pubtator",), sniff, read, write)
+PUBTATOR = Format(
+    "pubtator",
+    (".pubtator",),
+    sniff,
+    read,
+    write,
+    loses=("words and sentences", *SCORES),
+)

@@ -158,10 +158,8 @@ def _read_link(row: Value) -> Iterator[Link]:
 
 
 def write(documents: Iterable[Document], path: Path) -> None:
-    """Write a row for each entity, then for each relation. Words are lost. The suffix says which kind of table."""
+    """Write a row for each entity, then for each relation. Words are lost. Without a suffix, CSV is written."""
     suffix = plain_name(path).suffix
-    if suffix not in _SUFFIXES:
-        raise DataError(f"{path} does not end in {', '.join(_SUFFIXES)}", "Choose a name with such an ending")
     rows = (row for document in documents for row in _to_rows(document))
     if suffix == ".parquet":
         _write_parquet(rows, path)
@@ -209,4 +207,4 @@ def _bounds(entity: Entity) -> dict[str, Any]:
     return {"start": entity.start, "end": entity.end, "label": entity.label}
 
 
-TABLE = Format("table", _SUFFIXES, sniff, read, write)
+TABLE = Format("table", _SUFFIXES, sniff, read, write, loses=("words and sentences",))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.data.formats.base import Format, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity
 from cascade_srn.data.formats.files import open_for_writing, read_head, read_json, read_json_lines, to_json
 from cascade_srn.data.formats.locate import FUZZY, NORMALISED, Locator, Match
@@ -188,4 +188,11 @@ def write(documents: Iterable[Document], path: Path) -> None:
             handle.write(f"{to_json(record)}\n".encode())
 
 
-TRIPLES = Format("triples", (), sniff, read, write)
+TRIPLES = Format(
+    "triples",
+    (),
+    sniff,
+    read,
+    write,
+    loses=("places of entities", "words and sentences", *SCORES),
+)
