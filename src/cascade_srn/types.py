@@ -377,7 +377,7 @@ class Document:
             CascadeError: networkx is not installed.
         """
         try:
-            from networkx import MultiDiGraph  # type: ignore[import-untyped]
+            from networkx import MultiDiGraph
         except ModuleNotFoundError as error:
             raise CascadeError(
                 "networkx is not installed", "Install it with pip install 'cascade-srn[graph]'"

@@ -24,7 +24,7 @@ def _is_record(record: dict[str, Any]) -> bool:
         return False
     if has_item(record, "entities", "start_offset", "end_offset"):
         return True
-    triples = next((record[name] for name in ("label", "labels") if isinstance(record.get(name), list)), [])
+    triples: list[Any] = next((record[name] for name in ("label", "labels") if isinstance(record.get(name), list)), [])
     first = triples[0] if triples else None
     return isinstance(first, list) and len(first) == 3 and [type(part) for part in first] == [int, int, str]
 

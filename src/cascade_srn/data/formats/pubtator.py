@@ -85,9 +85,8 @@ def _read_document(article: _Article, context: ReadContext) -> Document:
     record = Value({}, article.place)
     if not article.text:
         raise article.rows[0].refuse("no text", "but the article has no line with its title", "Add 'id|t|title'")
-    mentions, links = [], []
-    for row in article.rows:
-        (mentions if _is_mention(row) else links).append(row)
+    mentions = [row for row in article.rows if _is_mention(row)]
+    links = [row for row in article.rows if not _is_mention(row)]
     reader = _RowReader(context, article.text, mentions)
     return StandoffReader(record, article.text, context).build(mentions, reader.mention, links, reader.links)
 

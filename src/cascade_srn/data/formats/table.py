@@ -101,8 +101,8 @@ def _row(record: dict[str, Any], path: Path, where: str) -> Value:
     for name in ("start", "end", "tail_start", "tail_end"):
         made[name] = _to_number(made[name], int)
     made["score"] = _to_number(made["score"], float)
-    made["document"] = "" if made["document"] is None else str(made["document"])
-    return Value(made, Place(str(path), where, made["document"]), "row")
+    id = "" if made["document"] is None else str(made["document"])
+    return Value(made | {"document": id}, Place(str(path), where, id), "row")
 
 
 def _to_number(value: Any, kind: type[int] | type[float]) -> Any:

@@ -109,7 +109,7 @@ def _read_name(item: Value) -> _Name:
 def _read_triple(item: Value, types: dict[str, str]) -> tuple[_Name, str, _Name]:
     if isinstance(item.raw, list):
         head, label, tail = item.items(3, 3)
-        given = {"head": None, "tail": None}
+        given: dict[str, str | None] = {"head": None, "tail": None}
     else:
         head, label, tail = (_first(item, names) for names in (_HEADS, _LABELS, _TAILS))
         given = {"head": _find_type(item, _HEADS), "tail": _find_type(item, _TAILS)}
