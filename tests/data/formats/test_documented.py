@@ -18,7 +18,7 @@ def block(heading):
     return re.search(rf"^## {heading}\n.*?^```\w*\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[1]
 
 
-SUFFIXES = {"brat": ".ann", "table": ".csv", "pubtator": ".txt"}
+SUFFIXES = {"brat": ".ann", "table": ".csv"}
 WITH_RELATIONS = [
     "dygie",
     "spert",
