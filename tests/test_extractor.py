@@ -145,7 +145,7 @@ class TestBadTexts:
     def test_each_is_skipped_with_a_warning(self, extractor, batch_words):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            found = list(extractor.stream(self.texts(), batch_words=batch_words))
+            found = list(extractor.stream(self.texts(), batch_words=batch_words, on_error="warn"))
         assert [document.text for document in found] == list(self.GOOD)
         for warning, data in zip(seen, ("text 1: .*bytes", r"text 3: .*'\\ud800'.* 4", "text 4: "), strict=True):
             assert re.search(data, str(warning.message))
@@ -175,7 +175,7 @@ class TestBadTexts:
     def test_a_segmenter_that_fails_on_one(self, folder):
         extractor = Extractor.from_pretrained(folder, segmenter=lambda text: [[(0, 99 if "odd" in text else 1)]])
         with pytest.warns(UserWarning, match=r"text 1: .*\[0, 99\)"):
-            found = list(extractor.stream(["one", "odd", "two"]))
+            found = list(extractor.stream(["one", "odd", "two"], on_error="warn"))
         assert [document.text for document in found] == ["one", "two"]
 
     def test_a_model_that_fails_on_one(self, extractor, monkeypatch):
@@ -188,7 +188,7 @@ class TestBadTexts:
 
         monkeypatch.setattr(Extractor, "_predict", failing)
         with pytest.warns(UserWarning, match="text 7: RuntimeError: out of order"):
-            found = list(extractor.stream(f"Number {i} ." for i in range(12)))
+            found = list(extractor.stream((f"Number {i} ." for i in range(12)), on_error="warn"))
         assert [d.text for d in found] == [f"Number {i} ." for i in range(12) if i != 7]
 
     @pytest.mark.parametrize("batch_words", [1, 4096])

@@ -96,7 +96,7 @@ def check_same_labels(models: Sequence[EvaluatedModel]) -> None:
 def evaluate(
     options: EvaluateOptions,
     *,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
     environment: Mapping[str, Any] | None = None,
     on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> Evaluation:
