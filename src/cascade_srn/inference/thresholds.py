@@ -80,6 +80,12 @@ def _sort_labels(given: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
             python = " or ".join(str({kind: {label: given[label]}}) for kind in kinds)
             raise ConfigError(f"the threshold {label!r} is ambiguous", f"Give {python}")
         sorted_[kinds[0]] = {**sorted_.get(kinds[0], {}), label: given[label]}
+    for kind in ("entity_types", "relation_types"):
+        labels = sorted_.get(kind, {})
+        for label in labels if isinstance(labels, Mapping) else ():
+            if label not in getattr(schema, kind):
+                hint = did_you_mean(str(label), getattr(schema, kind))
+                raise ConfigError(f"the threshold {label!r} of {kind} is for an unknown label", hint)
     return sorted_
 
 
