@@ -117,6 +117,12 @@ def evaluate(
     if is_model(options.data):
         raise ConfigError(f"the data {options.data!r} is a model", "Give one or more models first, and the data last")
     gold = read(options.data, options.format, from_text=options.from_text)
+    if not any(sentence.entities for document in gold for sentence in document.sentences):
+        raise DataError(
+            f"{options.data!r} has no entities to compare with",
+            "Give annotated data, and name its format",
+            option="format",
+        )
     training = None if options.train is None else read(options.train)
 
     def run(path: str, name: str) -> EvaluatedModel:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cascade_srn.data.alignment import MisalignedSpan, WordMap, sentence_hint
 from cascade_srn.data.formats.base import MalformedInput, ReadContext
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import ESCAPES, EXPANDED
+from cascade_srn.data.reports import ESCAPES, EXPANDED, MERGED
 from cascade_srn.errors import AnnotationError, short_repr
 from cascade_srn.text.forms import unescape
 from cascade_srn.types import Document, Offsets, Sentence, Span, Triple
@@ -33,6 +33,8 @@ class DocumentBuilder:
         self.entities: list[dict[Span, None]] = [{} for _ in range(n_sentences)]
         self.triples: list[list[Triple]] = [[] for _ in range(n_sentences)]
         self._seen: list[set[Triple]] = [set() for _ in range(n_sentences)]
+        # Characters of the entities that were read, because several can fall on the same words.
+        self._places: set[tuple[int, int, str]] = set()
 
     def add_entity(self, value: Value, span: Span, sentence: int = 0) -> PlacedEntity:
         """Add an entity given by words."""
@@ -56,9 +58,15 @@ class DocumentBuilder:
             raise value.refuse_saying(
                 error.kind, problem, error.hint, option=error.option, error=AnnotationError
             ) from None
-        placed = self.add_entity(value, Span(found.start, found.end, label, score), found.sentence)
+        span = Span(found.start, found.end, label, score)
         if not found.exact:
             self.context.report.note(EXPANDED, value.example())
+        if span in self.entities[found.sentence] and (start, end, label) not in self._places:
+            self.context.report.note(MERGED, value.example())
+            placed = PlacedEntity(found.sentence, span)
+        else:
+            placed = self.add_entity(value, span, found.sentence)
+        self._places.add((start, end, label))
         return placed
 
     def add_relation(

@@ -273,6 +273,21 @@ class DocumentStream:
         for document in self._format.read(self.path, context):
             context.report.count(document)
             yield document
+        self._check_report(context)
+
+    def _check_report(self, context: ReadContext) -> None:
+        """Raise an error if nothing was read, or no annotations where there are some in other fields."""
+        report = context.report
+        n_skipped = sum(count for kind, count in report.skipped.items() if kind.startswith("document: "))
+        if n_skipped and not report.documents:
+            first = next(report.examples[kind][0] for kind in report.skipped if kind.startswith("document: "))
+            raise DataError(
+                f"{self.path}: all {n_skipped} documents are malformed (first: {first})",
+                "Check the format of the file",
+                option="format",
+            )
+        if not report.entities:
+            context.unread.check(self.path, report.documents + n_skipped, "dygie, spert, brat or jsonl")
 
     def __repr__(self) -> str:
         return (
