@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import os
@@ -29,6 +30,13 @@ PACKED = (".gz", ".xz", ".bz2")
 """Suffixes of compressed files."""
 _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\x00": ".xz", b"BZh": ".bz2"}
 _CHUNK = 1 << 17
+# The mark of UTF-32 comes first, because it starts with that of UTF-16.
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def max_file_bytes() -> int:
@@ -64,13 +72,26 @@ def plain_name(path: Path) -> Path:
 def decompress(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
     """Yield the decompressed content of an open file, or the file itself if its suffix is not one of a compression.
 
-    Reading raises a :class:`DataError` if the content exceeds the limit of the compression ratio.
+    Text in UTF-16 or UTF-32 with a byte-order mark is converted to UTF-8. Reading raises a :class:`DataError` if the
+    content exceeds the limit of the compression ratio.
     """
     if not is_compressed(path):
-        yield on_disk
+        yield convert_to_utf8(path, on_disk)
         return
     with _open_stream(path.suffix.lower(), on_disk, "rb") as handle:
-        yield io.BufferedReader(_RatioGuard(path, handle, on_disk), _CHUNK)
+        yield convert_to_utf8(path, io.BufferedReader(_RatioGuard(path, handle, on_disk), _CHUNK))
+
+
+def convert_to_utf8(path: Path, handle: IO[bytes]) -> IO[bytes]:
+    """Return a stream of UTF-8 if an open file starts with the byte-order mark of UTF-16 or UTF-32, else the file."""
+    if not isinstance(handle, io.BufferedReader):
+        return handle
+    try:
+        start = handle.peek(4)[:4]
+    except read_errors():
+        return handle  # the first read reports it
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
+    return handle if encoding is None else io.BufferedReader(_Converter(path, handle, encoding), _CHUNK)
 
 
 @contextmanager
@@ -123,6 +144,40 @@ class _RatioGuard(io.RawIOBase):
                 f"If you trust the file, decompress it, or raise {RATIO_VARIABLE}",
             )
         return len(data)
+
+
+class _Converter(io.RawIOBase):
+    """Content of a file in another encoding as UTF-8, without the byte-order mark."""
+
+    def __init__(self, path: Path, handle: IO[bytes], encoding: str) -> None:
+        self._path = path
+        self._handle = handle
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._converted = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        is_end = False
+        while not self._converted and not is_end:
+            data = self._handle.read(_CHUNK)
+            is_end = not data
+            try:
+                self._converted = self._decoder.decode(data, final=is_end).encode()
+            except UnicodeError as error:
+                name = self._encoding.upper()
+                raise DataError(
+                    f"{self._path}: the file starts with the byte-order mark of {name}, but is not {name} "
+                    f"({getattr(error, 'reason', error)})",
+                    "Save the file as UTF-8",
+                ) from None
+        with memoryview(buffer) as view:
+            n_bytes = min(len(view), len(self._converted))
+            view[:n_bytes] = self._converted[:n_bytes]
+        self._converted = self._converted[n_bytes:]
+        return n_bytes
 
 
 def read_whole(path: Path, handle: IO[bytes]) -> bytes:
