@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -307,7 +308,7 @@ class Extractor:
                 raise CascadeError(f"{where} is repeated", "Remove the repetition")
             spans[place.sentence].setdefault(span)
         sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
-        given = Document(document.text, tuple(sentences), document.id)
+        given = replace(document, sentences=tuple(sentences))
         self._check_labels(given)
         return given
 
@@ -376,7 +377,11 @@ class Extractor:
     ) -> list[Document]:
         _refuse_forked()
         sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
-        return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id) for d in documents]
+        # Clusters are annotations too, and stay with the given entities.
+        return [
+            Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id, d.clusters if given_entities else ())
+            for d in documents
+        ]
 
     def _document(self, text: str | Document) -> Document:
         if not isinstance(text, str | Document):

@@ -1,6 +1,7 @@
 """Read and write annotated documents. Each format has its own module; this one has the registry."""
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -87,7 +88,8 @@ def write_documents(
     """Write documents to a file or folder, which appears when all of them are written.
 
     Args:
-        documents: Documents to write. Formats other than jsonl lose some information; see the documentation.
+        documents: Documents to write. Formats other than jsonl lose some information; see the documentation. A warning
+            counts coreference clusters that are lost.
         path: A file, which is compressed if it ends in ``.gz``, ``.xz`` or ``.bz2``; for brat, a new or empty folder or
             an ``.ann`` file.
         format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. It may be left out for paths that end in ``.jsonl`` or
@@ -113,7 +115,22 @@ def write_documents(
             f"{path} has the suffix of a compressed file, but brat is a folder of uncompressed files",
             "Choose another name, and compress the folder afterwards",
         )
-    chosen.write(_check_documents(map(_with_escapes, documents) if keep_escapes else documents), path)
+    checked = _check_documents(map(_with_escapes, documents) if keep_escapes else documents)
+    n_clusters = 0
+
+    def count_clusters() -> Iterator[Document]:
+        nonlocal n_clusters
+        for document in checked:
+            n_clusters += len(document.clusters)
+            yield document
+
+    chosen.write(count_clusters(), path)
+    if n_clusters and not chosen.keeps_clusters:
+        warnings.warn(
+            f"{n_clusters} coreference clusters were not written, because the format {chosen.name!r} has no place for "
+            "them",
+            stacklevel=2,
+        )
 
 
 def _with_escapes(document: Document) -> Document:
@@ -121,7 +138,7 @@ def _with_escapes(document: Document) -> Document:
     if not any(sentence.escaped for sentence in document.sentences):
         return document
     sentences = [Sentence.from_words(s.escaped or s.words, s.entities, s.triples) for s in document.sentences]
-    return Document.from_sentences(sentences, id=document.id)
+    return Document.from_sentences(sentences, id=document.id, clusters=document.clusters)
 
 
 def _matches_path(path: Path, format: Format) -> bool:

@@ -74,6 +74,7 @@ class Format:
         sniff: Returns whether the beginning of a file's text (empty for a folder) and its path look like this format.
         read: Yields the documents of a path.
         write: Writes documents to a path.
+        keeps_clusters: Whether it has a place for coreference clusters.
     """
 
     name: str
@@ -81,3 +82,4 @@ class Format:
     sniff: Callable[[str, Path], bool]
     read: Callable[[Path, ReadContext], Iterator[Document]]
     write: Callable[[Iterable[Document], Path], None]
+    keeps_clusters: bool = False
