@@ -14,6 +14,7 @@ ORDER = (
     "errors",
     "config",
     "text",
+    "sentence",
     "types",
     "schema",
     "storage",

@@ -402,8 +402,8 @@ class TestGraph:
         document = Document.from_sentences([SENTENCE, SENTENCE.annotated([CRF, TASK], triples)], id="d")
         graph = document.to_networkx()
         assert graph.graph == {"id": "d", "text": document.text}
-        assert graph.nodes[3] == {"text": "entity recognition", "label": "Task", "start": 39, "end": 57, "score": None}
-        assert [(h, t, d["label"], d["score"]) for h, t, d in graph.edges(data=True)] == [
+        assert graph.nodes[3] == {"text": "entity recognition", "label": "Task", "start": 39, "end": 57}
+        assert [(h, t, d["label"], d.get("score")) for h, t, d in graph.edges(data=True)] == [
             (0, 1, "used-for", None),
             (2, 3, "used-for", 0.5),
             (2, 3, "part-of", None),

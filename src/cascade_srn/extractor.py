@@ -308,7 +308,7 @@ class Extractor:
                 raise CascadeError(f"{where} is repeated", "Remove the repetition")
             spans[place.sentence].setdefault(span)
         sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
-        given = replace(document, sentences=tuple(sentences))
+        given = Document(document.text, tuple(sentences), document.id)
         self._check_labels(given)
         return given
 
@@ -325,7 +325,7 @@ class Extractor:
 
         Args:
             documents: The documents. Their annotations are replaced.
-            given_entities: Keep the entities of the documents, and predict relations only.
+            given_entities: Keep the entities and coreference clusters of the documents, and predict relations only.
             batch_words: Maximum number of words per batch, padding included.
             thresholds: Minimum scores. See :class:`Extractor`.
             overlaps: Treatment of entities that share words. See :class:`Extractor`. Given entities are all kept.
@@ -343,7 +343,11 @@ class Extractor:
             _check_characters(document.text)
             if given_entities:
                 self._check_labels(document)
-        return self._predict(documents, predictor, given_entities=given_entities)
+        found = self._predict(documents, predictor, given_entities=given_entities)
+        if given_entities:
+            # Coreference clusters may refer to the given entities.
+            found = [replace(after, clusters=before.clusters) for before, after in zip(documents, found, strict=True)]
+        return found
 
     def _check_labels(self, document: Document) -> None:
         of_document = f" of document {document.id!r}" if document.id else ""
@@ -377,11 +381,7 @@ class Extractor:
     ) -> list[Document]:
         _refuse_forked()
         sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
-        # Clusters are annotations too, and stay with the given entities.
-        return [
-            Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id, d.clusters if given_entities else ())
-            for d in documents
-        ]
+        return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id) for d in documents]
 
     def _document(self, text: str | Document) -> Document:
         if not isinstance(text, str | Document):

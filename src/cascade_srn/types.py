@@ -12,187 +12,25 @@ Coreference clusters consist of :class:`Mention` objects, which have word indice
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cascade_srn.errors import AnnotationError, CascadeError, short_repr
+from cascade_srn.errors import AnnotationError, short_repr
+from cascade_srn.sentence import Offsets as Offsets
+from cascade_srn.sentence import Sentence as Sentence
+from cascade_srn.sentence import Span as Span
+from cascade_srn.sentence import Triple as Triple
 from cascade_srn.text.coverage import Coverage, measure_coverage
 from cascade_srn.text.segment import Segmenter, find_markup, segment
 
-Offsets = tuple[tuple[int, int], ...]
+if TYPE_CHECKING:
+    from cascade_srn.schema import Schema
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
-    """An entity of a sentence.
-
-    Spans are compared and hashed by position and label, without the score.
-
-    Attributes:
-        start: Index of the first word.
-        end: Index after the last word.
-        label: Entity type.
-        score: Score of the model from 0 to 1, or None for an annotation.
-
-    Raises:
-        AnnotationError: If the span is empty or negative.
-    """
-
-    start: int
-    end: int
-    label: str
-    score: float | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.start < self.end:
-            raise AnnotationError(
-                f"the span [{self.start}, {self.end}) of label {self.label!r} is empty or negative",
-                "Give half-open word indices with 0 <= start < end",
-            )
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Triple:
-    """A relation of a sentence.
-
-    Attributes:
-        head: The subject.
-        label: Relation type.
-        tail: The object.
-        score: Score of the model from 0 to 1, or None for an annotation.
-    """
-
-    head: Span
-    label: str
-    tail: Span
-    score: float | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """The words of a sentence and their annotations.
-
-    Entities may nest, cross and share words. Repeated relations are kept, because published corpora contain some.
-
-    Attributes:
-        words: The words.
-        offsets: Half-open character offsets of each word in the text of the document.
-        entities: The entities, each of them once.
-        triples: The relations. Head and tail are among the entities.
-        escaped: The words as their file writes them, if it escapes some (``-LRB-``); else empty. Not compared.
-
-    Raises:
-        AnnotationError: If the annotations do not fit the words or each other.
-    """
-
-    words: tuple[str, ...]
-    offsets: Offsets
-    entities: tuple[Span, ...] = ()
-    triples: tuple[Triple, ...] = ()
-    escaped: tuple[str, ...] = field(default=(), compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if len(self.words) != len(self.offsets):
-            raise AnnotationError(
-                f"a sentence has {len(self.words)} words, but {len(self.offsets)} offsets", "Give one pair per word"
-            )
-        if self.escaped and len(self.escaped) != len(self.words):
-            raise AnnotationError(
-                f"a sentence has {len(self.words)} words, but {len(self.escaped)} escaped ones", "Give all or none"
-            )
-        known = set(self.entities)
-        if len(known) != len(self.entities):
-            repeated = next(entity for entity, count in Counter(self.entities).items() if count > 1)
-            raise AnnotationError(f"{_describe(repeated)} is repeated", "Remove the repetition")
-        for entity in self.entities:
-            if entity.end > len(self.words):
-                raise AnnotationError(
-                    f"{_describe(entity)} ends after the sentence ({len(self.words)} words)", "Check the word indices"
-                )
-        for triple in self.triples:
-            for role, argument in (("head", triple.head), ("tail", triple.tail)):
-                if argument not in known:
-                    raise AnnotationError(
-                        f"the {role} of a relation {triple.label!r}, {_describe(argument)}, is not an entity of the "
-                        "sentence",
-                        "Add it to the entities",
-                    )
-
-    @classmethod
-    def from_words(
-        cls,
-        words: Sequence[str],
-        entities: Iterable[Span] = (),
-        triples: Iterable[Triple] = (),
-        *,
-        at: int = 0,
-        escaped: Sequence[str] = (),
-    ) -> Sentence:
-        """Make a sentence from words. Its text is the words joined by single spaces.
-
-        Args:
-            words: The words. Each has at least one character.
-            entities: The entities.
-            triples: The relations.
-            at: Character offset of the first word in the text of the document.
-            escaped: The words as their file writes them, if it escapes some.
-
-        Raises:
-            AnnotationError: If the words are not a list of strings, or the annotations do not fit.
-        """
-        return cls._join(_check_words(words), entities, triples, at, tuple(escaped))
-
-    @classmethod
-    def _join(
-        cls,
-        words: tuple[str, ...],
-        entities: Iterable[Span],
-        triples: Iterable[Triple],
-        at: int = 0,
-        escaped: tuple[str, ...] = (),
-    ) -> Sentence:
-        offsets = []
-        for word in words:
-            end = at + len(word)
-            offsets.append((at, end))
-            at = end + 1
-        return cls(words, tuple(offsets), tuple(entities), tuple(triples), escaped)
-
-    def annotated(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
-        """Return a sentence with the same words and other annotations."""
-        return replace(self, entities=tuple(entities), triples=tuple(triples))
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-
-def _describe(entity: Span) -> str:
-    return f"the entity {entity.label!r} at words [{entity.start}, {entity.end})"
-
-
-def _check_words(words: object) -> tuple[str, ...]:
-    """Return the words as a tuple, or raise an AnnotationError if they are not valid words."""
-    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
-        raise AnnotationError(
-            f"the words of a sentence are {short_repr(words)}, not a list of strings",
-            "Give a list of words, or use Document.from_text for a text",
-        )
-    checked: tuple[Any, ...] = tuple(words)
-    for number, word in enumerate(checked):
-        if not isinstance(word, str):
-            raise AnnotationError(f"word {number} of a sentence is {short_repr(word)}, not a string")
-        if not word:
-            raise AnnotationError(f"word {number} of a sentence is empty", "Remove it")
-        if not word.isascii() and any("\ud800" <= char <= "\udfff" for char in word):
-            raise AnnotationError(
-                f"word {number} of a sentence is {short_repr(word)}, which contains an unpaired surrogate",
-                "Remove it, or give the complete character",
-            )
-    return checked
+# Number of characters of the text in the representation of a document.
+_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -225,12 +63,14 @@ class Relation:
         label: Relation type.
         tail: The object, one of the entities of the document.
         score: Score of the model from 0 to 1, or None for an annotation.
+        sentence: The sentence of both, or None if the relation was made without a document. Not compared.
     """
 
     head: Entity
     label: str
     tail: Entity
     score: float | None = field(default=None, compare=False)
+    sentence: Sentence | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -248,7 +88,14 @@ class Mention:
     end: int
 
 
-@dataclass(frozen=True)
+class Frames(NamedTuple):
+    """The tables of a document."""
+
+    entities: Any
+    relations: Any
+
+
+@dataclass(frozen=True, repr=False)
 class Document:
     """A text with its sentences, entities, relations and coreference clusters.
 
@@ -256,6 +103,7 @@ class Document:
         text: The text.
         sentences: The sentences, in the order of the text.
         id: Name of the document.
+        schema: The labels of the model that annotated the document, or None. Drawings use it. Not compared.
         clusters: Coreference clusters: the mentions of each thing that the text refers to several times. A mention is
             in one cluster at most.
 
@@ -276,6 +124,7 @@ class Document:
     text: str
     sentences: tuple[Sentence, ...] = ()
     id: str = ""
+    schema: Schema | None = field(default=None, compare=False)
     clusters: tuple[tuple[Mention, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -290,6 +139,15 @@ class Document:
                 if start < at or end - start != len(word) or self.text[start:end] != word:
                     raise self._misplaced(word, number, start, end, at)
                 at = end
+        object.__setattr__(self, "sentences", tuple(sentence.with_source(self.text) for sentence in self.sentences))
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= _SHOWN else f"{self.text[: _SHOWN - 1]}…"
+        parts = [repr(text)] + [f"id={self.id!r}"] * bool(self.id)
+        n_entities = sum(len(sentence.entities) for sentence in self.sentences)
+        n_relations = sum(len(sentence.triples) for sentence in self.sentences)
+        parts += [f"n_sentences={len(self.sentences)}", f"n_entities={n_entities}", f"n_relations={n_relations}"]
+        return f"Document({', '.join(parts)})"
 
     def _check_clusters(self) -> None:
         seen: set[Mention] = set()
@@ -387,7 +245,7 @@ class Document:
             moved.append(Sentence._join(sentence.words, sentence.entities, sentence.triples, at, sentence.escaped))
             at += sum(len(word) + 1 for word in sentence.words) or 1
         text = "\n".join(" ".join(sentence.words) for sentence in sentences)
-        return cls(text, tuple(moved), id, tuple(map(tuple, clusters)))
+        return cls(text, tuple(moved), id, clusters=tuple(map(tuple, clusters)))
 
     @cached_property
     def entities(self) -> tuple[Entity, ...]:
@@ -401,7 +259,9 @@ class Document:
         entities = iter(self.entities)
         for sentence in self.sentences:
             entity = {span: next(entities) for span in sentence.entities}
-            relations += [Relation(entity[t.head], t.label, entity[t.tail], t.score) for t in sentence.triples]
+            relations += [
+                Relation(entity[t.head], t.label, entity[t.tail], t.score, sentence) for t in sentence.triples
+            ]
         return tuple(relations)
 
     @cached_property
@@ -410,31 +270,74 @@ class Document:
         words = [pair for sentence in self.sentences for pair in sentence.offsets]
         return measure_coverage(self.text, words, find_markup(self.text))
 
+    def filter(
+        self, *, min_score: float | None = None, labels: str | Collection[str] | None = None, related: bool = False
+    ) -> Document:
+        """Return this document with some of its entities and relations.
+
+        A relation is kept only together with its head and its tail.
+
+        Args:
+            min_score: Minimum score of entities and relations. Annotations without a score are kept.
+            labels: Labels to keep. If none of them is an entity type, entities of all types are kept; if none is a
+                relation type, relations of all types. Without a schema, a label that does not occur is of both kinds.
+            related: Keep only the entities of the relations that are kept.
+
+        Raises:
+            ConfigError: If the score is not from 0 to 1.
+            SchemaError: If the document knows its schema, and a label is not in it.
+
+        Example:
+            >>> spans = Span(0, 1, "Method", 0.9), Span(2, 3, "Task", 0.4)
+            >>> document = Document.from_sentences([Sentence.from_words(["CRFs", "for", "tagging"], spans)])
+            >>> [entity.text for entity in document.filter(min_score=0.5).entities]
+            ['CRFs']
+        """
+        filtered: Document = _late("data.selecting", "filter_document")(self, min_score, labels, related)
+        return filtered
+
+    def to_pandas(self) -> Frames:
+        """Convert the document to two ``pandas.DataFrame``: ``entities, relations = document.to_pandas()``.
+
+        Returns:
+            One row per entity and per relation. The columns are those of :meth:`to_dataframe`.
+
+        Raises:
+            CascadeError: pandas is not installed.
+        """
+        return Frames(self.to_dataframe("entities"), self.to_dataframe("relations"))
+
+    def to_dataframe(self, kind: str = "entities") -> Any:
+        """Convert the entities or the relations to a ``pandas.DataFrame``.
+
+        Args:
+            kind: "entities" or "relations".
+
+        Returns:
+            A table with the ``document_id`` and the position of the ``sentence`` in each row. Entities have the
+            columns ``entity`` (position), ``start``, ``end``, ``text``, ``label`` and ``score``. Relations have
+            ``relation``, ``label`` and ``score``, and for both ``head`` and ``tail`` the position of the entity and
+            its ``_start``, ``_end``, ``_text`` and ``_label``.
+
+        Raises:
+            CascadeError: pandas is not installed.
+            ConfigError: ``kind`` is something else.
+        """
+        return _late("data.selecting", "to_dataframe")(self, kind)
+
     def to_networkx(self) -> Any:
         """Convert the document to a ``networkx.MultiDiGraph``.
 
         Returns:
             A graph with one node per entity and one edge per relation, from head to tail. Nodes are numbered by
             position in :attr:`entities` and have the attributes ``text``, ``label``, ``start``, ``end`` and ``score``.
-            Edges have ``label`` and ``score``. The graph has the document's ``id`` and ``text``.
+            Edges have ``label`` and ``score``. Scores that are None are left out, because GraphML has no such value.
+            The graph has the document's ``id`` and ``text``.
 
         Raises:
             CascadeError: networkx is not installed.
         """
-        try:
-            from networkx import MultiDiGraph  # type: ignore[import-untyped]
-        except ModuleNotFoundError as error:
-            raise CascadeError(
-                "networkx is not installed", "Install it with pip install 'cascade-srn[graph]'"
-            ) from error
-        graph = MultiDiGraph(id=self.id, text=self.text)
-        for position, entity in enumerate(self.entities):
-            graph.add_node(position, **asdict(entity))
-        positions = {entity: position for position, entity in enumerate(self.entities)}
-        for relation in self.relations:
-            head, tail = positions[relation.head], positions[relation.tail]
-            graph.add_edge(head, tail, label=relation.label, score=relation.score)
-        return graph
+        return _late("data.selecting", "to_networkx")(self)
 
     def _repr_html_(self) -> str:
         """Draw the document in a notebook."""

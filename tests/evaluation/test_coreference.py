@@ -148,8 +148,8 @@ def test_documents_are_scored_together():
     words = [["A", "CRF", "works", "."], ["It", "is", "old", "."]]
     crf, it, old = Mention(0, 1, 2), Mention(1, 0, 1), Mention(1, 2, 3)
     plain = Document.from_words(words, id="d")
-    linked = Document(plain.text, plain.sentences, "d", ((crf, it),))
-    wrong = Document(plain.text, plain.sentences, "d", ((it, old),))
+    linked = Document(plain.text, plain.sentences, "d", clusters=((crf, it),))
+    wrong = Document(plain.text, plain.sentences, "d", clusters=((it, old),))
     scores = score_coreference([linked, linked, plain], [linked, wrong, plain])
     assert scores == score_clusters([[crf, it]], [[crf, it]]) + score_clusters([[crf, it]], [[it, old]])
     assert scores.muc.f1 == 0.5

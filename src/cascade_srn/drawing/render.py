@@ -72,10 +72,11 @@ def draw_sentence(
 def draw_document(document: Document, *, schema: Schema | None = None, style: bool = True) -> str:
     """Draw a document as an HTML fragment with all sentences and a legend.
 
-    Colours of labels follow the order of the schema, or the alphabet without one. ``style`` includes the style sheet,
+    Colours of labels follow the order of the schema, or the alphabet without one. Without ``schema``, that of the
+    document is used. ``style`` includes the style sheet,
     so that the fragment can be shown anywhere, such as in a notebook.
     """
-    labels = Labels.collect(schema, document.sentences)
+    labels = Labels.collect(schema or document.schema, document.sentences)
     legend = build_legend(labels, document.sentences)
     return _render_document(document, labels, style=stylesheet() if style else "", legend=legend)
 
@@ -84,7 +85,7 @@ def draw_page(documents: Iterable[Document], *, schema: Schema | None = None, ti
     """Draw documents as one HTML page with a legend. See :func:`draw_document` for the arguments."""
     documents = list(documents)
     sentences = [sentence for document in documents for sentence in document.sentences]
-    labels = Labels.collect(schema, sentences)
+    labels = Labels.collect(schema or next((d.schema for d in documents if d.schema), None), sentences)
     return (
         environment()
         .get_template("page.html.jinja")
@@ -98,14 +99,14 @@ def draw_page(documents: Iterable[Document], *, schema: Schema | None = None, ti
 
 
 def draw_in_notebook(document: Document) -> str:
-    """Draw a document for a notebook. If drawing fails, return the error and the document as text.
+    """Draw a document for a notebook. If drawing fails, return the error and the text.
 
     Notebooks call this function themselves, so nobody can catch an exception.
     """
     try:
         return draw_document(document)
     except CascadeError as error:
-        return f"<p>{escape(str(error))}</p><pre>{escape(repr(document))}</pre>"
+        return f"<p>{escape(str(error))}</p><pre>{escape(document.text)}</pre>"
 
 
 @cache

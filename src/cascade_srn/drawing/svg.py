@@ -41,7 +41,7 @@ def draw_svg(document: Document, *, schema: Schema | None = None, width: int = 9
     are in the titles of bars and arcs, and the description contains everything as text.
     """
     require_range("width", width, MIN_WIDTH)
-    labels = Labels.collect(schema, document.sentences)
+    labels = Labels.collect(schema or document.schema, document.sentences)
     picture = _Picture(width - 2 * MARGIN)
     if document.id:
         picture.add_heading(document.id)

@@ -128,7 +128,7 @@ class _CommonWords:
             words = tuple(self.text[start:end] for start, end in offsets)
             made.append(Sentence(words, offsets, tuple(of_sentence), tuple(between)))
         clusters = tuple(tuple(self._move(document, m, firsts) for m in cluster) for cluster in document.clusters)
-        return Document(self.text, tuple(made), id, clusters)
+        return Document(self.text, tuple(made), id, clusters=clusters)
 
     def _move(self, document: Document, mention: Mention, firsts: list[int]) -> Mention:
         start, end = self._place(*document.locate(mention))

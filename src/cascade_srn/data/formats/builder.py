@@ -91,7 +91,7 @@ class DocumentBuilder:
             Sentence(tuple(text[a:b] for a, b in words), tuple(words), tuple(entities), tuple(triples))
             for words, entities, triples in zip(offsets, self.entities, self.triples, strict=True)
         )
-        return Document(text, sentences, id, clusters)
+        return Document(text, sentences, id, clusters=clusters)
 
 
 def place_span(value: Value, words: WordMap, start: int, end: int, context: ReadContext) -> WordSpan:
