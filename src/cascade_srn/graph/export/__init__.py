@@ -103,7 +103,7 @@ def export_graph(
     """
     path = Path(output)
     name = _guess_format(path) if format is None else format
-    require_choice("format", name, FORMATS)
+    require_choice("format", name, tuple(FORMATS), option="format")
     rdf.check_base_iri(base_iri)
     write_file, write_folder = FORMATS[name].write_file, FORMATS[name].write_folder
     (_check_file if write_file else _check_folder)(path, overwrite)

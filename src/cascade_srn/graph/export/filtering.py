@@ -42,8 +42,8 @@ class ExportFilter:
     relations: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require_range("min_score", self.min_score, 0, 1)
-        require_range("min_count", self.min_count, 1)
+        require_range("min_score", self.min_score, 0, 1, option="min_score")
+        require_range("min_count", self.min_count, 1, option="min_count")
 
     @property
     def restricts_edges(self) -> bool:
@@ -113,7 +113,7 @@ class FilteredGraph:
         run(
             f"""
             CREATE TABLE edges AS SELECT {_columns("edges")} FROM graph.edges
-            WHERE n >= $min_count AND coalesce(round(best_score::DOUBLE, 6), 1) >= $min_score
+            WHERE ($min_count <= 1 OR n >= $min_count) AND coalesce(round(best_score::DOUBLE, 6), 1) >= $min_score
             AND (len($relations) = 0 OR list_contains($relations, label))
             AND (len($labels) = 0 OR (
                 head IN (SELECT node FROM graph.nodes WHERE list_contains($labels, label))

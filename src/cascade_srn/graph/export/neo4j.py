@@ -45,8 +45,10 @@ class _Source:
         return f"SELECT {', '.join(selected)} {self.rows}"
 
     def data_columns(self) -> list[str]:
-        """Return a plain name for each column, such as ``START_ID`` for ``:START_ID(entity)``."""
-        return [field.partition(":")[0] or field[1:].partition("(")[0] for field in self.columns]
+        """Return a plain name for each column, such as ``start_id`` for ``:START_ID(entity)``."""
+        # Names of columns must differ in more than case, and there is a property "label".
+        names = [field.partition(":")[0] or field[1:].partition("(")[0].lower() for field in self.columns]
+        return ["labels" if field == ":LABEL" else name for field, name in zip(self.columns, names, strict=True)]
 
 
 _SOURCES = (

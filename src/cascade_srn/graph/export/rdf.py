@@ -53,7 +53,7 @@ _PLACES = """
     AS is_unique FROM documents
 """
 _PHRASES = """
-    SELECT shard, "row", start, "end", any_value(text), max(score), list(DISTINCT node) FILTER (node IS NOT NULL) FROM (
+    SELECT shard, "row", start, "end", min(text), max(score), list(DISTINCT node) FILTER (node IS NOT NULL) FROM (
         SELECT shard, "row", start, "end", text, score, node FROM mentions
         UNION ALL SELECT shard, "row", head_start, head_end, head_text, NULL, NULL FROM evidence
         UNION ALL SELECT shard, "row", tail_start, tail_end, tail_text, NULL, NULL FROM evidence
