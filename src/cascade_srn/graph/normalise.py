@@ -18,6 +18,9 @@ _POSSESSIVE = re.compile(r"'s?$")
 _EDGE_LEFT, _EDGE_RIGHT = re.compile(r"^[^\w+#*%$@&.(\[{<-]+|^[.-]+(?!\w)|^-+"), re.compile(r"[^\w+#*%)\]}>]+$")
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _PLURAL_ACRONYM = re.compile(r"^([A-Z0-9][\w-]*[A-Z0-9])['’]?s$")
+_HYPHEN = re.compile(r"(?<=\w)[-_]+(?=[\w+#*%$@&(])")
+# A word that was divided at the end of a line, but not "pre- and post-editing".
+_DIVIDED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
 _DIGITS_APART = re.compile(r"(?<=\d) (?=\d)")
 _BRITISH = (
     (re.compile(r"is(ations?|ing|ed|ers?|e|es)$"), r"iz\1"),
@@ -169,7 +172,7 @@ def _determiner(text: str) -> str:
 def _hyphens(text: str) -> str:
     if "-" not in text and "_" not in text:
         return text
-    return _spaces(re.sub(r"(?<=\w)[-_]+(?=[\w+#*%$@&(])", " ", text))
+    return _spaces(_HYPHEN.sub(" ", _DIVIDED.sub("-", text)))
 
 
 def is_acronym(word: str) -> bool:
