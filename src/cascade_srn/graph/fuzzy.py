@@ -1,0 +1,189 @@
+"""Fuzzy matches: misspelled words, inflected words, and "recognition of X" for "X recognition".
+
+Words are compared instead of whole names. Misspellings of a word are found by deleting one character at a time, so that
+the cost grows with the number of distinct words and names, and not with that of their pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from cascade_srn.graph.forest import Forest, Merge
+from cascade_srn.graph.normalise import singular, squeeze
+from cascade_srn.graph.store import load_library
+
+STEP = "fuzzy"
+MIN_LETTERS = 6
+"""Shorter words are not compared: too many of them differ in one letter."""
+# Words that share a deletion are compared in groups of this size at most.
+_MAX_GROUP = 40
+# A misspelling is rare compared with the right spelling.
+_RARE_SHARE = 0.1
+_OPPOSITES = (
+    ("inter", "intra", "intro"),
+    ("hyper", "hypo"),
+    ("micro", "macro"),
+    ("homo", "hetero"),
+    ("mono", "multi", "bi", "tri", "uni", "cross"),
+    ("pre", "post", "pro", "per"),
+    ("sub", "super", "supra"),
+    ("ante", "anti"),
+    ("endo", "exo"),
+    ("max", "min"),
+    ("un", "non", "in", "im", "dis", "mis", "de", "re", "ir", "il", "a", "co", "en", "over", "under", "out", "up"),
+)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*|\b[ivx]+\b")
+# Endings that make another word: a parser is not parsing.
+_ENDING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two keys that nearly have the same text.
+
+    Attributes:
+        key: The rarer key.
+        into: The other one.
+        score: Similarity of the texts from 0 to 1.
+        reason: What the difference is.
+        refusal: Why they are not merged; empty if they are.
+    """
+
+    key: int
+    into: int
+    score: float
+    reason: str
+    refusal: str = ""
+
+
+def fuzzy_merges(forest: Forest, threshold: float) -> Iterator[Merge]:
+    """Yield the fuzzy matches that pass the rules, the most frequent names first."""
+    for pair in find_pairs(forest, threshold):
+        if not pair.refusal:
+            yield Merge(pair.key, pair.into, STEP, pair.reason, pair.score)
+
+
+def find_pairs(forest: Forest, threshold: float) -> Iterator[Pair]:
+    """Yield all pairs of keys that are compared, with the rule that refuses them."""
+    similarity = load_library("rapidfuzz.fuzz").ratio
+    words = _Words(forest)
+    seen: set[tuple[int, int]] = set()
+    for key in forest.by_frequency(range(len(forest.keys))):
+        for other, reason in _candidates(forest, key, words):
+            into, rarer = forest.by_frequency((key, other))
+            if rarer == into or (rarer, into) in seen:
+                continue
+            seen.add((rarer, into))
+            first, second = forest.keys[rarer].text, forest.keys[into].text
+            score = 1.0 if reason.startswith("word") else similarity(squeeze(first), squeeze(second)) / 100
+            refusal = words.refuse(first, second) if reason == "spelling" else ""
+            if not refusal and score < threshold:
+                refusal = "similarity"
+            yield Pair(rarer, into, score, reason, refusal)
+
+
+def _candidates(forest: Forest, key: int, words: _Words) -> Iterator[tuple[int, str]]:
+    found = forest.keys[key]
+    tokens = found.text.split(" ")
+    for at, token in enumerate(tokens):
+        for other in words.variants.get(token, ()):
+            changed = " ".join((*tokens[:at], other, *tokens[at + 1 :]))
+            if (target := forest.find(changed, found.label)) is not None:
+                yield target, "spelling"
+    if len(tokens) > 1:
+        plain = " ".join(map(singular, tokens))
+        for target in words.inflected.get((plain, found.label), ()):
+            yield target, "word inside in the plural"
+        if (turned := _turn(tokens)) and (target := forest.find(turned, found.label)) is not None:
+            yield target, "word order"
+
+
+def _turn(tokens: Sequence[str]) -> str:
+    """Return "X Y" for "Y of X"; empty if there is no single "of"."""
+    if tokens.count("of") != 1 or len(tokens) > 6:
+        return ""
+    at = tokens.index("of")
+    left = [*tokens[: at - 1], singular(tokens[at - 1])] if at else []
+    right = [token for token in tokens[at + 1 :] if token not in ("the", "a", "an")]
+    return " ".join((*right, *left)) if left and right else ""
+
+
+class _Words:
+    """Words of all keys, how often they occur, and which are written alike."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.counts: Counter[str] = Counter()
+        self._names: set[str] = set()
+        inflected: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for at, key in enumerate(forest.keys):
+            tokens = key.text.split(" ")
+            for token in set(tokens):
+                self.counts[token] += max(key.n, 1)
+            self._names.update(word.casefold() for word in re.split(r"[\s-]+", key.name) if _is_name(word))
+            if len(tokens) > 1:
+                inflected[" ".join(map(singular, tokens)), key.label].append(at)
+        self.inflected = {plain: tuple(members) for plain, members in inflected.items() if len(members) > 1}
+        self.variants = self._find_variants()
+
+    def _find_variants(self) -> dict[str, tuple[str, ...]]:
+        """Return, for each word, those that differ in one letter, or in two that are exchanged or replaced."""
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for word in sorted(self.counts):
+            if len(word) >= MIN_LETTERS and word.isalpha():
+                for shorter in {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}:
+                    groups[shorter].append(word)
+        distance = load_library("rapidfuzz.distance").OSA.distance
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for members in groups.values():
+            for first, second in combinations(members[:_MAX_GROUP], 2):
+                if distance(first, second, score_cutoff=1) <= 1:
+                    found[first].add(second)
+                    found[second].add(first)
+        return {word: tuple(sorted(others)) for word, others in found.items()}
+
+    def refuse(self, first: str, second: str) -> str:
+        """Return the rule that keeps two names apart that differ in one word; empty if none does."""
+        if _NUMBER.findall(first) != _NUMBER.findall(second):
+            return "number"
+        for one, other in zip(first.split(" "), second.split(" "), strict=True):
+            if one != other and (refusal := self._refuse_word(one, other)):
+                return refusal
+        return ""
+
+    def _refuse_word(self, one: str, other: str) -> str:
+        if any(char.isdigit() for char in one + other):
+            return "number"
+        if one in self._names or other in self._names:
+            return "name in capitals"
+        if one[:2] != other[:2] or _are_opposite(one, other):
+            return "prefix"
+        if _differ_at_end(one, other):
+            return "ending"
+        rare, frequent = sorted((self.counts[one], self.counts[other]))
+        return "" if rare <= _RARE_SHARE * frequent else "both words are frequent"
+
+
+def _is_name(word: str) -> bool:
+    return any(char.isupper() or char.isdigit() for char in word[1:])
+
+
+def _are_opposite(one: str, other: str) -> bool:
+    for group in _OPPOSITES:
+        first = [prefix for prefix in group if one.startswith(prefix)]
+        second = [prefix for prefix in group if other.startswith(prefix)]
+        if any(a != b and one[len(a) :] == other[len(b) :] for a in first for b in second):
+            return True
+        if any(one == a + other for a in first) or any(other == b + one for b in second):
+            return True
+    return False
+
+
+def _differ_at_end(one: str, other: str) -> bool:
+    """Return whether two words differ at the end only, so that one is another form of the other."""
+    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    first, second = one[same:], other[same:]
+    return max(len(first), len(second)) <= _ENDING and (not first or not second or first[-1] != second[-1])
