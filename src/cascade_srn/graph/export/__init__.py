@@ -45,9 +45,9 @@ class ExportFormat:
 FORMATS = {
     "graphml": ExportFormat("GraphML", ".graphml", write_file=graphml.write),
     "gexf": ExportFormat("GEXF", ".gexf", write_file=gexf.write),
-    "turtle": ExportFormat("RDF 1.1 Turtle", ".ttl", write_file=partial(rdf.write, "TURTLE")),
-    "ntriples": ExportFormat("RDF 1.1 N-Triples", ".nt", write_file=partial(rdf.write, "N_TRIPLES")),
-    "jsonld": ExportFormat("JSON-LD", ".jsonld", write_file=partial(rdf.write, "JSON_LD")),
+    "turtle": ExportFormat("RDF 1.1 Turtle", ".ttl", write_file=partial(rdf.write, "turtle")),
+    "ntriples": ExportFormat("RDF 1.1 N-Triples", ".nt", write_file=partial(rdf.write, "ntriples")),
+    "jsonld": ExportFormat("JSON-LD", ".jsonld", write_file=partial(rdf.write, "jsonld")),
     "neo4j-csv": ExportFormat("CSV for neo4j-admin", write_folder=partial(neo4j.write, "csv")),
     "neo4j-parquet": ExportFormat("Parquet for neo4j-admin", write_folder=partial(neo4j.write, "parquet")),
     "csv": ExportFormat("CSV", write_folder=tables.write),
