@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -21,8 +21,10 @@ MIN_LETTERS = 6
 """Shorter words are not compared: too many of them differ in one letter."""
 # Words that share a deletion are compared in groups of this size at most.
 _MAX_GROUP = 40
-# A misspelling is rare compared with the right spelling.
-_RARE_SHARE = 0.1
+# A misspelling is rare compared with the right spelling. A replaced letter makes another word more often than a letter
+# that is doubled, left out or exchanged with its neighbour.
+_RARE, _RARE_SHARE = 2, 0.001
+_MIN_FREQUENT = {"exchange": 20, "double": 20, "length": 100, "replace": 500}
 _OPPOSITES = (
     ("inter", "intra", "intro"),
     ("hyper", "hypo"),
@@ -60,17 +62,23 @@ class Pair:
     refusal: str = ""
 
 
-def fuzzy_merges(forest: Forest, threshold: float) -> Iterator[Merge]:
-    """Yield the fuzzy matches that pass the rules, the most frequent names first."""
-    for pair in find_pairs(forest, threshold):
+def fuzzy_merges(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[Merge]:
+    """Yield the fuzzy matches that pass the rules, the most frequent names first.
+
+    Args:
+        forest: The keys.
+        threshold: Minimum similarity from 0 to 1.
+        counts: How often words in lower case occur in the text of the documents.
+    """
+    for pair in find_pairs(forest, threshold, counts):
         if not pair.refusal:
             yield Merge(pair.key, pair.into, STEP, pair.reason, pair.score)
 
 
-def find_pairs(forest: Forest, threshold: float) -> Iterator[Pair]:
+def find_pairs(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[Pair]:
     """Yield all pairs of keys that are compared, with the rule that refuses them."""
     similarity = load_library("rapidfuzz.fuzz").ratio
-    words = _Words(forest)
+    words = _Words(forest, counts)
     seen: set[tuple[int, int]] = set()
     for key in forest.by_frequency(range(len(forest.keys))):
         for other, reason in _candidates(forest, key, words):
@@ -115,8 +123,9 @@ def _turn(tokens: Sequence[str]) -> str:
 class _Words:
     """Words of all keys, how often they occur, and which are written alike."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: Forest, counts: Mapping[str, int]) -> None:
         self.counts: Counter[str] = Counter()
+        self._in_text = counts
         self._names: set[str] = set()
         inflected: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for at, key in enumerate(forest.keys):
@@ -152,6 +161,8 @@ class _Words:
         for one, other in zip(first.split(" "), second.split(" "), strict=True):
             if one != other and (refusal := self._refuse_word(one, other)):
                 return refusal
+            if one != other and " " not in first and _kind_of_typo(one, other) in ("length", "replace"):
+                return "single word"  # no other word shows that the same thing is meant
         return ""
 
     def _refuse_word(self, one: str, other: str) -> str:
@@ -163,8 +174,13 @@ class _Words:
             return "prefix"
         if _differ_at_end(one, other):
             return "ending"
-        rare, frequent = sorted((self.counts[one], self.counts[other]))
-        return "" if rare <= _RARE_SHARE * frequent else "both words are frequent"
+        rare, frequent = sorted((self._frequency(one), self._frequency(other)))
+        if rare > max(_RARE, _RARE_SHARE * frequent) or frequent < _MIN_FREQUENT[_kind_of_typo(one, other)]:
+            return "both words may be right"
+        return ""
+
+    def _frequency(self, word: str) -> int:
+        return max(self.counts[word], self._in_text.get(word, 0) + self._in_text.get(f"{word}s", 0))
 
 
 def _is_name(word: str) -> bool:
@@ -187,3 +203,12 @@ def _differ_at_end(one: str, other: str) -> bool:
     same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     first, second = one[same:], other[same:]
     return max(len(first), len(second)) <= _ENDING and (not first or not second or first[-1] != second[-1])
+
+
+def _kind_of_typo(one: str, other: str) -> str:
+    """Return what was done to a letter: exchange, double, length (left out or added) or replace."""
+    if sorted(one) == sorted(other):
+        return "exchange"
+    if len(one) == len(other):
+        return "replace"
+    return "double" if re.sub(r"(.)\1", r"\1", one) == re.sub(r"(.)\1", r"\1", other) else "length"
