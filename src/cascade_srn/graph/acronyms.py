@@ -237,11 +237,21 @@ def _group_long_forms(counts: Counter[str]) -> dict[str, str]:
     groups: dict[str, str] = {}
     leaders: list[str] = []
     for long, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        near = (other for other in leaders if similarity(squeeze(long), squeeze(other)) >= SAME_LONG_FORM)
+        near = (
+            other
+            for other in leaders
+            if similarity(squeeze(long), squeeze(other)) >= SAME_LONG_FORM or _contains(long, other)
+        )
         groups[long] = next(near, long)
         if groups[long] == long:
             leaders.append(long)
     return groups
+
+
+def _contains(long: str, other: str) -> bool:
+    """Return whether one of two long forms has all words of the other."""
+    first, second = set(long.split()), set(other.split())
+    return first < second or second < first
 
 
 def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
@@ -253,7 +263,7 @@ def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
             continue
         own = _OWN_ACRONYM.match(key.name)
         if own is not None and find_long_form(own[2], own[1]) is not None:
-            plain = f"{own[1]} {own[3]}".strip()
+            plain = f"{own[1]} {own[3].lstrip('-')}".strip()
             into = forest.add(normalise(plain), key.label, plain)
             if into != at:
                 yield Merge(at, into, STEP, f"{own[2]!r} is the acronym of {own[1]!r}")

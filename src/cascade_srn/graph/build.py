@@ -86,13 +86,8 @@ def _make_tables(
 ) -> tuple[dict[str, pyarrow.Table], dict[str, Any], dict[str, Any]]:
     pa = load_library("pyarrow")
     _register(connection, extracted)
-    surfaces = [
-        Surface(*row)
-        for row in connection.execute(
-            "SELECT text, label, count(*) FROM entities GROUP BY text, label ORDER BY text, label"
-        ).fetchall()
-    ]
-    found = resolve(surfaces, partial(_texts, extracted), settings)
+    surfaces = collect_surfaces(extracted)
+    found = resolve(surfaces, partial(iterate_texts, extracted), settings)
     _register_keys(connection, surfaces, found)
     place_mentions(connection)
     named = _name(connection, found)
@@ -131,7 +126,15 @@ def _register(connection: duckdb.DuckDBPyConnection, extracted: Extracted) -> No
         connection.register(name, table)
 
 
-def _texts(extracted: Extracted) -> Iterator[tuple[int, str, str]]:
+def collect_surfaces(extracted: Extracted) -> list[Surface]:
+    """Count the distinct mentions, in their order."""
+    columns = extracted.tables["entities"].select(["text", "label"])
+    counted = columns.group_by(["text", "label"]).aggregate([([], "count_all")])
+    rows = zip(*(counted[name].to_pylist() for name in ("text", "label", "count_all")), strict=True)
+    return [Surface(*row) for row in sorted(rows)]
+
+
+def iterate_texts(extracted: Extracted) -> Iterator[tuple[int, str, str]]:
     """Yield position, id and text of the documents that have one."""
     documents = extracted.tables["documents"].select(["document_id", "text"])
     at = 0

@@ -19,6 +19,7 @@ from cascade_srn.graph.store import load_library
 STEP = "fuzzy"
 MIN_LETTERS = 6
 """Shorter words are not compared: too many of them differ in one letter."""
+_ARTICLES = frozenset({"a", "an", "the"})
 # Words that share a deletion are compared in groups of this size at most.
 _MAX_GROUP = 40
 # A misspelling is rare compared with the right spelling. A replaced letter makes another word more often than a letter
@@ -97,17 +98,21 @@ def find_pairs(forest: Forest, threshold: float, counts: Mapping[str, int]) -> I
 def _candidates(forest: Forest, key: int, words: _Words) -> Iterator[tuple[int, str]]:
     found = forest.keys[key]
     tokens = found.text.split(" ")
+    if len(tokens) > 1:
+        for target in words.inflected.get((_plain(tokens), found.label), ()):
+            yield target, "word inside in the plural or with an article"
+        if (turned := _turn(tokens)) and (target := forest.find(turned, found.label)) is not None:
+            yield target, "word order"
     for at, token in enumerate(tokens):
         for other in words.variants.get(token, ()):
             changed = " ".join((*tokens[:at], other, *tokens[at + 1 :]))
             if (target := forest.find(changed, found.label)) is not None:
                 yield target, "spelling"
-    if len(tokens) > 1:
-        plain = " ".join(map(singular, tokens))
-        for target in words.inflected.get((plain, found.label), ()):
-            yield target, "word inside in the plural"
-        if (turned := _turn(tokens)) and (target := forest.find(turned, found.label)) is not None:
-            yield target, "word order"
+
+
+def _plain(tokens: Sequence[str]) -> str:
+    """Return the words in the singular, without articles."""
+    return " ".join(singular(token) for token in tokens if token not in _ARTICLES)
 
 
 def _turn(tokens: Sequence[str]) -> str:
@@ -116,7 +121,7 @@ def _turn(tokens: Sequence[str]) -> str:
         return ""
     at = tokens.index("of")
     left = [*tokens[: at - 1], singular(tokens[at - 1])] if at else []
-    right = [token for token in tokens[at + 1 :] if token not in ("the", "a", "an")]
+    right = [token for token in tokens[at + 1 :] if token not in _ARTICLES]
     return " ".join((*right, *left)) if left and right else ""
 
 
@@ -126,15 +131,17 @@ class _Words:
     def __init__(self, forest: Forest, counts: Mapping[str, int]) -> None:
         self.counts: Counter[str] = Counter()
         self._in_text = counts
-        self._names: set[str] = set()
+        self._names: Counter[str] = Counter()
         inflected: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for at, key in enumerate(forest.keys):
             tokens = key.text.split(" ")
             for token in set(tokens):
                 self.counts[token] += max(key.n, 1)
-            self._names.update(word.casefold() for word in re.split(r"[\s-]+", key.name) if _is_name(word))
+            for word in re.split(r"[\s-]+", key.name):
+                if _is_name(word):
+                    self._names[singular(word.casefold())] += max(key.n, 1)
             if len(tokens) > 1:
-                inflected[" ".join(map(singular, tokens)), key.label].append(at)
+                inflected[_plain(tokens), key.label].append(at)
         self.inflected = {plain: tuple(members) for plain, members in inflected.items() if len(members) > 1}
         self.variants = self._find_variants()
 
@@ -168,7 +175,7 @@ class _Words:
     def _refuse_word(self, one: str, other: str) -> str:
         if any(char.isdigit() for char in one + other):
             return "number"
-        if one in self._names or other in self._names:
+        if any(2 * self._names[word] > self.counts[word] for word in (one, other)):
             return "name in capitals"
         if one[:2] != other[:2] or _are_opposite(one, other):
             return "prefix"

@@ -347,8 +347,9 @@ class Graph:
         """
         if self.query("SELECT 1 FROM nodes WHERE node = ?", [text]):
             return text
-        forms = "SELECT node, name AS form FROM nodes UNION SELECT node, text FROM merges"
-        rows = self.query(f"SELECT DISTINCT node FROM ({forms}) WHERE lower(form) = lower(?) ORDER BY node", [text])
+        rows = self.query("SELECT node FROM nodes WHERE lower(name) = lower(?) ORDER BY node", [text]) or self.query(
+            "SELECT DISTINCT node FROM merges WHERE lower(text) = lower(?) ORDER BY node", [text]
+        )
         if len(rows) > 1:
             names = ", ".join(row["node"] for row in rows[:5])
             raise DataError(f"{len(rows)} nodes have the name {text!r}", f"Choose one of them: {names}")
