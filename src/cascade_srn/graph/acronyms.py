@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cascade_srn.graph.forest import Forest, Key, Merge
 from cascade_srn.graph.normalise import DETERMINERS, display_form, normalise, squeeze
@@ -26,7 +26,7 @@ _SHORT_FORM = re.compile(r"^[^\W_](?:[\w&/+.-]*[^\W_])?$")
 _PLURAL = re.compile(r"(?<=[A-Z0-9])s$")
 _WORD_BEFORE = re.compile(r"([^\s()\[\],;:]+)\s*$")
 _CUT = re.compile(r"[;,:]|\be\.g\b|\bi\.e\b")
-_OWN_ACRONYM = re.compile(r"^(.+?)\s*\(\s*([^()\s]+)\s*\)$")
+_OWN_ACRONYM = re.compile(r"^([^()]+?)\s*\(\s*([^()\s]+)\s*\)\s*([^()]*)$")
 _MAX_LENGTH = 10
 # Words that a long form neither begins nor ends with.
 _EDGES = DETERMINERS | {
@@ -166,11 +166,13 @@ class Expansions:
         everywhere: Long form by acronym, for acronyms that mean the same in nearly all documents.
         local: Long form by document and acronym, for the documents that define another one.
         reasons: Reason by acronym and long form.
+        long_forms: All long forms by acronym.
     """
 
-    everywhere: dict[int, int]
-    local: dict[tuple[int, int], int]
-    reasons: dict[tuple[int, int], str]
+    everywhere: dict[int, int] = field(default_factory=dict)
+    local: dict[tuple[int, int], int] = field(default_factory=dict)
+    reasons: dict[tuple[int, int], str] = field(default_factory=dict)
+    long_forms: dict[int, list[int]] = field(default_factory=dict)
 
 
 def collect_expansions(forest: Forest, texts: Iterable[tuple[int, str, str]], labels: Sequence[str]) -> Expansions:
@@ -184,41 +186,49 @@ def collect_expansions(forest: Forest, texts: Iterable[tuple[int, str, str]], la
         texts: Position, id and text of the documents.
         labels: Labels of the keys; an empty label if types are merged.
     """
-    found: dict[str, dict[int, str]] = defaultdict(dict)
-    names: dict[str, Counter[str]] = defaultdict(Counter)
-    examples: dict[int, str] = {}
-    for document, name, text in texts:
-        for definition in find_definitions(text):
-            short, long = normalise(definition.short), normalise(definition.long)
-            if long and long != short and document not in found[short]:
-                found[short][document] = long
-                names[long][display_form(definition.long)] += 1
-                examples[document] = name
-    everywhere: dict[int, int] = {}
-    local: dict[tuple[int, int], int] = {}
-    reasons: dict[tuple[int, int], str] = {}
-    for short, by_document in sorted(found.items()):
+    by_short, names, ids = _collect_definitions(texts)
+    found = Expansions()
+    for short, by_document in sorted(by_short.items()):
         groups = _group_long_forms(Counter(by_document.values()))
         counts = Counter(groups[long] for long in by_document.values())
         best, n_best = min(counts.items(), key=lambda item: (-item[1], item[0]))
         clear = n_best >= CLEAR_SHARE * len(by_document) and (n_best > 1 or len(short) >= CLEAR_LETTERS)
         for label in labels:
-            if (key := forest.find(short, label)) is None:
+            key = forest.find(short, label)
+            # "recall" is not an acronym because of one "Relative Conditional Log-Likelihood (ReCaLL)".
+            if key is None or not is_short_form(forest.keys[key].name):
                 continue
             targets = {}
-            for long in counts:
+            for long, n_documents in sorted(counts.items()):
                 name = min(names[long].items(), key=lambda item: (-item[1], item[0]))[0]
                 targets[long] = forest.add(long, label, name)
                 first = min(document for document, other in by_document.items() if groups[other] == long)
-                n_defining = counts[long]
-                plural = "" if n_defining == 1 else "s"
-                reasons[key, targets[long]] = f"defined in {n_defining} document{plural}, such as {examples[first]}"
+                defined = f"defined in {n_documents} document{'' if n_documents == 1 else 's'}, such as {ids[first]}"
+                found.reasons[key, targets[long]] = defined
+            found.long_forms[key] = list(targets.values())
             if clear:
-                everywhere[key] = targets[best]
+                found.everywhere[key] = targets[best]
             for document, long in by_document.items():
                 if not clear or groups[long] != best:
-                    local[document, key] = targets[groups[long]]
-    return Expansions(everywhere, local, reasons)
+                    found.local[document, key] = targets[groups[long]]
+    return found
+
+
+def _collect_definitions(
+    texts: Iterable[tuple[int, str, str]],
+) -> tuple[dict[str, dict[int, str]], dict[str, Counter[str]], dict[int, str]]:
+    """Return long forms by acronym and document, spellings by long form, and ids by document. The first one counts."""
+    by_short: dict[str, dict[int, str]] = defaultdict(dict)
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    ids: dict[int, str] = {}
+    for document, name, text in texts:
+        for definition in find_definitions(text):
+            short, long = normalise(definition.short), normalise(definition.long)
+            if long and long != short and document not in by_short[short]:
+                by_short[short][document] = long
+                names[long][display_form(definition.long)] += 1
+                ids[document] = name
+    return by_short, names, ids
 
 
 def _group_long_forms(counts: Counter[str]) -> dict[str, str]:
@@ -227,11 +237,21 @@ def _group_long_forms(counts: Counter[str]) -> dict[str, str]:
     groups: dict[str, str] = {}
     leaders: list[str] = []
     for long, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        near = (other for other in leaders if similarity(squeeze(long), squeeze(other)) >= SAME_LONG_FORM)
+        near = (
+            other
+            for other in leaders
+            if similarity(squeeze(long), squeeze(other)) >= SAME_LONG_FORM or _contains(long, other)
+        )
         groups[long] = next(near, long)
         if groups[long] == long:
             leaders.append(long)
     return groups
+
+
+def _contains(long: str, other: str) -> bool:
+    """Return whether one of two long forms has all words of the other."""
+    first, second = set(long.split()), set(other.split())
+    return first < second or second < first
 
 
 def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
@@ -243,9 +263,10 @@ def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
             continue
         own = _OWN_ACRONYM.match(key.name)
         if own is not None and find_long_form(own[2], own[1]) is not None:
-            into = forest.add(normalise(own[1]), key.label, own[1])
+            plain = f"{own[1]} {own[3].lstrip('-')}".strip()
+            into = forest.add(normalise(plain), key.label, plain)
             if into != at:
-                yield Merge(at, into, STEP, f"{own[2]!r} is its acronym")
+                yield Merge(at, into, STEP, f"{own[2]!r} is the acronym of {own[1]!r}")
         elif (expanded := _expand(forest, key, expansions)) is not None and expanded[0] != at:
             yield Merge(at, expanded[0], STEP, expanded[1])
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,13 +86,8 @@ def _make_tables(
 ) -> tuple[dict[str, pyarrow.Table], dict[str, Any], dict[str, Any]]:
     pa = load_library("pyarrow")
     _register(connection, extracted)
-    surfaces = [
-        Surface(*row)
-        for row in connection.execute(
-            "SELECT text, label, count(*) FROM entities GROUP BY text, label ORDER BY text, label"
-        ).fetchall()
-    ]
-    found = resolve(surfaces, _texts(extracted), settings)
+    surfaces = collect_surfaces(extracted)
+    found = resolve(surfaces, partial(iterate_texts, extracted), settings)
     _register_keys(connection, surfaces, found)
     place_mentions(connection)
     named = _name(connection, found)
@@ -101,7 +97,7 @@ def _make_tables(
     dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
     dropped |= make_edges(connection, symmetric=symmetric, min_score=settings.min_score, min_count=settings.min_count)
     flags = flag_edges(connection, acyclic)
-    tables = {name: connection.execute(query).to_arrow_table() for name, query in QUERIES.items()}
+    tables = {name: connection.sql(query).to_arrow_table() for name, query in QUERIES.items()}
     rows = sorted(set(_merge_rows(surfaces, found, named)), key=lambda row: (row[0], STEPS.index(row[5]), *row[1:]))
     columns = list(zip(*rows, strict=True)) or [()] * len(table_schema("merges"))
     tables["merges"] = pa.table([pa.array(list(column)) for column in columns], names=table_schema("merges").names)
@@ -130,13 +126,21 @@ def _register(connection: duckdb.DuckDBPyConnection, extracted: Extracted) -> No
         connection.register(name, table)
 
 
-def _texts(extracted: Extracted) -> Iterator[tuple[int, str, str]]:
-    """Yield position, id and text of the documents with brackets."""
+def collect_surfaces(extracted: Extracted) -> list[Surface]:
+    """Count the distinct mentions, in their order."""
+    columns = extracted.tables["entities"].select(["text", "label"])
+    counted = columns.group_by(["text", "label"]).aggregate([([], "count_all")])
+    rows = zip(*(counted[name].to_pylist() for name in ("text", "label", "count_all")), strict=True)
+    return [Surface(*row) for row in sorted(rows)]
+
+
+def iterate_texts(extracted: Extracted) -> Iterator[tuple[int, str, str]]:
+    """Yield position, id and text of the documents that have one."""
     documents = extracted.tables["documents"].select(["document_id", "text"])
     at = 0
     for batch in documents.to_batches(max_chunksize=1000):
         for name, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if text is not None and ("(" in text or "[" in text):
+            if text is not None:
                 yield at, name, text
             at += 1
 
@@ -172,13 +176,14 @@ def _register_keys(connection: duckdb.DuckDBPyConnection, surfaces: list[Surface
         },
     )
     keys = range(len(forest.keys))
+    main = forest.main_keys()
     _create(
         connection,
         "keys",
         {
             "key": ("int64", list(keys)),
             "root": ("int64", [forest.root(key) for key in keys]),
-            "step": ("string", [forest.first_step.get(key, "text") for key in keys]),
+            "step": ("string", [forest.step(key, main[forest.root(key)]) for key in keys]),
         },
     )
 
@@ -188,7 +193,8 @@ def _name(connection: duckdb.DuckDBPyConnection, found: Resolution) -> _Named:
     votes = count_votes(connection)
     given = {forest.root(key): label for key, label in found.labels.items()}
     labels = {root: given.get(root) or winner(weights) for root, weights in votes.items()}
-    names = {root: forest.keys[root].name for root in votes}
+    main = forest.main_keys()
+    names = {root: forest.keys[main[root]].name for root in votes}
     ids = name_nodes((root, names[root], labels[root], forest.keys[root].text) for root in votes)
     return _Named(ids, names, labels, votes)
 

@@ -27,8 +27,7 @@ def place_mentions(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("""
         CREATE TABLE placed AS
         SELECT e.*, keys.root,
-            CASE WHEN local.other IS NOT NULL THEN 'acronym' WHEN keys.key = keys.root THEN 'text' ELSE keys.step END
-                AS step
+            CASE WHEN local.other IS NOT NULL THEN 'acronym' ELSE keys.step END AS step
         FROM entities e
         JOIN surfaces s ON s.text = e.text AND s.label = e.label
         LEFT JOIN local ON local.document = e.document AND local.key = s.key

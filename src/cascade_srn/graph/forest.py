@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from cascade_srn.graph.normalise import is_acronym
+
 
 @dataclass(slots=True)
 class Key:
@@ -130,6 +132,37 @@ class Forest:
         """Merge in order."""
         for merge in merges:
             self.merge(merge)
+
+    def main_keys(self) -> dict[int, int]:
+        """Return the key that gives a set its name, by root.
+
+        It is the pinned key, or else the most frequent one. A spelled-out name is preferred to an acronym, unless fewer
+        than one in ten of the mentions have it: "named entity recognition", but "BERT", and not "BERT model".
+        """
+        sets: defaultdict[int, list[int]] = defaultdict(list)
+        for at in range(len(self.keys)):
+            sets[self.root(at)].append(at)
+        found = {}
+        for root, members in sets.items():
+            used = [at for at in self.by_frequency(members) if self.keys[at].n]
+            n_mentions = sum(self.keys[at].n for at in used)
+            used = [at for at in used if self._is_bare(at)] or used
+            spelled = [at for at in used if not is_acronym(self.keys[at].name)]
+            if root in self._pinned or not used:
+                found[root] = root
+            elif spelled and self.keys[spelled[0]].n * 10 >= n_mentions:
+                found[root] = spelled[0]
+            else:
+                found[root] = used[0]
+        return found
+
+    def _is_bare(self, key: int) -> bool:
+        """Return whether a name has neither an acronym in brackets nor a noun that adds nothing."""
+        return "(" not in self.keys[key].name and self.first_step.get(key) != "head"
+
+    def step(self, key: int, main: int) -> str:
+        """Return the step that brought a key into the set of a main key."""
+        return "text" if key == main else self.first_step.get(key) or self.first_step.get(main, "text")
 
     def by_frequency(self, members: Iterable[int]) -> list[int]:
         """Return keys with the most frequent first. The order does not depend on that of the input."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -19,10 +19,13 @@ from cascade_srn.graph.store import load_library
 STEP = "fuzzy"
 MIN_LETTERS = 6
 """Shorter words are not compared: too many of them differ in one letter."""
+_ARTICLES = frozenset({"a", "an", "the"})
 # Words that share a deletion are compared in groups of this size at most.
 _MAX_GROUP = 40
-# A misspelling is rare compared with the right spelling.
-_RARE_SHARE = 0.1
+# A misspelling is rare compared with the right spelling. A replaced letter makes another word more often than a letter
+# that is doubled, left out or exchanged with its neighbour.
+_RARE, _RARE_SHARE = 2, 0.001
+_MIN_FREQUENT = {"exchange": 20, "double": 20, "length": 100, "replace": 500}
 _OPPOSITES = (
     ("inter", "intra", "intro"),
     ("hyper", "hypo"),
@@ -60,17 +63,23 @@ class Pair:
     refusal: str = ""
 
 
-def fuzzy_merges(forest: Forest, threshold: float) -> Iterator[Merge]:
-    """Yield the fuzzy matches that pass the rules, the most frequent names first."""
-    for pair in find_pairs(forest, threshold):
+def fuzzy_merges(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[Merge]:
+    """Yield the fuzzy matches that pass the rules, the most frequent names first.
+
+    Args:
+        forest: The keys.
+        threshold: Minimum similarity from 0 to 1.
+        counts: How often words in lower case occur in the text of the documents.
+    """
+    for pair in find_pairs(forest, threshold, counts):
         if not pair.refusal:
             yield Merge(pair.key, pair.into, STEP, pair.reason, pair.score)
 
 
-def find_pairs(forest: Forest, threshold: float) -> Iterator[Pair]:
+def find_pairs(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[Pair]:
     """Yield all pairs of keys that are compared, with the rule that refuses them."""
     similarity = load_library("rapidfuzz.fuzz").ratio
-    words = _Words(forest)
+    words = _Words(forest, counts)
     seen: set[tuple[int, int]] = set()
     for key in forest.by_frequency(range(len(forest.keys))):
         for other, reason in _candidates(forest, key, words):
@@ -89,17 +98,21 @@ def find_pairs(forest: Forest, threshold: float) -> Iterator[Pair]:
 def _candidates(forest: Forest, key: int, words: _Words) -> Iterator[tuple[int, str]]:
     found = forest.keys[key]
     tokens = found.text.split(" ")
+    if len(tokens) > 1:
+        for target in words.inflected.get((_plain(tokens), found.label), ()):
+            yield target, "word inside in the plural or with an article"
+        if (turned := _turn(tokens)) and (target := forest.find(turned, found.label)) is not None:
+            yield target, "word order"
     for at, token in enumerate(tokens):
         for other in words.variants.get(token, ()):
             changed = " ".join((*tokens[:at], other, *tokens[at + 1 :]))
             if (target := forest.find(changed, found.label)) is not None:
                 yield target, "spelling"
-    if len(tokens) > 1:
-        plain = " ".join(map(singular, tokens))
-        for target in words.inflected.get((plain, found.label), ()):
-            yield target, "word inside in the plural"
-        if (turned := _turn(tokens)) and (target := forest.find(turned, found.label)) is not None:
-            yield target, "word order"
+
+
+def _plain(tokens: Sequence[str]) -> str:
+    """Return the words in the singular, without articles."""
+    return " ".join(singular(token) for token in tokens if token not in _ARTICLES)
 
 
 def _turn(tokens: Sequence[str]) -> str:
@@ -108,24 +121,27 @@ def _turn(tokens: Sequence[str]) -> str:
         return ""
     at = tokens.index("of")
     left = [*tokens[: at - 1], singular(tokens[at - 1])] if at else []
-    right = [token for token in tokens[at + 1 :] if token not in ("the", "a", "an")]
+    right = [token for token in tokens[at + 1 :] if token not in _ARTICLES]
     return " ".join((*right, *left)) if left and right else ""
 
 
 class _Words:
     """Words of all keys, how often they occur, and which are written alike."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: Forest, counts: Mapping[str, int]) -> None:
         self.counts: Counter[str] = Counter()
-        self._names: set[str] = set()
+        self._in_text = counts
+        self._names: Counter[str] = Counter()
         inflected: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for at, key in enumerate(forest.keys):
             tokens = key.text.split(" ")
             for token in set(tokens):
                 self.counts[token] += max(key.n, 1)
-            self._names.update(word.casefold() for word in re.split(r"[\s-]+", key.name) if _is_name(word))
+            for word in re.split(r"[\s-]+", key.name):
+                if _is_name(word):
+                    self._names[singular(word.casefold())] += max(key.n, 1)
             if len(tokens) > 1:
-                inflected[" ".join(map(singular, tokens)), key.label].append(at)
+                inflected[_plain(tokens), key.label].append(at)
         self.inflected = {plain: tuple(members) for plain, members in inflected.items() if len(members) > 1}
         self.variants = self._find_variants()
 
@@ -152,19 +168,26 @@ class _Words:
         for one, other in zip(first.split(" "), second.split(" "), strict=True):
             if one != other and (refusal := self._refuse_word(one, other)):
                 return refusal
+            if one != other and " " not in first and _kind_of_typo(one, other) in ("length", "replace"):
+                return "single word"  # no other word shows that the same thing is meant
         return ""
 
     def _refuse_word(self, one: str, other: str) -> str:
         if any(char.isdigit() for char in one + other):
             return "number"
-        if one in self._names or other in self._names:
+        if any(2 * self._names[word] > self.counts[word] for word in (one, other)):
             return "name in capitals"
         if one[:2] != other[:2] or _are_opposite(one, other):
             return "prefix"
         if _differ_at_end(one, other):
             return "ending"
-        rare, frequent = sorted((self.counts[one], self.counts[other]))
-        return "" if rare <= _RARE_SHARE * frequent else "both words are frequent"
+        rare, frequent = sorted((self._frequency(one), self._frequency(other)))
+        if rare > max(_RARE, _RARE_SHARE * frequent) or frequent < _MIN_FREQUENT[_kind_of_typo(one, other)]:
+            return "both words may be right"
+        return ""
+
+    def _frequency(self, word: str) -> int:
+        return max(self.counts[word], self._in_text.get(word, 0) + self._in_text.get(f"{word}s", 0))
 
 
 def _is_name(word: str) -> bool:
@@ -187,3 +210,12 @@ def _differ_at_end(one: str, other: str) -> bool:
     same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     first, second = one[same:], other[same:]
     return max(len(first), len(second)) <= _ENDING and (not first or not second or first[-1] != second[-1])
+
+
+def _kind_of_typo(one: str, other: str) -> str:
+    """Return what was done to a letter: exchange, double, length (left out or added) or replace."""
+    if sorted(one) == sorted(other):
+        return "exchange"
+    if len(one) == len(other):
+        return "replace"
+    return "double" if re.sub(r"(.)\1", r"\1", one) == re.sub(r"(.)\1", r"\1", other) else "length"

@@ -14,7 +14,7 @@ _MODIFIER_LIST = """
     former four further general given good important individual initial large larger latter main many more most
     multiple new newly next novel numerous original other overall own particular popular powerful present presented
     previous previously prior promising proposed recent recently related relevant respective resulting same second
-    several similar simple single small smaller so-called specific standard state-of-the-art strong suitable third
+    several similar simple single small smaller so-called sota specific standard state-of-the-art strong suitable third
     three traditional two typical underlying unified useful various very well-known whole widely-used
 """
 _NOUN_LIST = """
@@ -24,6 +24,8 @@ _NOUN_LIST = """
     performance phenomenon problem procedure process property purpose resource result sample setting setup solution
     step strategy study subtask system task technique technology tool type unit variant version way work
 """
+# "data set" has two.
+_MAX_WORDS = 2
 _PRONOUNS = frozenset(_PRONOUN_LIST.split())
 _MODIFIERS = DETERMINERS | frozenset(_MODIFIER_LIST.split())
 _NOUNS = frozenset(_NOUN_LIST.split())
@@ -39,5 +41,8 @@ def is_generic(text: str) -> bool:
     words = text.split()
     if len(words) == 1 and (words[0] in _PRONOUNS or (words[0].lower() in _PRONOUNS and not words[0].isupper())):
         return True
-    rest = normalise(" ".join(word for word in words if word.lower() not in _MODIFIERS))
-    return not rest or squeeze(rest) in _NOUNS
+    rest = [word for word in words if word.lower() not in _MODIFIERS]
+    if len(rest) > _MAX_WORDS:
+        return False
+    noun = normalise(" ".join(rest))
+    return not noun or squeeze(noun) in _NOUNS

@@ -13,18 +13,21 @@ _QUOTES = dict.fromkeys(map(ord, "\"“”„«»`´'‘’‚‹›"))
 _APOSTROPHES = {ord("’"): "'", ord("‘"): "'", ord("´"): "'", ord("`"): "'"}
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－⁃"), "-")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff\x00-\x08\x0e-\x1f\x7f]")
-_POSSESSIVE = re.compile(r"'s?$")
+_POSSESSIVE = re.compile(r"['’]s?$")
 # Part of names such as C++, C#, A* and .NET, so that they are not removed from the ends.
 _EDGE_LEFT, _EDGE_RIGHT = re.compile(r"^[^\w+#*%$@&.(\[{<-]+|^[.-]+(?!\w)|^-+"), re.compile(r"[^\w+#*%)\]}>]+$")
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 -]*[A-Za-z0-9])?")
 _PLURAL_ACRONYM = re.compile(r"^([A-Z0-9][\w-]*[A-Z0-9])['’]?s$")
 _HYPHEN = re.compile(r"(?<=\w)[-_]+(?=[\w+#*%$@&(])")
 # A word that was divided at the end of a line, but not "pre- and post-editing".
 _DIVIDED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
 _DIGITS_APART = re.compile(r"(?<=\d) (?=\d)")
 _BRITISH = (
-    (re.compile(r"is(ations?|ing|ed|ers?|e|es)$"), r"iz\1"),
-    (re.compile(r"^(label|model|travel|signal|level|channel|cancel)l(ing|ed|er|ers)$"), r"\1\2"),
+    (re.compile(r"is(ations?|ational|ing|ed|ers?|e|es|able|ability)$"), r"iz\1"),
+    (re.compile(r"(label|model|travel|signal|level|channel|cancel|counsel)l(ing|ed|er|ers|or|ors)$"), r"\1\2"),
+    (re.compile(r"^(dia|cata|ana|mono)logue"), r"\1log"),
+    (re.compile(r"^(judg|acknowledg)ement"), r"\1ment"),
     (re.compile(r"^(behavi|col|fav|neighb|hum|lab|flav|hon|vap)our"), r"\1or"),
     (re.compile(r"^(an|par|cat)alys(e|ed|er|ers|ing)$"), r"\1alyz\2"),
     (re.compile(r"^(cent|met|theat)re$"), r"\1er"),
@@ -34,7 +37,9 @@ _IRREGULAR = {
     "axes": "axis",
     "caches": "cache",
     "calories": "calorie",
+    "characteristics": "characteristic",
     "children": "child",
+    "comics": "comic",
     "cookies": "cookie",
     "corpora": "corpus",
     "criteria": "criterion",
@@ -42,13 +47,16 @@ _IRREGULAR = {
     "formulae": "formula",
     "halves": "half",
     "headaches": "headache",
+    "heuristics": "heuristic",
     "hypotheses": "hypothesis",
     "indices": "index",
     "lens": "lens",
     "lenses": "lens",
     "lexica": "lexicon",
+    "logics": "logic",
     "matrices": "matrix",
     "men": "man",
+    "metrics": "metric",
     "movies": "movie",
     "news": "news",
     "niches": "niche",
@@ -63,6 +71,7 @@ _IRREGULAR = {
     "stimuli": "stimulus",
     "syntheses": "synthesis",
     "theses": "thesis",
+    "topics": "topic",
     "vertices": "vertex",
     "women": "woman",
 }
@@ -73,7 +82,7 @@ _PLURALS = (
     (re.compile(r"iases$"), "ias"),
     (re.compile(r"(ch|sh|x|o)es$"), r"\1"),
 )
-_NO_PLURAL = re.compile(r"(s|u|i|ic)s$")
+_NO_PLURAL = re.compile(r"(s|u|i|ic|ia)s$")
 
 
 def normalise(text: str, *, leave_out: str = "") -> str:
@@ -115,7 +124,7 @@ def squeeze(key: str) -> str:
 
 def display_form(text: str) -> str:
     """Return a surface form as it is shown: without line breaks, determiners, and punctuation around it."""
-    return _determiner(_punctuation(_spaces(_INVISIBLE.sub("", text)))) or text
+    return _determiner(_strip(_spaces(_INVISIBLE.sub("", text)))) or text
 
 
 def _characters(text: str) -> str:
@@ -145,6 +154,11 @@ def _spaces(text: str) -> str:
 
 
 def _punctuation(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else _spaces(_strip(text).translate(_QUOTES))
+
+
+def _strip(text: str) -> str:
+    """Remove punctuation, brackets and a possessive from the ends."""
     before = None
     while text != before:
         before = text
@@ -157,8 +171,7 @@ def _punctuation(text: str) -> str:
             elif left in text and right not in text:
                 # The entity ends inside the brackets, as in "named entity recognition (NER".
                 text = text.replace(left, " ")
-    text = _POSSESSIVE.sub("", text) or text
-    return _spaces(text.translate(_QUOTES))
+    return _POSSESSIVE.sub("", text) or text
 
 
 def _determiner(text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cascade_srn.errors import ConfigError
@@ -15,6 +16,8 @@ from cascade_srn.graph.normalise import describe_difference, display_form, norma
 from cascade_srn.graph.overrides import Alias, Split, read_aliases, read_merges, read_splits
 from cascade_srn.graph.rules import head_merges, spelling_merges
 from cascade_srn.graph.settings import GraphSettings
+
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,14 @@ class Resolution:
     notes: list[str] = field(default_factory=list)
 
 
-def resolve(surfaces: list[Surface], texts: Iterable[tuple[int, str, str]], settings: GraphSettings) -> Resolution:
+def resolve(
+    surfaces: list[Surface], texts: Callable[[], Iterable[tuple[int, str, str]]], settings: GraphSettings
+) -> Resolution:
     """Assign a key to each surface, and merge keys step by step.
 
     Args:
         surfaces: The distinct mentions.
-        texts: Position, id and text of the documents, which acronyms are looked for in.
+        texts: Returns position, id and text of the documents.
         settings: The steps.
     """
     splits = read_splits(settings.splits) if settings.splits else ()
@@ -73,16 +78,24 @@ def resolve(surfaces: list[Surface], texts: Iterable[tuple[int, str, str]], sett
             _apply_aliases(found, read(path), step, labels, settings)
     if settings.text:
         forest.merge_all(spelling_merges(forest))
-    expansions = Expansions({}, {}, {})
+    expansions = Expansions()
     if settings.acronyms:
-        expansions = collect_expansions(forest, texts, labels)
+        expansions = collect_expansions(forest, texts(), labels)
         found.local, found.reasons = expansions.local, expansions.reasons
         forest.merge_all(acronym_merges(forest, expansions))
     if settings.heads:
-        forest.merge_all(head_merges(forest, expansions.everywhere))
+        forest.merge_all(head_merges(forest, expansions.long_forms))
     if settings.fuzzy:
-        forest.merge_all(fuzzy_merges(forest, settings.fuzzy_threshold))
+        forest.merge_all(fuzzy_merges(forest, settings.fuzzy_threshold, count_words(texts())))
     return found
+
+
+def count_words(texts: Iterable[tuple[int, str, str]]) -> Counter[str]:
+    """Count the words of documents, in lower case."""
+    counts: Counter[str] = Counter()
+    for _, _, text in texts:
+        counts.update(_WORD.findall(text.casefold()))
+    return counts
 
 
 def _make_keys(forest: Forest, surfaces: list[Surface], settings: GraphSettings, exact: set[str]) -> list[int]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from cascade_srn.graph.forest import Forest, Key, Merge
-from cascade_srn.graph.normalise import is_acronym, squeeze
+from cascade_srn.graph.normalise import is_acronym, normalise, squeeze
 
 # A form in other capitals is a careless spelling if it is this rare. Otherwise "MAP" is not "map".
 _RARE_SHARE = 0.1
 _MIN_LETTERS = 4
-# Nouns that add nothing to a name of this kind. The type of both must be the same.
-_HEAD_LIST = """
-    algorithm approach architecture benchmark classifier corpus dataset framework measure method metric model score
-    system tool toolkit
-"""
-_HEADS = frozenset(_HEAD_LIST.split())
+# Nouns that add nothing to a name, if both have the same type.
+_MODEL_HEADS = frozenset({"algorithm", "architecture", "classifier", "framework", "model", "tool", "toolkit"})
+_OTHER_HEADS = frozenset({"benchmark", "corpus", "dataset", "measure", "metric", "score"})
 _TASK_HEADS = frozenset({"task", "problem"})
 # A long form that ends so is an activity: an "NMT model" does neural machine translation.
 _ACTIVITIES = ("tion", "sion", "ing", "ment", "sis", "ity", "al")
@@ -46,41 +44,37 @@ def _may_differ_in_case(rarer: Key, other: Key) -> bool:
     return len(other.text) >= _MIN_LETTERS and rarer.n <= _RARE_SHARE * other.n
 
 
-def head_merges(forest: Forest, long_forms: dict[int, int]) -> Iterator[Merge]:
+def head_merges(forest: Forest, long_forms: Mapping[int, Collection[int]]) -> Iterator[Merge]:
     """Merge "BERT model" with "BERT", and "question answering task" with "question answering".
 
     Args:
         forest: The keys.
-        long_forms: Key of the long form by key of the acronym.
+        long_forms: Keys of the long forms by key of the acronym.
     """
     for at, key in enumerate(forest.keys):
-        rest, _, head = key.text.rpartition(" ")
-        if not rest or head not in _HEADS | _TASK_HEADS:
+        head = key.text.rpartition(" ")[2]
+        if head not in _MODEL_HEADS | _OTHER_HEADS | _TASK_HEADS:
             continue
-        for into in _spellings(forest, rest, key):
-            other = forest.keys[into]
-            if other.main_label == key.main_label and _adds_nothing(forest, head, into, long_forms):
-                yield Merge(at, into, "head", f"{head!r} adds nothing to a name")
-                break
+        # The name keeps the capitals: a "tag classifier" is not a TAG.
+        into = forest.find(normalise(re.split(r"[\s-]+(?=[^\s-]+$)", key.name)[0]), key.label)
+        if into is None or into == at or forest.keys[into].main_label != key.main_label:
+            continue
+        longs = [forest.keys[long].text for long in long_forms.get(into, ())]
+        if _adds_nothing(head, forest.keys[into], longs):
+            yield Merge(at, into, "head", f"{head!r} adds nothing")
 
 
-def _spellings(forest: Forest, rest: str, key: Key) -> Iterator[int]:
-    """Yield the keys of a part of a name: as it is, and in capitals, as acronyms are."""
-    for text in (rest, rest.upper()) if " " not in rest else (rest,):
-        if (found := forest.find(text, key.label)) is not None and forest.keys[found].n:
-            yield found
-
-
-def _adds_nothing(forest: Forest, head: str, into: int, long_forms: dict[int, int]) -> bool:
-    key = forest.keys[into]
+def _adds_nothing(head: str, key: Key, long_forms: Collection[str]) -> bool:
     if head in _TASK_HEADS:
         return key.main_label == "Task" and key.n > 1
-    if not is_name(key.name):
-        return False
-    long = forest.keys[long_forms[into]].text if into in long_forms else ""
-    return not long.endswith(_ACTIVITIES)
+    if not is_name(key.name) or head in _OTHER_HEADS:
+        return is_name(key.name)
+    if long_forms:
+        return not any(long.endswith(_ACTIVITIES) for long in long_forms)
+    # A short acronym without a known long form may be an activity, too.
+    return len(key.text) >= _MIN_LETTERS or any(not char.isupper() for char in key.text)
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a single name in capitals inside, such as SQuAD, BERT or F1."""
-    return " " not in text and (is_acronym(text) or sum(char.isupper() for char in text[:-1]) >= 2)
+    """Return whether a text is a single name with capitals inside, such as SQuAD, BERT or F1."""
+    return " " not in text and (is_acronym(text) or sum(char.isupper() for char in text) >= 2)
