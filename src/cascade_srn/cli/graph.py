@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cascade_srn.cli.failures import print_note
+from cascade_srn.cli.graph_export import export
 
 app = typer.Typer(help="Build, explain, export and explore knowledge graphs.", no_args_is_help=True)
 
@@ -116,6 +117,9 @@ def explain(
     _print_rows("Forms", found["forms"], "{n:>6}  {text} ({label}), {step}")
     _print_rows("Merges", found["merges"], "{step:>8}  {text} ({label}) into {into_text} ({into_label}): {reason}")
     _print_rows("Mentions", found["mentions"], "{document_id} [{start}, {end}): {text} ({label})")
+
+
+app.command()(export)
 
 
 def _print_counts(title: str, counts: dict[str, int]) -> None:

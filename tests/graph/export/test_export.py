@@ -4,12 +4,9 @@ import csv
 import os
 
 import pytest
-import typer
 from tests.cli.conftest import run
 
-from cascade_srn.cli.failures import ErrorReportingGroup
 from cascade_srn.cli.graph_export import FORMATS as IN_HELP
-from cascade_srn.cli.graph_export import export
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.graph.export import FORMATS, ExportFilter, export_graph
 from cascade_srn.graph.export.filtering import FilteredGraph
@@ -19,13 +16,6 @@ duckdb = pytest.importorskip("duckdb")
 
 FILES = [name for name, format in FORMATS.items() if format.suffix and name in ("graphml", "gexf")]
 FOLDERS = [name for name, format in FORMATS.items() if not format.suffix]
-
-
-def command(arguments):
-    app = typer.Typer(cls=ErrorReportingGroup, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    app.command()(export)
-    app(args=arguments)
 
 
 def read_csv(path):
@@ -172,17 +162,17 @@ def test_bad_paths(sample_graph, tmp_path):
 
 def test_the_command_writes_and_reports(sample_graph, tmp_path, capsys):
     path = tmp_path / "g.graphml"
-    assert run("export", sample_graph, "--output", path, "--labels", "Method, Task", command=command) == 0
+    assert run("graph", "export", sample_graph, "--output", path, "--labels", "Method, Task") == 0
     assert "5 nodes and 6 edges" in capsys.readouterr().err
-    assert run("export", sample_graph, "--output", path, command=command) == 2
+    assert run("graph", "export", sample_graph, "--output", path) == 2
     assert "--overwrite" in capsys.readouterr().err
-    assert run("export", sample_graph, "--output", path, "--overwrite", "--min-score", "0.7", command=command) == 0
+    assert run("graph", "export", sample_graph, "--output", path, "--overwrite", "--min-score", "0.7") == 0
     assert "3 edges" in capsys.readouterr().err
-    assert run("export", sample_graph, "--output", path, "--overwrite", "--labels", "Tusk", command=command) == 2
+    assert run("graph", "export", sample_graph, "--output", path, "--overwrite", "--labels", "Tusk") == 2
     assert "--labels" in capsys.readouterr().err
 
 
 def test_the_command_prints_how_to_import(sample_graph, tmp_path, capsys):
     arguments = ("--output", tmp_path / "n", "--format", "neo4j-csv")
-    assert run("export", sample_graph, *arguments, command=command) == 0
+    assert run("graph", "export", sample_graph, *arguments) == 0
     assert capsys.readouterr().out.startswith("neo4j-admin database import full")
