@@ -220,7 +220,7 @@ def test_labels_that_the_model_does_not_know(tmp_path, capsys):
         (["--overlaps", "some"], "'some'"),
         (["--resample", "words"], "'words'"),
         (["--resamples", "1"], "n_resamples is 1"),
-        (["--format", "conll"], "'conll'"),
+        (["--format", "colln"], "'colln'"),
         (["--align", "outward"], "'outward'"),
         (["--train", "no.jsonl"], "no.jsonl"),
         (["--json", "."], "folder"),

@@ -5,22 +5,29 @@ from typing import Annotated, cast
 
 import typer
 
-from cascade_srn.cli.options import Alignment, KeepEscapes, SegmenterName, find_segmenter
+from cascade_srn.cli.options import (
+    FORMAT_NAMES,
+    Alignment,
+    KeepEscapes,
+    LabelMapFile,
+    SegmenterName,
+    find_segmenter,
+)
 from cascade_srn.data.alignment import Align
-
-FORMATS = "dygie, spert, brat or jsonl"
 
 
 def convert(
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="File to read, also .gz, .xz or .bz2. For brat, a folder.")
+        Path,
+        typer.Argument(metavar="IN", help="File to read, also .gz, .xz or .bz2. For brat, cas and datasets, a folder."),
     ],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File or folder to write.")],
     from_format: Annotated[
-        str | None, typer.Option("--from", metavar="F", help=f"{FORMATS}. Default: detected from the content.")
+        str | None, typer.Option("--from", metavar="F", help=f"{FORMAT_NAMES}. Default: detected from the content.")
     ] = None,
     to_format: Annotated[
-        str | None, typer.Option("--to", metavar="F", help=f"{FORMATS}. Default: from the file ending of OUT.")
+        str | None,
+        typer.Option("--to", metavar="F", help="One of these. Default: from the file ending of OUT."),
     ] = None,
     skip_malformed: Annotated[
         bool, typer.Option("--skip-malformed", help="Skip and count malformed records instead of stopping.")
@@ -28,13 +35,21 @@ def convert(
     align: Alignment = "exact",
     segmenter: SegmenterName = "rules",
     keep_escapes: KeepEscapes = False,
+    map: LabelMapFile = None,
 ) -> None:
     """Convert annotated documents from one format to another.
 
-    Counts of records read and skipped are printed on standard error. The segmenter is used for brat, and for jsonl
-    without words.
+    Counts of records read, skipped and lost are printed on standard error. The segmenter is used for formats without
+    words.
+
+    Examples:
+
+        cascade-srn convert project.json corpus.jsonl --from label-studio
+
+        cascade-srn convert annotations/ corpus.jsonl --from brat --align expand --map labels.yaml
     """
     from cascade_srn.data import read_documents, write_documents
+    from cascade_srn.data.label_map import read_label_map
 
     documents = read_documents(
         source,
@@ -43,6 +58,9 @@ def convert(
         align=cast(Align, align),
         segmenter=find_segmenter(segmenter),
         keep_escapes=keep_escapes,
+        labels=read_label_map(map),
     )
-    write_documents(documents, target, to_format)
+    written = write_documents(documents, target, to_format)
     typer.echo(str(documents.report), err=True)
+    if written.lost:
+        typer.echo(str(written), err=True)

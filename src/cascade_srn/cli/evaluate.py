@@ -16,6 +16,7 @@ from cascade_srn.cli.options import (
     DataFormat,
     Device,
     KeepEscapes,
+    LabelMapFile,
     Overlaps,
     Precision,
     ResampledUnit,
@@ -72,6 +73,7 @@ def evaluate(
     align: Alignment = EvaluateOptions.align,
     constraints: Constraints = EvaluateOptions.constraints,
     keep_escapes: KeepEscapes = EvaluateOptions.keep_escapes,
+    map: LabelMapFile = None,
     resample: ResampledUnit = EvaluateOptions.resample,
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,
@@ -100,6 +102,7 @@ def evaluate(
         against=tuple(against or ()),
         by=tuple(by or ()),
         n_resamples=resamples,
+        map=None if map is None else str(map),
     )
     from cascade_srn.evaluation.evaluate import evaluate as evaluate_models
     from cascade_srn.evaluation.evaluate import require_writable, write_json, write_reports

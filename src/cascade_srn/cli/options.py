@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
@@ -54,8 +55,13 @@ Overlaps = Annotated[
     ),
 ]
 TextField = Annotated[str, typer.Option(help="Field of JSON records that contains the text.")]
-DataFormat = Annotated[
-    str | None, typer.Option(help="Format of the data: dygie, spert, brat or jsonl. Detected by default.")
+FORMAT_NAMES = (
+    "dygie, spert, brat, jsonl, label-studio, doccano, prodigy, bioc, pubtator, cas, conll, spacy, datasets, table or "
+    "triples"
+)
+DataFormat = Annotated[str | None, typer.Option(help=f"Format of the data: {FORMAT_NAMES}. Detected by default.")]
+LabelMapFile = Annotated[
+    Path | None, typer.Option("--map", metavar="FILE", help="YAML file with new names of labels, and labels to drop.")
 ]
 Alignment = Annotated[
     str, typer.Option(metavar="exact|expand", help="Reject offsets inside a word, or expand them to the whole word.")

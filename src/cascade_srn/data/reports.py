@@ -111,6 +111,26 @@ class ReadReport:
         return "\n".join(lines)
 
 
+@dataclass
+class WriteReport:
+    """Report of :func:`cascade_srn.data.write_documents`.
+
+    Attributes:
+        format: Name of the format.
+        documents: Number of documents that were written.
+        lost: Number of things that the format cannot represent, by kind.
+    """
+
+    format: str
+    documents: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        losses = ", ".join(f"{kind} ({count})" for kind, count in self.lost.items())
+        end = f"; {self.format} does not hold: {losses}" if losses else ""
+        return f"wrote {self.documents} documents{end}"
+
+
 def may_be_missed(kind: str) -> bool:
     """Return whether a note is about unread input that the user may have meant to be read, such as a misspelt field."""
     return kind.endswith(" not read") and kind not in {f"field {short_repr(name)} not read" for name in _KNOWN_FIELDS}

@@ -11,6 +11,7 @@ import torch
 from cascade_srn.data import read_documents
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.formats.files import replacing
+from cascade_srn.data.label_map import read_label_map
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, suggest
 from cascade_srn.evaluation.from_text import rebuild_text, restore_words, split_characters
@@ -109,7 +110,9 @@ def evaluate(
         # From text, gold is compared by characters and does not have to fit words or sentences of the package.
         segmenter = split_characters if from_text else None
         align, keep = cast(Align, options.align), options.keep_escapes
-        stream = read_documents(path, format, align=align, segmenter=segmenter, keep_escapes=keep)
+        stream = read_documents(
+            path, format, align=align, segmenter=segmenter, keep_escapes=keep, labels=read_label_map(options.map)
+        )
         documents = [rebuild_text(restore_words(document)) if from_text else document for document in stream]
         on_read(stream.report)
         return documents

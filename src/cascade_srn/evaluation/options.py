@@ -28,6 +28,7 @@ class EvaluateOptions(Settings):
     format: str | None = None
     align: str = "exact"
     keep_escapes: bool = False
+    map: str | None = None
     symmetric: str = "directed"
     gold_entities: bool = False
     from_text: bool = False

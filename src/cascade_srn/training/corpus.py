@@ -8,6 +8,7 @@ from typing import Any, cast
 from cascade_srn.data import read_documents, read_schema
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.examples import Example, examples_of
+from cascade_srn.data.label_map import read_label_map
 from cascade_srn.data.labelled.labels import LabelledText
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import DataError, SchemaError
@@ -153,6 +154,7 @@ def _read(name: str, path: str, settings: DataSettings) -> Split:
         strict=not settings.skip_malformed,
         align=cast(Align, settings.align),
         keep_escapes=settings.keep_escapes,
+        labels=read_label_map(settings.map),
     )
     documents = list(stream)
     return Split(name, path, documents, stream.report, checksum(Path(path)))

@@ -204,6 +204,7 @@ class DataSettings(Settings):
         align: How to align offsets within words: "exact" or "expand".
         skip_malformed: Skip malformed annotations instead of raising an error.
         keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
+        map: File with new names of labels, and labels to drop (:class:`cascade_srn.data.label_map.LabelMap`).
         labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
     """
 
@@ -218,6 +219,7 @@ class DataSettings(Settings):
     align: str = "exact"
     skip_malformed: bool = False
     keep_escapes: bool = False
+    map: str | None = None
     labels: str | None = None
 
     def __post_init__(self) -> None:

@@ -1,7 +1,6 @@
 """Coreference clusters in all formats."""
 
 import json
-import warnings
 
 import pytest
 from hypothesis import given, settings
@@ -122,15 +121,14 @@ def test_mentions_are_expanded_to_words(lines_file, changed):
     assert stream.report.noted == {"mention aligned outward to whole words": 1}
 
 
-@pytest.mark.parametrize(("format", "name"), [("brat", "folder"), ("spert", "out.json")])
-def test_formats_without_clusters_say_that_they_are_lost(lines_file, tmp_path, format, name):
+@pytest.mark.parametrize(("format", "name"), [("brat", "folder"), ("spert", "out.json"), ("doccano", "out.jsonl")])
+def test_formats_without_clusters_report_that_they_are_lost(lines_file, tmp_path, format, name):
     documents = list(read_documents(lines_file(RECORD)))
-    with pytest.warns(UserWarning, match=f"2 coreference clusters.*{format}"):
-        write_documents(documents, tmp_path / name, format)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        plain = [Document(d.text, d.sentences, d.id) for d in documents]
-        write_documents(plain, tmp_path / f"plain-{name}", format)
+    assert write_documents(documents, tmp_path / name, format).lost["coreference clusters"] == 2
+    plain = [Document(d.text, d.sentences, d.id) for d in documents]
+    assert "coreference clusters" not in write_documents(plain, tmp_path / f"plain-{name}", format).lost
+    for kept in ("jsonl", "dygie"):
+        assert "coreference clusters" not in write_documents(documents, tmp_path / kept, kept).lost
 
 
 def test_escapes_are_written_back_with_clusters(lines_file, tmp_path, changed):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cascade_srn.data import read_documents, read_schema
+from cascade_srn.data.label_map import LabelMap
 from cascade_srn.errors import AnnotationError, DataError
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -17,9 +18,25 @@ def block(heading):
     return re.search(rf"^## {heading}\n.*?^```\w*\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[1]
 
 
-@pytest.mark.parametrize("format", ["dygie", "spert", "brat", "jsonl"])
+SUFFIXES = {"brat": ".ann", "table": ".csv"}
+WITH_RELATIONS = [
+    "dygie",
+    "spert",
+    "brat",
+    "jsonl",
+    "label-studio",
+    "doccano",
+    "prodigy",
+    "bioc",
+    "pubtator",
+    "table",
+    "triples",
+]
+
+
+@pytest.mark.parametrize("format", WITH_RELATIONS)
 def test_the_example_of_each_format(tmp_path, segmenter, format):
-    path = tmp_path / ("example.ann" if format == "brat" else "example.json")
+    path = tmp_path / f"example{SUFFIXES.get(format, '.json')}"
     path.write_text(block(format), encoding="utf-8")
     (tmp_path / "example.txt").write_text("A CRF tags text.")
     stream = read_documents(path, segmenter=segmenter)
@@ -28,6 +45,23 @@ def test_the_example_of_each_format(tmp_path, segmenter, format):
     assert [(e.text, e.label) for e in document.entities][:2] == [("CRF", "Method"), ("text", "Material")]
     assert [(r.head.text, r.label, r.tail.text) for r in document.relations] == [("CRF", "Used-for", "text")]
     assert not stream.report.noted
+
+
+def test_the_example_of_columns(tmp_path):
+    path = tmp_path / "example"
+    path.write_text(block("conll"), encoding="utf-8")
+    stream = read_documents(path)
+    (document,) = stream
+    assert stream.format == "conll"
+    assert [(e.text, e.label) for e in document.entities] == [("CRF", "Method"), ("text", "Material")]
+
+
+def test_the_example_of_a_label_map(tmp_path):
+    path = tmp_path / "labels.yaml"
+    path.write_text(block("Label maps"), encoding="utf-8")
+    labels = LabelMap.read(path)
+    assert labels.entities == {"Meth": "Method", "Algorithm": "Method", "Generic": None}
+    assert (labels.relations, labels.others) == ({"usedFor": "Used-for"}, "keep")
 
 
 def test_both_forms_of_a_schema(tmp_path):

@@ -1,19 +1,31 @@
 """Read and write annotated documents. Each format has its own module; this one has the registry."""
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cascade_srn.data.alignment import Align, check_align
-from cascade_srn.data.formats.base import Format, ReadContext, Segmenter
+from cascade_srn.data.formats.base import CLUSTERS, LOSSES, Format, ReadContext, Segmenter
+from cascade_srn.data.formats.bioc import BIOC
 from cascade_srn.data.formats.brat import BRAT
+from cascade_srn.data.formats.cas import CAS
+from cascade_srn.data.formats.conll import CONLL
+from cascade_srn.data.formats.datasets import DATASETS
+from cascade_srn.data.formats.doccano import DOCCANO
 from cascade_srn.data.formats.dygie import DYGIE
 from cascade_srn.data.formats.files import DocumentStream, empty_file, is_stream, read_head
 from cascade_srn.data.formats.jsonl import JSONL
+from cascade_srn.data.formats.label_studio import LABEL_STUDIO
+from cascade_srn.data.formats.prodigy import PRODIGY
+from cascade_srn.data.formats.pubtator import PUBTATOR
 from cascade_srn.data.formats.records import is_encodable
 from cascade_srn.data.formats.schema_file import read_schema, write_schema
+from cascade_srn.data.formats.spacy import SPACY
 from cascade_srn.data.formats.spert import SPERT
+from cascade_srn.data.formats.table import TABLE
+from cascade_srn.data.formats.triples import TRIPLES
+from cascade_srn.data.label_map import LabelMap
+from cascade_srn.data.reports import WriteReport
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.storage.files import is_compressed, plain_name
 from cascade_srn.types import Document, Sentence
@@ -30,7 +42,28 @@ __all__ = [
     "write_schema",
 ]
 
-FORMATS: dict[str, Format] = {format.name: format for format in (DYGIE, SPERT, BRAT, JSONL)}
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        DYGIE,
+        SPERT,
+        BRAT,
+        JSONL,
+        LABEL_STUDIO,
+        DOCCANO,
+        PRODIGY,
+        BIOC,
+        PUBTATOR,
+        CAS,
+        CONLL,
+        SPACY,
+        DATASETS,
+        TABLE,
+        TRIPLES,
+    )
+}
+# Formats whose records also have fields of jsonl or dygie, and more.
+_SPECIFIC = (DOCCANO, PRODIGY, BIOC, TRIPLES)
 
 
 def read_documents(
@@ -41,20 +74,22 @@ def read_documents(
     align: Align = "exact",
     segmenter: Segmenter | None = None,
     keep_escapes: bool = False,
+    labels: LabelMap | None = None,
 ) -> DocumentStream:
     """Read the documents of a file or folder.
 
     Args:
-        path: A file, which may be compressed (``.gz``, ``.xz``, ``.bz2``); for brat, a folder or an ``.ann`` file.
-        format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. By default, it is guessed from the content.
+        path: A file, which may be compressed (``.gz``, ``.xz``, ``.bz2``), or a folder for brat, cas and datasets.
+        format: Name of a format, such as ``jsonl`` or ``label-studio``. By default, it is guessed from the content.
         strict: Whether to raise an error at the first malformed part of the input. Otherwise the smallest malformed
             part is skipped and counted in the stream's ``report``.
         align: ``exact`` refuses entities that do not match word boundaries. ``expand`` takes whole words and counts
             them in the report.
         segmenter: Function from a text to its sentences, each the half-open character offsets of its words. It is used
-            for brat, and for jsonl without ``words``. By default, the package's own.
+            for formats without words, and for jsonl without ``words``. By default, the package's own.
         keep_escapes: Read tokens of dygie and spert as they are. By default, escapes of the Penn Treebank such as
             ``-LRB-`` are read as the characters that they stand for, and counted in the report.
+        labels: New names of labels, and labels to drop.
 
     Returns:
         A stream that can be iterated over any number of times.
@@ -73,28 +108,32 @@ def read_documents(
     if not os.path.exists(path):  # unlike Path.exists, False for an invalid path
         raise DataError(f"{path} does not exist", "Check the path and the working folder")
     chosen = _guess_format(path) if format is None else _get_format(format)
-    if path.is_dir() and chosen is not BRAT:
+    if path.is_dir() and not chosen.folder:
         raise DataError(
             f"{path} is a folder, but a document in the format {chosen.name!r} is a file",
-            "Pass the path of a file, or use the format 'brat'",
+            "Pass the path of a file, or name another format",
             option="format",
         )
-    return DocumentStream(path, chosen, strict=strict, align=align, segmenter=segmenter, keep_escapes=keep_escapes)
+    return DocumentStream(
+        path, chosen, strict=strict, align=align, segmenter=segmenter, keep_escapes=keep_escapes, labels=labels
+    )
 
 
 def write_documents(
     documents: Iterable[Document], path: str | Path, format: str | None = None, *, keep_escapes: bool = False
-) -> None:
+) -> WriteReport:
     """Write documents to a file or folder, which appears when all of them are written.
 
     Args:
-        documents: Documents to write. Formats other than jsonl lose some information; see the documentation. A warning
-            counts coreference clusters that are lost.
-        path: A file, which is compressed if it ends in ``.gz``, ``.xz`` or ``.bz2``; for brat, a new or empty folder or
-            an ``.ann`` file.
-        format: ``dygie``, ``spert``, ``brat`` or ``jsonl``. It may be left out for paths that end in ``.jsonl`` or
-            ``.ann``, and for existing folders, which are brat.
+        documents: Documents to write. Formats other than jsonl lose some information; see the documentation.
+        path: A file, which is compressed if it ends in ``.gz``, ``.xz`` or ``.bz2``; for brat, cas and datasets, a new
+            or empty folder.
+        format: Name of a format. It may be left out if the suffix of the path belongs to one format only, and for
+            existing folders, which are brat.
         keep_escapes: Write tokens that were read as other characters, such as ``-LRB-``, as their file had them.
+
+    Returns:
+        The number of documents, and what the format could not represent.
 
     Raises:
         DataError: The format is unknown or cannot represent a document, or the path cannot be written.
@@ -108,29 +147,25 @@ def write_documents(
         chosen = _choose_only(matches, f"the format of {path} is not known", clue)
     else:
         chosen = _get_format(format)
-    if os.path.isdir(path) and chosen is not BRAT:
+    if os.path.isdir(path) and not chosen.folder:
         raise DataError(f"{path} is a folder, but the format {chosen.name!r} is a file", "Pass the path of a file")
     if is_compressed(path) and chosen is BRAT:
         raise DataError(
             f"{path} has the suffix of a compressed file, but brat is a folder of uncompressed files",
             "Choose another name, and compress the folder afterwards",
         )
+    report = WriteReport(chosen.name)
     checked = _check_documents(map(_with_escapes, documents) if keep_escapes else documents)
-    n_clusters = 0
+    chosen.write(_count_losses(checked, chosen, report), path)
+    return report
 
-    def count_clusters() -> Iterator[Document]:
-        nonlocal n_clusters
-        for document in checked:
-            n_clusters += len(document.clusters)
-            yield document
 
-    chosen.write(count_clusters(), path)
-    if n_clusters and not chosen.keeps_clusters:
-        warnings.warn(
-            f"{n_clusters} coreference clusters were not written, because the format {chosen.name!r} has no place for "
-            "them",
-            stacklevel=2,
-        )
+def _count_losses(documents: Iterable[Document], format: Format, report: WriteReport) -> Iterator[Document]:
+    for document in documents:
+        report.documents += 1
+        kinds = format.loses if format.keeps_clusters else (*format.loses, CLUSTERS)
+        report.lost.update({kind: count for kind in kinds if (count := LOSSES[kind](document))})
+        yield document
 
 
 def _with_escapes(document: Document) -> Document:
@@ -162,6 +197,7 @@ def _guess_format(path: Path) -> Format:
         )
     head = "" if path.is_dir() else read_head(path)
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
+    matches = [format for format in matches if format in _SPECIFIC] or matches
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
     return _choose_only(matches, f"the format of {path} cannot be guessed", "its content")

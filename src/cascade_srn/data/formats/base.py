@@ -64,6 +64,26 @@ class ReadContext:
         return segment(text)
 
 
+SCORES = ("scores of entities", "scores of relations")
+CLUSTERS = "coreference clusters"
+LOSSES: dict[str, Callable[[Document], int]] = {
+    "text and offsets": lambda document: int(document.text != _joined(document)),
+    "places of entities": lambda document: len(document.entities),
+    "words and sentences": lambda document: int(bool(document.sentences)),
+    "boundaries of sentences": lambda document: max(0, len(document.sentences) - 1),
+    "ids of documents": lambda document: int(bool(document.id)),
+    "relations": lambda document: len(document.relations),
+    "scores of entities": lambda document: sum(entity.score is not None for entity in document.entities),
+    "scores of relations": lambda document: sum(relation.score is not None for relation in document.relations),
+    CLUSTERS: lambda document: len(document.clusters),
+}
+"""What formats may lose, and how much of it a document has."""
+
+
+def _joined(document: Document) -> str:
+    return "\n".join(" ".join(sentence.words) for sentence in document.sentences)
+
+
 @dataclass(frozen=True)
 class Format:
     """Format of annotated documents: how to recognise, read and write it.
@@ -74,7 +94,9 @@ class Format:
         sniff: Returns whether the beginning of a file's text (empty for a folder) and its path look like this format.
         read: Yields the documents of a path.
         write: Writes documents to a path.
-        keeps_clusters: Whether it has a place for coreference clusters.
+        folder: Whether a folder can be read and written.
+        loses: What the format cannot represent, by the names of :data:`LOSSES`.
+        keeps_clusters: Whether it has a place for coreference clusters. Otherwise they count as lost.
     """
 
     name: str
@@ -82,4 +104,6 @@ class Format:
     sniff: Callable[[str, Path], bool]
     read: Callable[[Path, ReadContext], Iterator[Document]]
     write: Callable[[Iterable[Document], Path], None]
+    folder: bool = False
+    loses: tuple[str, ...] = ()
     keeps_clusters: bool = False

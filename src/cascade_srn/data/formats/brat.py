@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from cascade_srn.data.alignment import WordMap
-from cascade_srn.data.formats.base import Format, MalformedInput, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, check_text, read_word_offsets
 from cascade_srn.data.formats.files import BYTE_ORDER_MARK, decode_text, is_stream, read_bytes, replacing, stream_error
 from cascade_srn.data.formats.records import Value
@@ -30,10 +30,10 @@ def write(documents: Iterable[Document], path: Path) -> None:
     if path.suffix == ".ann":
         _write_one(documents, path)
         return
-    with _new_folder(path) as folder:
+    with new_folder(path) as folder:
         seen: set[str] = set()
         for document in documents:
-            _check_id(document.id, seen)
+            check_id(document.id, seen)
             stem = folder / document.id
             try:
                 stem.parent.mkdir(parents=True, exist_ok=True)
@@ -100,21 +100,22 @@ def _check_label(label: str, document: Document) -> str:
     return label
 
 
-def _check_id(id: str, seen: set[str]) -> None:
+def check_id(id: str, seen: set[str]) -> None:
+    """Refuse an id that cannot be the name of a file, or was used before."""
     plain = PurePosixPath(id)
     hidden = any(part.startswith(".") for part in plain.parts)
     if not id or str(plain) != id or plain.is_absolute() or hidden or "\\" in id or "\0" in id:
         raise DataError(
-            f"the document id {id!r} cannot be a file name, but brat files are named by it",
+            f"the document id {id!r} cannot be a file name, but files are named by it",
             "Use ids such as 'a' or 'news/a'",
         )
     if id in seen:
-        raise DataError(f"two documents have the id {id!r}, but brat files are named by it", "Rename one of them")
+        raise DataError(f"two documents have the id {id!r}, but files are named by it", "Rename one of them")
     seen.add(id)
 
 
 @contextmanager
-def _new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path) -> Iterator[Path]:
     """Yield a folder to fill, which becomes ``path`` if the block succeeds, and is removed otherwise."""
     target = AtomicFolder(path)
     try:
@@ -281,4 +282,12 @@ class _Annotations:
         self.builder.add_relation(line, self.placed[arguments[0]], label, self.placed[arguments[1]])
 
 
-BRAT = Format("brat", (".ann",), sniff, read, write)
+BRAT = Format(
+    "brat",
+    (".ann",),
+    sniff,
+    read,
+    write,
+    folder=True,
+    loses=("words and sentences", *SCORES),
+)

@@ -46,11 +46,24 @@ class DocumentBuilder:
         return PlacedEntity(sentence, span)
 
     def add_entity_at(
-        self, value: Value, words: WordMap, start: int, end: int, label: str, score: float | None = None
+        self,
+        value: Value,
+        words: WordMap,
+        start: int,
+        end: int,
+        label: str,
+        score: float | None = None,
+        *,
+        merge: bool = False,
     ) -> PlacedEntity:
-        """Add an entity given by characters."""
+        """Add an entity given by characters. With ``merge``, a repeat is noted and counts as the first entity."""
         found = place_span(value, words, start, end, self.context)
-        placed = self.add_entity(value, Span(found.start, found.end, label, score), found.sentence)
+        span = Span(found.start, found.end, label, score)
+        if merge and span in self.entities[found.sentence]:
+            self.context.report.note("entity repeated", value.example())
+            placed = PlacedEntity(found.sentence, span)
+        else:
+            placed = self.add_entity(value, span, found.sentence)
         if not found.exact:
             self.context.report.note(EXPANDED, value.example())
         return placed

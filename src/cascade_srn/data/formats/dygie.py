@@ -11,7 +11,7 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
-from cascade_srn.data.formats.base import Format, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
 from cascade_srn.data.formats.clusters import read_clusters
 from cascade_srn.data.formats.files import open_for_writing, read_json_lines, to_json
@@ -205,4 +205,4 @@ def _to_record(document: Document) -> dict[str, object]:
     return record
 
 
-DYGIE = Format("dygie", (), sniff, read, write, keeps_clusters=True)
+DYGIE = Format("dygie", (), sniff, read, write, loses=("text and offsets", *SCORES), keeps_clusters=True)

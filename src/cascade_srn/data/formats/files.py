@@ -15,6 +15,7 @@ from typing import IO, Any, BinaryIO, NoReturn
 from cascade_srn.data.alignment import Align
 from cascade_srn.data.formats.base import Format, MalformedInput, ReadContext, Segmenter, read_strictly
 from cascade_srn.data.formats.records import Value
+from cascade_srn.data.label_map import LabelMap
 from cascade_srn.data.reports import Occurrence, Place, ReadReport
 from cascade_srn.errors import DataError, short_repr
 from cascade_srn.storage.atomic import AtomicFile
@@ -152,9 +153,9 @@ def empty_file(path: Path) -> DataError:
 
 
 def read_json_lines(
-    path: Path, context: ReadContext, read: Callable[[Value, ReadContext], Document]
+    path: Path, context: ReadContext, read: Callable[[Value, ReadContext], Document | None]
 ) -> Iterator[Document]:
-    """Read a file with one JSON document per line. Blank lines are ignored."""
+    """Read a file with one JSON document per line. Blank lines, and records that ``read`` leaves out, are ignored."""
     is_empty = True
     with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         for line, place in number_lines(path, handle):
@@ -249,6 +250,7 @@ class DocumentStream:
         align: Align,
         segmenter: Segmenter | None,
         keep_escapes: bool = False,
+        labels: LabelMap | None = None,
     ) -> None:
         self.path = path
         self.format = format.name
@@ -258,6 +260,7 @@ class DocumentStream:
         self._align: Align = align
         self._segmenter = segmenter
         self._keep_escapes = keep_escapes
+        self._labels = labels
         self._started = False
 
     def __iter__(self) -> Iterator[Document]:
@@ -271,6 +274,8 @@ class DocumentStream:
 
     def _documents(self, context: ReadContext) -> Iterator[Document]:
         for document in self._format.read(self.path, context):
+            if self._labels is not None:
+                document = self._labels.apply(document, context.report)
             context.report.count(document)
             yield document
 

@@ -31,7 +31,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
 
 
 def read_document(record: Value, context: ReadContext) -> Document:
-    """Read the object of one line."""
+    """Read one record."""
     record = record.with_document_id("id")
     text = record.field("text").string()
     entities, relations = record.get_items("entities"), record.get_items("relations")

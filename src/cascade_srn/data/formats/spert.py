@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cascade_srn.data.formats.base import Format, ReadContext
+from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
 from cascade_srn.data.formats.files import open_for_writing, read_json, to_json
 from cascade_srn.data.formats.records import Value
@@ -82,4 +82,11 @@ def _to_record(sentence: Sentence, id: str) -> dict[str, object]:
     }
 
 
-SPERT = Format("spert", (), sniff, read, write)
+SPERT = Format(
+    "spert",
+    (),
+    sniff,
+    read,
+    write,
+    loses=("text and offsets", "boundaries of sentences", *SCORES),
+)
