@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
@@ -394,7 +395,7 @@ class Extractor:
 
         Args:
             documents: The documents. Their annotations are replaced.
-            given_entities: Keep the entities of the documents, and predict relations only.
+            given_entities: Keep the entities and coreference clusters of the documents, and predict relations only.
             batch_words: Maximum number of words per batch, padding included.
             labels: Labels to return. See :class:`Extractor`.
             thresholds: Minimum scores. See :class:`Extractor`.
@@ -415,6 +416,10 @@ class Extractor:
             if given_entities:
                 self._check_labels(document)
         predicted = self._predict(documents, predictor, given_entities=given_entities)
+        if given_entities:
+            # Coreference clusters may refer to the given entities.
+            pairs = zip(documents, predicted, strict=True)
+            predicted = [replace(after, clusters=before.clusters) for before, after in pairs]
         return predicted if labels is None else [document.filter(labels=labels) for document in predicted]
 
     def _check_choice(self, labels: Labels | None) -> None:

@@ -6,6 +6,8 @@ Positions have two kinds, and each kind has its own types:
   word indices in the sentence.
 * A :class:`Document` has :class:`Entity` and :class:`Relation` objects. Their positions are half-open character offsets
   in the text: ``document.text[e.start:e.end] == e.text``.
+
+Coreference clusters consist of :class:`Mention` objects, which have word indices, because they can be in any sentence.
 """
 
 from __future__ import annotations
@@ -71,6 +73,21 @@ class Relation:
     sentence: Sentence | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Mention:
+    """Words of a document that refer to something. A mention may be an entity, but need not be one.
+
+    Attributes:
+        sentence: Zero-based position of the sentence in the document.
+        start: Index of the first word in the sentence.
+        end: Index after the last word.
+    """
+
+    sentence: int
+    start: int
+    end: int
+
+
 class Frames(NamedTuple):
     """The tables of a document."""
 
@@ -80,16 +97,19 @@ class Frames(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Document:
-    """A text with its sentences, entities and relations.
+    """A text with its sentences, entities, relations and coreference clusters.
 
     Attributes:
         text: The text.
         sentences: The sentences, in the order of the text.
         id: Name of the document.
         schema: The labels of the model that annotated the document, or None. Drawings use it. Not compared.
+        clusters: Coreference clusters: the mentions of each thing that the text refers to several times. A mention is
+            in one cluster at most.
 
     Raises:
-        AnnotationError: If the words do not match the text at their offsets, or are out of order.
+        AnnotationError: If the words do not match the text at their offsets, or are out of order, or if a cluster is
+            empty or has a mention that is outside its sentence or repeated.
 
     Example:
         >>> document = Document.from_text("We train a CRF. It works.", id="abstract 1")
@@ -105,8 +125,13 @@ class Document:
     sentences: tuple[Sentence, ...] = ()
     id: str = ""
     schema: Schema | None = field(default=None, compare=False)
+    clusters: tuple[tuple[Mention, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_words()
+        self._check_clusters()
+
+    def _check_words(self) -> None:
         at = 0
         for number, sentence in enumerate(self.sentences):
             for word, (start, end) in zip(sentence.words, sentence.offsets, strict=True):
@@ -123,6 +148,23 @@ class Document:
         n_relations = sum(len(sentence.triples) for sentence in self.sentences)
         parts += [f"n_sentences={len(self.sentences)}", f"n_entities={n_entities}", f"n_relations={n_relations}"]
         return f"Document({', '.join(parts)})"
+
+    def _check_clusters(self) -> None:
+        seen: set[Mention] = set()
+        for number, cluster in enumerate(self.clusters):
+            where = f"cluster {number} of document {self.id!r}"
+            if not cluster:
+                raise AnnotationError(f"{where} is empty", "Remove it")
+            for mention in cluster:
+                words = f"words [{mention.start}, {mention.end}) of sentence {mention.sentence}"
+                known = 0 <= mention.sentence < len(self.sentences)
+                if not known or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
+                    raise AnnotationError(
+                        f"{where} has a mention at {words}, which do not exist", "Check the sentence and the indices"
+                    )
+                if mention in seen:
+                    raise AnnotationError(f"{where} repeats the mention at {words}", "Give each mention once")
+                seen.add(mention)
 
     def _misplaced(self, word: str, number: int, start: int, end: int, at: int) -> AnnotationError:
         where = f"word {word!r} of sentence {number} of document {self.id!r} has the offsets [{start}, {end})"
@@ -188,19 +230,22 @@ class Document:
         return cls.from_sentences(made, id=id)
 
     @classmethod
-    def from_sentences(cls, sentences: Sequence[Sentence], *, id: str = "") -> Document:
+    def from_sentences(
+        cls, sentences: Sequence[Sentence], *, id: str = "", clusters: Iterable[Iterable[Mention]] = ()
+    ) -> Document:
         """Make a document from annotated sentences. Its text has the words joined by spaces, one sentence per line.
 
         Args:
             sentences: The sentences. Their offsets are replaced.
             id: Name of the document.
+            clusters: Coreference clusters.
         """
         moved, at = [], 0
         for sentence in sentences:
             moved.append(Sentence._join(sentence.words, sentence.entities, sentence.triples, at, sentence.escaped))
             at += sum(len(word) + 1 for word in sentence.words) or 1
         text = "\n".join(" ".join(sentence.words) for sentence in sentences)
-        return cls(text, tuple(moved), id)
+        return cls(text, tuple(moved), id, clusters=tuple(map(tuple, clusters)))
 
     @cached_property
     def entities(self) -> tuple[Entity, ...]:
@@ -303,7 +348,8 @@ class Document:
 
         Returns:
             The keys ``id``, ``text``, ``sentences`` (character offsets of the words of each sentence), ``entities``
-            (each with its position as ``id``) and ``relations`` (``head`` and ``tail`` are ids of entities).
+            (each with its position as ``id``) and ``relations`` (``head`` and ``tail`` are ids of entities). A document
+            with coreference clusters also has ``clusters`` (character offsets of the mentions of each cluster).
 
         Raises:
             DataError: If a label or score cannot be written to JSON.
@@ -319,13 +365,24 @@ class Document:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Document:
-        """Make a document from the plain values of :meth:`to_dict`. ``id``, entities and relations are optional.
+        """Make a document from the plain values of :meth:`to_dict`. ``id`` and annotations are optional.
 
         Raises:
             DataError: If a key is unknown or missing, or a value has the wrong type or contradicts the text.
         """
         document: Document = _late("data.plain", "from_plain")(record)
         return document
+
+    def locate(self, mention: Mention) -> tuple[int, int]:
+        """Return the half-open character offsets of a mention of a cluster.
+
+        Example:
+            >>> document = Document.from_words([["A", "CRF", "works", "."], ["It", "is", "old", "."]])
+            >>> document.locate(Mention(1, 0, 1))
+            (14, 16)
+        """
+        offsets = self.sentences[mention.sentence].offsets
+        return offsets[mention.start][0], offsets[mention.end - 1][1]
 
     def _entity(self, sentence: Sentence, span: Span) -> Entity:
         start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]

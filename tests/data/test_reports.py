@@ -20,7 +20,7 @@ def test_what_may_be_missed(kind, expected):
 
 
 def test_what_corpora_hold_besides_is_noted_under_that_name(tmp_path):
-    record = {"doc_key": "a", "sentences": [["One"]], "clusters": [], "entites": []}
+    record = {"doc_key": "a", "sentences": [["One"]], "events": [], "entites": []}
     (tmp_path / "data.json").write_text(json.dumps(record), encoding="utf-8")
     stream = read_documents(tmp_path / "data.json", "dygie")
     list(stream)

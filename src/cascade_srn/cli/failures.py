@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cascade_srn.data.reports import ESCAPES, EXPANDED, ReadReport, may_be_missed
+from cascade_srn.data.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, ReadReport, may_be_missed
 from cascade_srn.errors import CascadeError
 
 USAGE, INTERRUPTED = 2, 130
@@ -21,6 +21,7 @@ CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
 EXTRAS = {
     "matplotlib": "report",
     "jinja2": "report",
+    "duckdb": "graph",
     "fastapi": "serve",
     "httptools": "serve",
     "prometheus_client": "serve",
@@ -38,6 +39,7 @@ FLAGS = {
     "limits.characters": "--max-characters",
     "limits.texts": "--max-texts",
     "limits.threshold": "--min-threshold",
+    "generic_labels": "--generic-label",
     "n_resamples": "--resamples",
     "n_seeds": "--seeds",
     "n_tasks": "--tasks",
@@ -119,7 +121,7 @@ def print_note(message: str) -> None:
 def print_read_notes(report: ReadReport) -> None:
     """Print notes on fields that are not read, such as misspelled ones, expanded offsets, and escaped tokens."""
     for kind, count in report.noted.items():
-        if may_be_missed(kind) or kind in (EXPANDED, ESCAPES):
+        if may_be_missed(kind) or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES):
             print_note(f"{count} x {kind} (first: {report.examples[kind][0]})")
 
 

@@ -6,13 +6,14 @@ from typing import Any
 from cascade_srn.data.alignment import WordMap
 from cascade_srn.data.formats.base import ReadContext, read_strictly
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_entity, read_word_offsets
+from cascade_srn.data.formats.clusters import clusters_field, place_by_characters, read_clusters
 from cascade_srn.data.formats.jsonl import check_score, number_entities
 from cascade_srn.data.formats.records import Value, is_encodable
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import AnnotationError, did_you_mean, short_repr
 from cascade_srn.types import Document
 
-FIELDS = ("id", "text", "sentences", "entities", "relations")
+FIELDS = ("id", "text", "sentences", "entities", "relations", "clusters")
 ENTITY_FIELDS = ("id", "text", "label", "start", "end", "score")
 RELATION_FIELDS = ("head", "tail", "label", "score")
 
@@ -53,7 +54,7 @@ def to_plain(document: Document) -> dict[str, Any]:
             for at, sentence in enumerate(document.sentences)
             for triple in sentence.triples
         ],
-    }
+    } | clusters_field(document)
 
 
 def _check_labels(document: Document) -> None:
@@ -89,7 +90,8 @@ def _read_document(record: Value) -> Document:
     for item in relations:
         _refuse_unknown(item, RELATION_FIELDS)
         builder.add_relation_by_index(item, placed, "label", item.optional_score())
-    return builder.build(text, offsets, record.place.document)
+    clusters = read_clusters(record.get_items("clusters"), place_by_characters(words, context), context)
+    return builder.build(text, offsets, record.place.document, clusters)
 
 
 def _read_entity(item: Value, number: int, words: WordMap, builder: DocumentBuilder) -> PlacedEntity:

@@ -11,6 +11,8 @@ EXPANDED = "entity aligned outward to whole words"
 """Kind of the note about an entity that ``align="expand"`` expanded to whole words."""
 MERGED = "entity merged with another one on the same words"
 """Kind of the note about an entity that ``align="expand"`` expanded to the words of another one of its label."""
+EXPANDED_MENTION = "mention aligned outward to whole words"
+"""The same for a mention of a coreference cluster."""
 ESCAPES = "escaped token read as its characters"
 """Kind of the note about a token such as ``-LRB-``, which was read as a bracket."""
 
@@ -53,6 +55,7 @@ class ReadReport:
         sentences: Number of their sentences.
         entities: Number of their entities.
         relations: Number of their relations.
+        clusters: Number of their coreference clusters.
         skipped: Number of malformed parts that were skipped, by kind, such as ``"entity: index out of range"``. Empty
             unless the reader has ``strict=False``.
         noted: Number of other notes by kind: repeated relations, expanded spans, escaped tokens, and fields that are
@@ -64,6 +67,7 @@ class ReadReport:
     sentences: int = 0
     entities: int = 0
     relations: int = 0
+    clusters: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     noted: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Occurrence]] = field(default_factory=dict)
@@ -89,6 +93,7 @@ class ReadReport:
         self.sentences += len(document.sentences)
         self.entities += sum(len(sentence.entities) for sentence in document.sentences)
         self.relations += sum(len(sentence.triples) for sentence in document.sentences)
+        self.clusters += len(document.clusters)
 
     def _keep(self, kind: str, example: Occurrence) -> None:
         kept = self.examples.setdefault(kind, [])
@@ -96,9 +101,10 @@ class ReadReport:
             kept.append(example)
 
     def __str__(self) -> str:
+        clusters = f", {self.clusters} coreference clusters" if self.clusters else ""
         lines = [
             f"read {self.documents} documents, {self.sentences} sentences, {self.entities} entities, "
-            f"{self.relations} relations; skipped {self.n_skipped}, noted {self.noted.total()}"
+            f"{self.relations} relations{clusters}; skipped {self.n_skipped}, noted {self.noted.total()}"
         ]
         for heading, counts in (("skipped", self.skipped), ("noted", self.noted)):
             for kind, count in counts.most_common():

@@ -24,7 +24,7 @@ from typing import Any
 from cascade_srn.errors import AnnotationError
 from cascade_srn.text.detokenize import detokenize
 from cascade_srn.text.segment import segment
-from cascade_srn.types import Document, Entity, Offsets, Sentence, Span, Triple
+from cascade_srn.types import Document, Entity, Mention, Offsets, Sentence, Span, Triple
 
 
 def rebuild_text(document: Document) -> Document:
@@ -48,7 +48,7 @@ def rebuild_text(document: Document) -> Document:
         replace(sentence, words=tuple(text[start:end] for start, end in placed), offsets=tuple(placed))
         for sentence, placed in zip(document.sentences, offsets, strict=True)
     )
-    return Document(text, tuple(sentences), document.id)
+    return replace(document, text=text, sentences=tuple(sentences))
 
 
 def align_by_characters(*versions: Sequence[Document]) -> list[list[Document]]:
@@ -127,7 +127,13 @@ class _CommonWords:
             offsets = self.offsets[first:after]
             words = tuple(self.text[start:end] for start, end in offsets)
             made.append(Sentence(words, offsets, tuple(of_sentence), tuple(between)))
-        return Document(self.text, tuple(made), id)
+        clusters = tuple(tuple(self._move(document, m, firsts) for m in cluster) for cluster in document.clusters)
+        return Document(self.text, tuple(made), id, clusters=clusters)
+
+    def _move(self, document: Document, mention: Mention, firsts: list[int]) -> Mention:
+        start, end = self._place(*document.locate(mention))
+        number = bisect_right(firsts, start) - 1
+        return Mention(number, start - firsts[number], end - firsts[number])
 
     def _place(self, start: int, end: int) -> tuple[int, int]:
         return self._starting_at[start], self._ending_at[end]

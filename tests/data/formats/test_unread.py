@@ -49,7 +49,7 @@ def test_records_without_annotations_among_them(lines_file):
         [{**DOCCANO, "entities": [{"start": 0, "end": 8, "label": "Person"}]}],
         [DOCCANO, {**TEXT, "entities": []}],
         [{**TEXT, "keywords": ["one", "two"]}],
-        [{**TEXT, "clusters": [[[0, 1]]]}],
+        [{**TEXT, "events": [[[0, 1]]]}],
         [{**TEXT, "authors": []}],
         [TEXT],
     ],

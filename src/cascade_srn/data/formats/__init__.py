@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cascade_srn.data.alignment import Align, check_align
-from cascade_srn.data.formats.base import LOSSES, Format, ReadContext, Segmenter
+from cascade_srn.data.formats.base import CLUSTERS, LOSSES, Format, ReadContext, Segmenter
 from cascade_srn.data.formats.bioc import BIOC
 from cascade_srn.data.formats.brat import BRAT
 from cascade_srn.data.formats.cas import CAS
@@ -163,7 +163,8 @@ def write_documents(
 def _count_losses(documents: Iterable[Document], format: Format, report: WriteReport) -> Iterator[Document]:
     for document in documents:
         report.documents += 1
-        report.lost.update({kind: count for kind in format.loses if (count := LOSSES[kind](document))})
+        kinds = format.loses if format.keeps_clusters else (*format.loses, CLUSTERS)
+        report.lost.update({kind: count for kind in kinds if (count := LOSSES[kind](document))})
         yield document
 
 
@@ -172,7 +173,7 @@ def _with_escapes(document: Document) -> Document:
     if not any(sentence.escaped for sentence in document.sentences):
         return document
     sentences = [Sentence.from_words(s.escaped or s.words, s.entities, s.triples) for s in document.sentences]
-    return Document.from_sentences(sentences, id=document.id)
+    return Document.from_sentences(sentences, id=document.id, clusters=document.clusters)
 
 
 def _matches_path(path: Path, format: Format) -> bool:

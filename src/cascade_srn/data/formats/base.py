@@ -67,6 +67,7 @@ class ReadContext:
 
 
 SCORES = ("scores of entities", "scores of relations")
+CLUSTERS = "coreference clusters"
 LOSSES: dict[str, Callable[[Document], int]] = {
     "text and offsets": lambda document: int(document.text != _joined(document)),
     "places of entities": lambda document: len(document.entities),
@@ -76,6 +77,7 @@ LOSSES: dict[str, Callable[[Document], int]] = {
     "relations": lambda document: len(document.relations),
     "scores of entities": lambda document: sum(entity.score is not None for entity in document.entities),
     "scores of relations": lambda document: sum(relation.score is not None for relation in document.relations),
+    CLUSTERS: lambda document: len(document.clusters),
 }
 """What formats may lose, and how much of it a document has."""
 
@@ -96,6 +98,7 @@ class Format:
         write: Writes documents to a path.
         folder: Whether a folder can be read and written.
         loses: What the format cannot represent, by the names of :data:`LOSSES`.
+        keeps_clusters: Whether it has a place for coreference clusters. Otherwise they count as lost.
     """
 
     name: str
@@ -105,3 +108,4 @@ class Format:
     write: Callable[[Iterable[Document], Path], None]
     folder: bool = False
     loses: tuple[str, ...] = ()
+    keeps_clusters: bool = False

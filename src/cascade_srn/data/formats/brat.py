@@ -25,7 +25,7 @@ ONE_LINE = str.maketrans("\n\r\t", "   ")
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write a new or empty folder with files named by document ids, or one document if ``path`` ends in ``.ann``.
 
-    Words, sentences and scores are lost. The folder appears when all documents are written.
+    Words, sentences, scores and coreference clusters are lost. The folder appears when all documents are written.
     """
     if path.suffix == ".ann":
         _write_one(documents, path)

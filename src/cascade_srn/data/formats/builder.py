@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cascade_srn.data.alignment import MisalignedSpan, WordMap, sentence_hint
+from cascade_srn.data.alignment import MisalignedSpan, WordMap, WordSpan, sentence_hint
 from cascade_srn.data.formats.base import MalformedInput, ReadContext
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import ESCAPES, EXPANDED, MERGED
 from cascade_srn.errors import AnnotationError, short_repr
 from cascade_srn.text.forms import unescape
-from cascade_srn.types import Document, Offsets, Sentence, Span, Triple
+from cascade_srn.types import Document, Mention, Offsets, Sentence, Span, Triple
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,7 @@ class DocumentBuilder:
         merge: bool = False,
     ) -> PlacedEntity:
         """Add an entity given by characters. With ``merge``, a repeat is noted and counts as the first entity."""
-        try:
-            found = words.place(start, end, align=self.context.align)
-        except MisalignedSpan as error:
-            problem = f"{value.place.file}, {value.place.where}: {value.path}: {error.problem}"
-            raise value.refuse_saying(
-                error.kind, problem, error.hint, option=error.option, error=AnnotationError
-            ) from None
+        found = place_span(value, words, start, end, self.context)
         span = Span(found.start, found.end, label, score)
         if not found.exact:
             self.context.report.note(EXPANDED, value.example())
@@ -106,13 +100,24 @@ class DocumentBuilder:
         head, tail = (placed[item.field(role).index(len(placed), "entity")] for role in ("head", "tail"))
         self.add_relation(item, head, item.field(label).label(), tail, score)
 
-    def build(self, text: str, offsets: Sequence[Offsets], id: str) -> Document:
-        """Return the document, given its text and the word offsets of each sentence."""
+    def build(
+        self, text: str, offsets: Sequence[Offsets], id: str, clusters: tuple[tuple[Mention, ...], ...] = ()
+    ) -> Document:
+        """Return the document, given its text, the word offsets of each sentence and the coreference clusters."""
         sentences = tuple(
             Sentence(tuple(text[a:b] for a, b in words), tuple(words), tuple(entities), tuple(triples))
             for words, entities, triples in zip(offsets, self.entities, self.triples, strict=True)
         )
-        return Document(text, sentences, id)
+        return Document(text, sentences, id, clusters=clusters)
+
+
+def place_span(value: Value, words: WordMap, start: int, end: int, context: ReadContext) -> WordSpan:
+    """Return the words at character offsets, or refuse offsets that do not match words."""
+    try:
+        return words.place(start, end, align=context.align)
+    except MisalignedSpan as error:
+        problem = f"{value.place.file}, {value.place.where}: {value.path}: {error.problem}"
+        raise value.refuse_saying(error.kind, problem, error.hint, option=error.option, error=AnnotationError) from None
 
 
 def read_tokens(value: Value, context: ReadContext) -> tuple[list[str], list[str]]:

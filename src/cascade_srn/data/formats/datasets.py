@@ -129,7 +129,7 @@ def _tag(item: Value, names: list[str] | None) -> str:
 
 
 def write(documents: Iterable[Document], path: Path) -> None:
-    """Write a Parquet file if the name ends in ``.parquet``, else a folder of ``datasets``. Nothing is lost."""
+    """Write a Parquet file if the name ends in ``.parquet``, else a folder of ``datasets``. Clusters are lost."""
     import_error = DataError(f"{path}: writing it needs datasets", "Run pip install 'cascade-srn[formats]'")
     try:
         import pyarrow as pa

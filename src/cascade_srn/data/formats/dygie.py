@@ -4,18 +4,22 @@ The usual preprocessing of ACE05 also produces this format. Relations refer to s
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
+from cascade_srn.data.formats.clusters import read_clusters
 from cascade_srn.data.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.data.formats.records import Value
 from cascade_srn.errors import DataError
-from cascade_srn.types import Document, Sentence, Span
+from cascade_srn.types import Document, Mention, Sentence, Span
 
-FIELDS = ("doc_key", "sentences", "ner", "relations")
+FIELDS = ("doc_key", "sentences", "ner", "relations", "clusters")
 _KEY = re.compile(r'(?<!\\)"sentences"\s*:')
 
 EntitiesBySpan = dict[tuple[int, int], list[PlacedEntity]]
@@ -36,15 +40,30 @@ def _read_document(record: Value, context: ReadContext) -> Document:
     sentences = record.field("sentences").items()
     ner, relations = (_get_per_sentence(record, name, len(sentences)) for name in ("ner", "relations"))
     record.note_unread(FIELDS, context)
-    found, first = [], 0
+    found, windows, first = [], [], 0
+    kept: dict[int, int] = {}  # new positions of the sentences that are not skipped
     n_words = sum(sentence.length() for sentence in sentences)
     for number, words in enumerate(sentences):
         window = _Window(number, first, first + words.length(), n_words)
         sentence = context.attempt("sentence", _read_sentence, words, ner[number], relations[number], window, context)
         if sentence is not None:
+            kept[number] = len(found)
             found.append(sentence)
+        windows.append(window)
         first = window.end
-    return Document.from_sentences(found, id=record.place.document)
+    clusters = read_clusters(record.get_items("clusters"), partial(_place_mention, windows, kept), context)
+    return Document.from_sentences(found, id=record.place.document, clusters=clusters)
+
+
+def _place_mention(windows: list["_Window"], kept: dict[int, int], item: Value) -> Mention:
+    """Return the mention at inclusive word indices of the document."""
+    start, end = item.items(2, 2)
+    at = bisect_right(windows, start.integer(), key=lambda window: window.start) - 1
+    window = windows[max(at, 0)] if windows else _Window(0, 0, 0, 0)
+    first, last = window.to_sentence(item, start, end)
+    if window.number not in kept:
+        raise item.refuse("needs a skipped sentence", f"but sentence {window.number} was skipped", "Fix that sentence")
+    return Mention(kept[window.number], first, last)
 
 
 def _get_per_sentence(record: Value, name: str, n_sentences: int) -> Sequence[Value | None]:
@@ -176,7 +195,14 @@ def _to_record(document: Document) -> dict[str, object]:
         )
         first += len(sentence)
     words = [list(sentence.words) for sentence in document.sentences]
-    return {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
+    record: dict[str, object] = {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
+    if document.clusters:
+        firsts = list(accumulate(map(len, document.sentences), initial=0))
+        record["clusters"] = [
+            [[firsts[m.sentence] + m.start, firsts[m.sentence] + m.end - 1] for m in cluster]
+            for cluster in document.clusters
+        ]
+    return record
 
 
-DYGIE = Format("dygie", (), sniff, read, write, loses=("text and offsets", *SCORES))
+DYGIE = Format("dygie", (), sniff, read, write, loses=("text and offsets", *SCORES), keeps_clusters=True)

@@ -10,12 +10,13 @@ from typing import Any
 from cascade_srn.data.alignment import WordMap
 from cascade_srn.data.formats.base import Format, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, read_entity, read_word_offsets
+from cascade_srn.data.formats.clusters import clusters_field, place_by_characters, read_clusters
 from cascade_srn.data.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.data.formats.records import Value
 from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Span
 
-FIELDS = ("id", "text", "words", "entities", "relations")
+FIELDS = ("id", "text", "words", "entities", "relations", "clusters")
 _KEY = re.compile(r'(?<!\\)"text"\s*:')
 
 
@@ -42,7 +43,8 @@ def read_document(record: Value, context: ReadContext) -> Document:
     placed = [context.attempt("entity", read_entity, item, words, builder) for item in entities]
     for item in relations:
         context.attempt("relation", _read_relation, item, placed, builder)
-    return builder.build(text, offsets, record.place.document)
+    clusters = read_clusters(record.get_items("clusters"), place_by_characters(words, context), context)
+    return builder.build(text, offsets, record.place.document, clusters)
 
 
 def _get_words(record: Value, text: str, context: ReadContext) -> Value:
@@ -83,7 +85,7 @@ def to_record(document: Document) -> dict[str, Any]:
         "words": [[list(pair) for pair in sentence.offsets] for sentence in document.sentences],
         "entities": entities,
         "relations": relations,
-    }
+    } | clusters_field(document)
 
 
 def number_entities(document: Document) -> dict[tuple[int, Span], int]:
@@ -108,4 +110,4 @@ def _score_field(score: float | None) -> dict[str, float]:
     return {} if checked is None else {"score": checked}
 
 
-JSONL = Format("jsonl", (".jsonl",), sniff, read, write)
+JSONL = Format("jsonl", (".jsonl",), sniff, read, write, keeps_clusters=True)

@@ -102,7 +102,7 @@ def _read_words(doc: Any, context: ReadContext) -> list[Offsets]:
 
 
 def write(documents: Iterable[Document], path: Path) -> None:
-    """Write a DocBin. ``doc.ents`` has the entities that do not overlap earlier ones. Nothing of ours is lost."""
+    """Write a DocBin. ``doc.ents`` has the entities that do not overlap earlier ones. Only clusters are lost."""
     spacy = _import()
     vocab = spacy.blank("xx").vocab
     docs = (_to_doc(document, vocab, spacy) for document in documents)

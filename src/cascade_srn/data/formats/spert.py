@@ -61,7 +61,8 @@ def _read_entity(item: Value, n_words: int, builder: DocumentBuilder) -> PlacedE
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one item for each sentence, with the id of its document as ``orig_id``.
 
-    Text, offsets, scores and document boundaries are lost. A document without sentences becomes an item without tokens.
+    Text, offsets, scores, document boundaries and coreference clusters are lost. A document without sentences becomes
+    an item without tokens.
     """
     with open_for_writing(path) as handle:
         handle.write(b"[")
