@@ -22,6 +22,8 @@ COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zs
 assert set(PACKED) <= set(COMPRESSIONS)
 _MAGIC_BYTES = 6
 _BUFFER = 1 << 20
+# Bytes that are fetched from a remote file at once.
+_BLOCK = 8 << 20
 # What file systems call the version of a file. Where one has none of these, a change of the size is noticed.
 _VERSION_KEYS = (
     "ETag",
@@ -79,7 +81,7 @@ def find_files(address: str, suffixes: tuple[str, ...] | None, *, skip: str | No
         found = [file for file in found if not f"{_real(file)}/".startswith(f"{skipped}/")]
     if not found:
         kinds = "" if suffixes is None else f" that ends in {', '.join(suffixes)}, compressed or not"
-        raise DataError(f"{address} has no file{kinds}", "Check the address, or name the format", option="format")
+        raise DataError(f"{address} has no file{kinds}", "Check the address, or name the format", option="input_format")
     return found
 
 
@@ -230,16 +232,25 @@ def file_version(address: str) -> str:
 
 
 class RawFile(io.RawIOBase):
-    """Bytes of a file as they are stored, with their checksum if all are read in order."""
+    """Bytes of a file as they are stored.
 
-    def __init__(self, address: str, *, hashed: bool = False) -> None:
+    Args:
+        address: Local path or fsspec address.
+        hashed: Whether to compute the checksum, for a file that is read in order.
+        at_random: Whether the file is not read in order.
+    """
+
+    def __init__(self, address: str, *, hashed: bool = False, at_random: bool = False) -> None:
         self.address = address
         self.n_bytes = 0
+        self._position = 0
         self._digest = hashlib.sha256() if hashed else None
         with _accessing(address):
             if is_remote(address):
                 fs, path = connect(address)
-                self._handle = fs.open(path, "rb")
+                # Reading ahead fetches the same bytes many times if a reader jumps between columns.
+                options = {"cache_type": "none"} if at_random else {}
+                self._handle = fs.open(path, "rb", block_size=_BLOCK, **options)
             else:
                 self._handle = open(address, "rb", buffering=0)  # noqa: SIM115
 
@@ -259,13 +270,13 @@ class RawFile(io.RawIOBase):
 
     def tell(self) -> int:
         """Return the position."""
-        with _accessing(self.address):
-            return int(self._handle.tell())
+        return self._position  # file systems that stream do not keep it
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go to a position. The checksum is then no longer that of the file."""
         with _accessing(self.address):
-            return int(self._handle.seek(offset, whence))
+            self._position = int(self._handle.seek(offset, whence))
+        return self._position
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
         """Read bytes into a buffer, and return their number."""
@@ -275,6 +286,7 @@ class RawFile(io.RawIOBase):
         if self._digest is not None:
             self._digest.update(data)
         self.n_bytes += len(data)
+        self._position += len(data)
         return len(data)
 
     def read_rest(self) -> None:

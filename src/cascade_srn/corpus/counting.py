@@ -81,7 +81,7 @@ class _Cutter:
 def open_records(address: str, format: str, settings: InputSettings) -> Records:
     """Open a file of a known format to read its records."""
     if format == "parquet":
-        return ParquetRows(cast(BinaryIO, RawFile(address)), address, _columns(settings))
+        return ParquetRows(cast(BinaryIO, RawFile(address, at_random=True)), address, _columns(settings))
     file = OpenFile(address)
     try:
         return _parse(file, format, settings)
@@ -192,8 +192,8 @@ def _count_records(
             missing -= values.keys()
             if len(counted.seen) < _MAX_SEEN:
                 counted.seen |= values.keys()
-    if records.row and not is_json:
-        _check_json(file.address, first, records.row)
+    if isinstance(records, JsonLines):
+        _check_json(file.address, first.strip(), records.row, has_objects=is_json)
     return counted, [*cutter.blocks, (records.row, offset, line)]
 
 
@@ -209,20 +209,30 @@ def _check_header(address: str, columns: tuple[str, ...], settings: InputSetting
     if repeated:
         raise DataError(f"{address}: the column {repeated[0]!r} occurs more than once", "Rename one of them")
     if columns and settings.field not in columns:
-        hint = did_you_mean(settings.field, columns)
-        raise DataError(f"{address}: no column {settings.field!r} in the header", hint, option="field")
+        raise DataError(
+            f"{address}: no column {settings.field!r} in the header",
+            did_you_mean(settings.field, columns) if columns[1:] else f"Its only column is {columns[0]!r}",
+            option="field",
+        )
     counted.found |= set(names) & set(columns)
     counted.seen |= set(columns)
 
 
-def _check_json(address: str, first: bytes, n_rows: int) -> None:
-    """Refuse a file none of whose records is a JSON object, unless it looks like damaged JSON lines."""
-    start = first.strip()
-    if start.startswith(b"["):
+def _check_json(address: str, first: bytes, n_rows: int, *, has_objects: bool) -> None:
+    """Refuse JSON of other kinds, and a file none of whose records looks like a JSON object.
+
+    Args:
+        address: The file.
+        first: Its first record.
+        n_rows: Number of records.
+        has_objects: Whether at least one record is a JSON object.
+    """
+    if first == b"[" or (first.startswith(b"[") and not has_objects):
         raise DataError(f"{address}: the file is a JSON array", "Write one JSON object per line")
-    if start == b"{" and n_rows > 1:
+    if first == b"{" and n_rows > 1:
         raise DataError(f"{address}: the file is a JSON object of several lines", "Write one JSON object per line")
-    if first and not start.startswith(b"{"):
+    # A single record that is cut off is a bad record rather than a file of another kind.
+    if first and not first.startswith(b"{") and not has_objects:
         raise DataError(
             f"{address}: the file is not JSON lines", "Name its format, or check its content", option="input_format"
         )
@@ -247,7 +257,7 @@ def _count_parquet(file: OpenFile, settings: InputSettings) -> tuple[CountedFile
 def _local_copy(file: OpenFile) -> IO[bytes]:
     """Return a file that can be read at any place. A remote one is copied, so that it is fetched once."""
     if not is_remote(file.address):
-        return cast(IO[bytes], RawFile(file.address))
+        return cast(IO[bytes], RawFile(file.address, at_random=True))
     copy = tempfile.TemporaryFile()  # noqa: SIM115
     while chunk := file.content.read(_CHUNK):
         copy.write(chunk)

@@ -7,13 +7,13 @@ from typing import Any, BinaryIO
 
 from cascade_srn.corpus.addresses import damaged
 from cascade_srn.corpus.records import Record, Records
-from cascade_srn.corpus.selection import BadValueError, InputSettings
+from cascade_srn.corpus.selection import DEFAULT_ID, BadValueError, InputSettings
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.storage.files import max_line_bytes
 
 MAGIC = b"PAR1"
 _BATCH_ROWS = 64
-_BUFFER = 1 << 20
+_BUFFER = 4 << 20
 
 
 class ParquetRows(Records):
@@ -30,9 +30,12 @@ class ParquetRows(Records):
 
     def __init__(self, handle: BinaryIO, address: str, names: tuple[str, ...]) -> None:
         super().__init__()
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            needs = f"{address}: reading Parquet files needs pyarrow"
+            raise DataError(needs, "Run pip install 'cascade-srn[corpus]'") from error
         self._handle = handle
         self._address = address
         self._limit = max_line_bytes()
@@ -124,6 +127,9 @@ class ParquetRows(Records):
         import pyarrow as pa
 
         name = settings.field
+        repeated = [other for other in (*settings.names, DEFAULT_ID) if (self.columns or ()).count(other) > 1]
+        if repeated:
+            raise DataError(f"{self._address}: the column {repeated[0]!r} occurs more than once", "Rename one of them")
         kind = self.types.get(name)
         if kind is None:
             raise DataError(f"{self._address}: no column {name!r}", did_you_mean(name, self.types), option="field")

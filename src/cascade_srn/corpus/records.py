@@ -88,9 +88,14 @@ class _Lines:
         self.number = 0
         self._limit = max_line_bytes()
 
-    def seek(self, offset: int, number: int) -> None:
-        self.file.content.seek(offset)
+    def seek(self, offset: int, number: int) -> bool:
+        """Go to a place, and return whether the file system can do so."""
+        try:
+            self.file.content.seek(offset)
+        except DataError:
+            return False
         self.offset, self.number = offset, number
+        return True
 
     def read(self) -> tuple[bytes, str]:
         """Return the next line, empty at the end, and a problem if it is too long."""
@@ -125,9 +130,9 @@ class _LineRecords(Records):
         """Go forward to a row, without reading what lies between if the file is not compressed."""
         if self.lines.file.can_seek:
             near = [block for block in blocks if self.row < block[0] <= row]
-            if near:
-                self.row, offset, line = near[-1]
-                self.lines.seek(offset, line)
+            # A web server can refuse to send a part. Then the lines between are read.
+            if near and self.lines.seek(*near[-1][1:]):
+                self.row = near[-1][0]
         super().skip_to(row, blocks)
 
     def close(self) -> None:

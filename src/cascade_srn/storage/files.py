@@ -176,7 +176,11 @@ def _open_stream(suffix: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
         # Without name and time, so that the same content gives the same bytes.
         return cast(IO[bytes], import_module("gzip").GzipFile("", mode, fileobj=on_disk, mtime=0))
     if suffix == ".zst":
-        arrow = import_module("pyarrow")
+        try:
+            arrow = import_module("pyarrow")
+        except ImportError as error:
+            needs = "reading files compressed with Zstandard needs pyarrow"
+            raise DataError(needs, "Run pip install 'cascade-srn[corpus]'") from error
         return cast(IO[bytes], arrow.CompressedInputStream(arrow.PythonFile(on_disk, mode="r"), "zstd"))
     module, name = {".xz": ("lzma", "LZMAFile"), ".bz2": ("bz2", "BZ2File")}[suffix]
     return cast(IO[bytes], getattr(import_module(module), name)(on_disk, mode))
