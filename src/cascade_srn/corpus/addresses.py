@@ -24,7 +24,7 @@ _MAGIC_BYTES = 6
 _BUFFER = 1 << 20
 # Bytes that are fetched from a remote file at once.
 _BLOCK = 8 << 20
-# What file systems call the version of a file. Where one has none of these, a change of the size is noticed.
+# What file systems call the version of a file, the best first. Without any, only a change of the size is noticed.
 _VERSION_KEYS = (
     "ETag",
     "etag",
@@ -73,6 +73,8 @@ def find_files(address: str, suffixes: tuple[str, ...] | None, *, skip: str | No
             a dot or an underscore are not found in folders.
         skip: Folder whose files are left out.
     """
+    if not address.strip():
+        raise DataError("an address of the input is empty", "Give a file, a folder or a pattern")
     if address.startswith(("file://", "local://")):
         address = _local_path(address)
     skipped = None if skip is None else (skip if is_remote(skip) else os.path.realpath(skip)).rstrip("/")
@@ -91,7 +93,10 @@ def _real(address: str) -> str:
 
 def without_repeats(addresses: list[str]) -> list[str]:
     """Return sorted addresses, each file once. Links to a file are the file."""
-    return list({_real(address): address for address in sorted(addresses, reverse=True)}.values())[::-1]
+    found: dict[str, str] = {}
+    for address in sorted(addresses):
+        found.setdefault(_real(address), address)
+    return list(found.values())
 
 
 def _local_path(address: str) -> str:
@@ -179,6 +184,8 @@ def connect(address: str) -> tuple[Any, str]:
         fs, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
         package = known_implementations.get(protocol, {}).get("class", "").split(".")[0]
+        if package == "fsspec":  # the file system is there, but not what it needs
+            package = str(getattr(error.__cause__, "name", None) or "").split(".")[0]
         hint = f"Run pip install {package}" if package else "Install the package of its file system"
         raise DataError(f"{address}: the package for {protocol}:// addresses is not installed", hint) from error
     except Exception as error:
@@ -227,8 +234,8 @@ def file_version(address: str) -> str:
         fs, path = connect(address)
         fs.invalidate_cache(path)
         info = fs.info(path)
-    known = [f"{key}={info[key]}" for key in _VERSION_KEYS if info.get(key) is not None]
-    return " ".join([f"size={info.get('size')}", *known])
+    known = (f" {key}={info[key]}" for key in _VERSION_KEYS if info.get(key) is not None)
+    return f"size={info.get('size')}{next(known, '')}"
 
 
 class RawFile(io.RawIOBase):
@@ -247,10 +254,11 @@ class RawFile(io.RawIOBase):
         self._digest = hashlib.sha256() if hashed else None
         with _accessing(address):
             if is_remote(address):
-                fs, path = connect(address)
+                # An archive is closed with its file system, so that this one has to stay.
+                self._fs, path = connect(address)
                 # Reading ahead fetches the same bytes many times if a reader jumps between columns.
                 options = {"cache_type": "none"} if at_random else {}
-                self._handle = fs.open(path, "rb", block_size=_BLOCK, **options)
+                self._handle = self._fs.open(path, "rb", block_size=_BLOCK, **options)
             else:
                 self._handle = open(address, "rb", buffering=0)  # noqa: SIM115
 

@@ -90,7 +90,10 @@ def _count_files(addresses: list[str], names: list[str], settings: InputSettings
 
 
 def _check_fields(counted: Sequence[CountedFile], settings: InputSettings) -> None:
-    """Raise a DataError if no record of the whole input has one of the fields."""
+    """Raise a DataError if no record of the whole input has one of the fields. Some record has to be readable."""
+    with_fields = [one for one in counted if one.file.format != "text" and one.file.n_rows]
+    if with_fields and not any(one.seen for one in with_fields):
+        return
     for name in settings.names:
         if not any(name in one.found for one in counted):
             option = "field" if name == settings.field else "id_field" if name == settings.id_field else "keep"

@@ -56,11 +56,11 @@ class InputSettings(Settings):
         if self.limit is not None:
             require_range("limit", self.limit, 1, option="limit")
         taken = {name.casefold() for name in column_names("documents")}
-        for name in self.kept:
+        for name, _ in map(_split_type, self.keep):
             if name.casefold() in taken:
                 # Names of columns differ only by case in DuckDB and Spark.
                 raise ConfigError(
-                    f"keep contains {name!r}, but the table of documents has another column with this name",
+                    f"keep contains {name!r}, but the table of documents has a column with this name",
                     "Leave it out, or rename it in the input",
                     option="keep",
                 )
@@ -148,6 +148,8 @@ def convert(value: Any, kind: str | None, name: str) -> Any:
         _check_string(value, f"the field {name!r}")
     if kind is None:
         return value
+    if isinstance(value, float) and math.isnan(value):
+        return None  # pandas writes it for a missing value
     if kind == "string":
         return _to_string(value)
     if isinstance(value, str) and not value.strip():
@@ -193,6 +195,4 @@ def _to_float(value: Any) -> float | None:
 
 
 def _to_boolean(value: Any) -> bool | None:
-    if isinstance(value, str):
-        return _BOOLEANS.get(value.strip().lower())
-    return value if isinstance(value, bool) else None
+    return _BOOLEANS.get(str(value).strip().lower()) if isinstance(value, bool | int | str) else None
