@@ -454,7 +454,8 @@ def test_folders_patterns_and_repeats(tmp_path):
     assert [file.name for file in found] == ["a.txt", "b.jsonl", "sub/c.csv"]
     assert [file.address for file in found] == [f"{folder}/{file.name}" for file in found]
     assert [file.name for file in find_input_files(f"{folder}/**/*.*sv")] == ["c.csv"]
-    assert [file.name for file in find_input_files(f"{folder}/x.json")] == ["x.json"]
+    assert [file.name for file in find_input_files(f"{folder}/*.json")] == ["x.json"]
+    assert [file.name for file in find_input_files(f"{folder}/*")] == ["_part.txt", "a.txt", "b.jsonl"]
     texts = find_input_files(folder, InputSettings(format="text"))
     assert {file.name for file in texts} == {"a.txt", "b.jsonl", "note.md", "sub/c.csv", "x.json"}
     assert {file.format for file in texts} == {"text"}

@@ -69,8 +69,8 @@ def find_files(address: str, suffixes: tuple[str, ...] | None, *, skip: str | No
 
     Args:
         address: A file, a folder, which is searched with its subfolders, or a pattern.
-        suffixes: Suffixes of files to find in folders and by patterns; None for all files. Files whose names begin with
-            a dot or an underscore are not found in folders.
+        suffixes: Suffixes of files to find in folders, and by patterns without a suffix; None for all files. Files
+            whose names begin with a dot or an underscore are not found in folders.
         skip: Folder whose files are left out.
     """
     if not address.strip():
@@ -118,7 +118,7 @@ def _find_local(address: str, suffixes: tuple[str, ...] | None) -> list[str]:
         matches = [match for match in glob.glob(path, recursive=True) if os.path.isfile(match)]
         if not matches:
             raise _no_match(address)
-        return [match for match in matches if _is_chosen(match, suffixes)]
+        return [match for match in matches if _names_suffix(address) or _is_chosen(match, suffixes)]
     raise _missing(address)
 
 
@@ -128,13 +128,13 @@ def _find_remote(address: str, suffixes: tuple[str, ...] | None) -> list[str]:
         try:
             is_folder = fs.info(path)["type"] == "directory"
         except FileNotFoundError:
-            # A web address with a query is no pattern.
-            if not glob.has_magic(path.replace("?", "") if fs.protocol in ("http", ("http", "https")) else path):
+            if not glob.has_magic(_path_part(address)):
                 raise
             matches = [match for match, found in fs.glob(path, detail=True).items() if found["type"] == "file"]
             if not matches:
                 raise _no_match(address) from None
-            return [_rejoin(address, fs, match) for match in matches if _is_chosen(match, suffixes)]
+            chosen = [match for match in matches if _names_suffix(address) or _is_chosen(match, suffixes)]
+            return [_rejoin(address, fs, match) for match in chosen]
         if not is_folder:
             return [address]
         below = fs.find(path)
@@ -156,6 +156,12 @@ def _rejoin(given: str, fs: Any, path: str) -> str:
 
 def _is_visible(path: str) -> bool:
     return not any(part.startswith((".", "_")) for part in path.split("/"))
+
+
+def _names_suffix(pattern: str) -> bool:
+    """Return whether a pattern says how files end, as ``*.json`` does. It then chooses by itself."""
+    suffix = split_suffixes(pattern)[0]
+    return bool(suffix) and not glob.has_magic(suffix)
 
 
 def _is_chosen(path: str, suffixes: tuple[str, ...] | None) -> bool:
