@@ -16,9 +16,9 @@ from cascade_srn.corpus.addresses import (
 )
 from cascade_srn.corpus.parquet import MAGIC, ParquetRows
 from cascade_srn.corpus.records import Csv, JsonLines, PlainText, Records
-from cascade_srn.corpus.selection import DEFAULT_ID, BadValueError, InputSettings
+from cascade_srn.corpus.selection import DEFAULT_ID, BadValueError, InputSettings, suggest_field
 from cascade_srn.corpus.shards import InputFile
-from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.storage.files import read_errors
 
 SUFFIXES = {
@@ -211,7 +211,7 @@ def _check_header(address: str, columns: tuple[str, ...], settings: InputSetting
     if columns and settings.field not in columns:
         raise DataError(
             f"{address}: no column {settings.field!r} in the header",
-            did_you_mean(settings.field, columns) if columns[1:] else f"Its only column is {columns[0]!r}",
+            suggest_field(settings.field, columns) if columns[1:] else f"Its only column is {short_repr(columns[0])}",
             option="field",
         )
     counted.found |= set(names) & set(columns)

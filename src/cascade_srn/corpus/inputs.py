@@ -9,10 +9,10 @@ from cascade_srn.corpus.addresses import choose_names, file_version, find_files,
 from cascade_srn.corpus.counting import SUFFIXES, CountedFile, count_file, open_records
 from cascade_srn.corpus.parquet import ParquetRows
 from cascade_srn.corpus.records import Records
-from cascade_srn.corpus.selection import BadValueError, make_row
+from cascade_srn.corpus.selection import BadValueError, make_row, suggest_field
 from cascade_srn.corpus.selection import InputSettings as InputSettings
 from cascade_srn.corpus.shards import InputFile, Row, Shard
-from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.errors import DataError
 from cascade_srn.storage.files import encodable_names
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _check_fields(counted: Sequence[CountedFile], settings: InputSettings) -> No
         if not any(name in one.found for one in counted):
             option = "field" if name == settings.field else "id_field" if name == settings.id_field else "keep"
             seen = {key for one in counted for key in one.seen}
-            raise DataError(f"no record of the input has the field {name!r}", did_you_mean(name, seen), option=option)
+            raise DataError(f"no record of the input has the field {name!r}", suggest_field(name, seen), option=option)
 
 
 def _check_types(counted: Sequence[CountedFile], settings: InputSettings) -> None:

@@ -7,8 +7,8 @@ from typing import Any, BinaryIO
 
 from cascade_srn.corpus.addresses import damaged
 from cascade_srn.corpus.records import Record, Records
-from cascade_srn.corpus.selection import DEFAULT_ID, BadValueError, InputSettings
-from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.corpus.selection import DEFAULT_ID, BadValueError, InputSettings, suggest_field
+from cascade_srn.errors import DataError
 from cascade_srn.storage.files import max_line_bytes
 
 MAGIC = b"PAR1"
@@ -132,7 +132,7 @@ class ParquetRows(Records):
             raise DataError(f"{self._address}: the column {repeated[0]!r} occurs more than once", "Rename one of them")
         kind = self.types.get(name)
         if kind is None:
-            raise DataError(f"{self._address}: no column {name!r}", did_you_mean(name, self.types), option="field")
+            raise DataError(f"{self._address}: no column {name!r}", suggest_field(name, self.types), option="field")
         if kind not in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.null()):
             raise DataError(
                 f"{self._address}: the column {name!r} has the type {kind}, not a string",

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,13 +11,15 @@ from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.corpus.shards import Row
 from cascade_srn.corpus.tables import column_names
 from cascade_srn.data.formats.records import is_encodable
-from cascade_srn.errors import ConfigError, short_repr
+from cascade_srn.errors import ConfigError, did_you_mean, short_repr, suggest
 
 FORMATS = ("jsonl", "parquet", "csv", "tsv", "text")
 KEPT_TYPES = ("string", "int64", "float64", "bool")
 """Types that a column to keep can be declared as."""
 DEFAULT_ID = "id"
 """Field that ids are read from if no other is named."""
+# Length and number of names in a hint.
+_MAX_NAME, _MAX_NAMES = 40, 12
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}(\.0*)?")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -81,6 +83,13 @@ class InputSettings(Settings):
 def _split_type(name: str) -> tuple[str, str | None]:
     start, colon, kind = name.rpartition(":")
     return (start, kind) if colon and start and kind in KEPT_TYPES else (name, None)
+
+
+def suggest_field(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the closest known field, or the first ones. A file without a header has long names."""
+    clean = [" ".join(key.encode("utf-8", "replace").decode().split()) for key in known]
+    shown = sorted(key if len(key) <= _MAX_NAME else f"{key[:_MAX_NAME]}…" for key in clean if key)
+    return suggest(name, shown) or did_you_mean(name, shown[:_MAX_NAMES])
 
 
 class BadValueError(Exception):
