@@ -338,6 +338,14 @@ def test_a_field_that_no_record_has(tmp_path, kind, settings, option, hint):
     assert hint in missing.value.hint
 
 
+def test_a_header_that_is_missing_gives_a_short_hint(tmp_path):
+    (tmp_path / "a.csv").write_text('1,"' + "long\n" * 1000 + '",2019\n')
+    with pytest.raises(DataError) as missing:
+        find_input_files(str(tmp_path))
+    assert len(missing.value.hint) < 200
+    assert "\n" not in str(missing.value)
+
+
 def test_kept_values(tmp_path):
     records = [
         {"text": "a", "s": value, "i": value, "f": value, "b": value} for value in (None, 3, "3", "", True, "x", [1])
