@@ -264,7 +264,9 @@ class RawFile(io.RawIOBase):
                 self._fs, path = connect(address)
                 # Reading ahead fetches the same bytes many times if a reader jumps between columns.
                 options = {"cache_type": "none"} if at_random else {}
-                self._handle = self._fs.open(path, "rb", block_size=_BLOCK, **options)
+                # Many web servers send whole files only. With a block size of 0 the file is read as it arrives.
+                size = 0 if address.startswith(("http://", "https://")) and not at_random else _BLOCK
+                self._handle = self._fs.open(path, "rb", block_size=size, **options)
             else:
                 self._handle = open(address, "rb", buffering=0)  # noqa: SIM115
 
