@@ -329,16 +329,17 @@ class OpenFile:
 
     def __init__(self, address: str, *, hashed: bool = False) -> None:
         self.address = address
-        self._open = ExitStack()
         self.raw = RawFile(address, hashed=hashed)
-        stored = self._open.enter_context(io.BufferedReader(self.raw, _BUFFER))
-        start = stored.peek(_MAGIC_BYTES)
-        found = [suffix for suffix, magic in COMPRESSIONS.items() if start.startswith(magic)]
-        self.compression = found[0] if found else ""
-        self.content: IO[bytes] = stored
-        if found:
-            on_disk = cast(BinaryIO, stored)
-            self.content = self._open.enter_context(decompress_as(self.compression, on_disk, address))
+        with ExitStack() as stack:
+            stored = stack.enter_context(io.BufferedReader(self.raw, _BUFFER))
+            start = stored.peek(_MAGIC_BYTES)
+            found = [suffix for suffix, magic in COMPRESSIONS.items() if start.startswith(magic)]
+            self.compression = found[0] if found else ""
+            self.content: IO[bytes] = stored
+            if found:
+                on_disk = cast(BinaryIO, stored)
+                self.content = stack.enter_context(decompress_as(self.compression, on_disk, address))
+            self._open = stack.pop_all()
 
     @property
     def can_seek(self) -> bool:
