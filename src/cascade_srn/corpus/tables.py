@@ -56,6 +56,11 @@ _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+def column_names(table: str) -> tuple[str, ...]:
+    """Return the columns of a table, without those that are carried along."""
+    return tuple(name for name, _ in (*_PLACE, *_COLUMNS[table]))
+
+
 def table_schema(table: str, kept: "dict[str, pyarrow.DataType] | None" = None) -> "pyarrow.Schema":
     """Return the Arrow schema of a table. Columns that are carried along come last, in ``documents``."""
     import pyarrow as pa
