@@ -57,7 +57,7 @@ _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def column_names(table: str) -> tuple[str, ...]:
-    """Return the columns of a table, without those that are carried along."""
+    """Return the names of the columns of a table, without those that are carried along."""
     return tuple(name for name, _ in (*_PLACE, *_COLUMNS[table]))
 
 

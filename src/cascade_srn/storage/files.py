@@ -69,8 +69,21 @@ def decompress(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
     if not is_compressed(path):
         yield on_disk
         return
-    with _open_stream(path.suffix.lower(), on_disk, "rb") as handle:
-        yield io.BufferedReader(_RatioGuard(path, handle, on_disk), _CHUNK)
+    with decompress_as(path.suffix.lower(), on_disk, str(path)) as handle:
+        yield handle
+
+
+@contextmanager
+def decompress_as(suffix: str, on_disk: BinaryIO, place: str) -> Iterator[IO[bytes]]:
+    """Yield the decompressed content of an open file as :func:`decompress` does.
+
+    Args:
+        suffix: One of ``PACKED``, or ``.zst``, which needs pyarrow.
+        on_disk: The open file.
+        place: Name of the file in messages.
+    """
+    with _open_stream(suffix, on_disk, "rb") as handle:
+        yield io.BufferedReader(_RatioGuard(place, handle, on_disk), _CHUNK)
 
 
 @contextmanager
@@ -99,8 +112,8 @@ def compress(path: Path, on_disk: BinaryIO) -> Iterator[BinaryIO]:
 class _RatioGuard(io.RawIOBase):
     """Decompressed content that raises an error once it is too many times larger than the compressed file."""
 
-    def __init__(self, path: Path, handle: Any, on_disk: BinaryIO) -> None:
-        self._path = path
+    def __init__(self, place: str, handle: Any, on_disk: BinaryIO) -> None:
+        self._place = place
         self._handle = handle
         self._on_disk = on_disk
         self._ratio = _read_limit(RATIO_VARIABLE)
@@ -119,7 +132,7 @@ class _RatioGuard(io.RawIOBase):
         # A pipe has no position. The limits of a line and of a whole file still apply there.
         if self._seekable and self._n_bytes > max(_RATIO_CHECKED_FROM, self._ratio * self._on_disk.tell()):
             raise DataError(
-                f"{self._path}: the file expands to more than {self._ratio} times its compressed size",
+                f"{self._place}: the file expands to more than {self._ratio} times its compressed size",
                 f"If you trust the file, decompress it, or raise {RATIO_VARIABLE}",
             )
         return len(data)
@@ -162,6 +175,13 @@ def _open_stream(suffix: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
     if suffix == ".gz":
         # Without name and time, so that the same content gives the same bytes.
         return cast(IO[bytes], import_module("gzip").GzipFile("", mode, fileobj=on_disk, mtime=0))
+    if suffix == ".zst":
+        try:
+            arrow = import_module("pyarrow")
+        except ImportError as error:
+            needs = "reading files compressed with Zstandard needs pyarrow"
+            raise DataError(needs, "Run pip install 'cascade-srn[corpus]'") from error
+        return cast(IO[bytes], arrow.CompressedInputStream(arrow.PythonFile(on_disk, mode="r"), "zstd"))
     module, name = {".xz": ("lzma", "LZMAFile"), ".bz2": ("bz2", "BZ2File")}[suffix]
     return cast(IO[bytes], getattr(import_module(module), name)(on_disk, mode))
 
