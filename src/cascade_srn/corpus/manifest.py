@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from cascade_srn.corpus.settings import CorpusSettings
 from cascade_srn.corpus.shards import InputFile, Shard, ShardResult
 from cascade_srn.corpus.tables import TABLE_VERSION, TABLES
-from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.errors import DataError
 from cascade_srn.runs.folder import OutputFolder, differences, remove
 from cascade_srn.storage.files import checksum
 from cascade_srn.storage.lock import FolderLock
@@ -23,7 +23,7 @@ MANIFEST, RECORDS = "manifest.json", "shards"
 MANIFEST_VERSION = 1
 # Packages that decide the bytes of the tables.
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyarrow")
-_FILE_FIELDS = ("address", "format", "n_rows", "n_bytes", "sha256")
+_FILE_FIELDS = ("name", "format", "n_rows", "n_bytes", "sha256", "address")
 _SCRATCH, _ARRAY = ".run-", ".array-"
 _CARD = "README.md"
 
@@ -42,7 +42,7 @@ class Manifest:
     """Description of a job. Two runs with the same manifest write the same tables.
 
     Attributes:
-        inputs: For each file: address, format, rows, bytes and SHA-256.
+        inputs: For each file: name, format, rows, bytes, SHA-256 and address.
         model: Name of the folder of the model.
         model_checksum: Checksum of the model.
         settings: Settings of the job, as plain values.
@@ -69,7 +69,11 @@ class Manifest:
             model=model.resolve().name,
             model_checksum=checksum,
             settings=settings.to_dict(),
-            software={"cascade-srn": __version__, "tables": TABLE_VERSION, **{name: _version(name) for name in _PACKAGES}},
+            software={
+                "cascade-srn": __version__,
+                "tables": TABLE_VERSION,
+                **{name: _version(name) for name in _PACKAGES},
+            },
             shards=tuple(shards),
         )
 
@@ -92,7 +96,7 @@ class Manifest:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Manifest":
-        """Make a manifest from the values of :meth:`to_dict`. Damaged values raise KeyError, TypeError or ValueError."""
+        """Make a manifest from the values of :meth:`to_dict`. Damaged values raise KeyError or TypeError."""
         return cls(
             inputs=tuple({name: file[name] for name in _FILE_FIELDS} for file in values["inputs"]),
             model=values["model"]["name"],
@@ -109,8 +113,9 @@ class Manifest:
     def difference(self, new: "Manifest", settings: CorpusSettings) -> str:
         """Return what is different in the job that shall be continued, in a phrase; empty if nothing is."""
         if self.model_checksum != new.model_checksum:
-            return f"the model is {new.model!r} with the checksum {new.model_checksum[:12]}, not {self.model!r} with " + (
-                self.model_checksum[:12]
+            return (
+                f"the model is {new.model!r} with the checksum {new.model_checksum[:12]}, not {self.model!r} with "
+                + (self.model_checksum[:12])
             )
         compared = settings.compared()
         old = {name: value for name, value in self.settings.items() if name in compared}
@@ -118,22 +123,23 @@ class Manifest:
             return f"the setting {name.removeprefix('inputs.')} is {_show(after)}, not {_show(before)}"
         for name, before, after in differences(self.software, new.software):
             return f"the version of {name} is {after}, not {before}"
-        if self.inputs != new.inputs:
-            return _input_difference(self.inputs, new.inputs)
+        if difference := _input_difference(self.inputs, new.inputs):
+            return difference
         if self.shards != new.shards:
             return "the input is cut into other shards"
         return ""
 
 
 def _input_difference(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
-    before, after = ({str(file["address"]): file for file in files} for files in (old, new))
-    for address, file in after.items():
-        if address not in before:
-            return f"the input {address} is new"
-        if file != before[address]:
-            return f"the input {address} has changed"
-    gone = next((address for address in before if address not in after), None)
-    return "the inputs are in another order" if gone is None else f"the input {gone} is missing"
+    """Compare files by name and content. They may have moved."""
+    before, after = ({file["name"]: {**file, "address": ""} for file in files} for files in (old, new))
+    for name, file in after.items():
+        if name not in before:
+            return f"the input {name} is new"
+        if file != before[name]:
+            return f"the input {name} has changed"
+    gone = next((name for name in before if name not in after), None)
+    return "" if gone is None else f"the input {gone} is missing"
 
 
 def _show(value: Any) -> str:
@@ -184,10 +190,10 @@ class JobFolder(OutputFolder):
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write the manifest atomically and durably, and create the folders of the tables."""
+        self.write_json(MANIFEST, manifest.to_dict())
         with self.writing():
             for name in (RECORDS, *TABLES):
                 (self.path / name).mkdir(exist_ok=True)
-        self.write_json(MANIFEST, manifest.to_dict())
 
     def read_record(self, shard: str) -> ShardResult | None:
         """Read the record of a shard, or return None if it does not exist or is damaged."""
@@ -252,11 +258,11 @@ class JobFolder(OutputFolder):
         error = super().damaged(name, reason)
         return DataError(error.problem, "Restore it from a copy, or choose another output folder", option="output")
 
-    def clear(self) -> None:
-        """Remove a job without finished shards: the manifest and the empty folders."""
+    def clear(self, scratch: str) -> None:
+        """Remove a job without finished shards: the manifest, the empty folders and the temporary folder."""
         (self.path / MANIFEST).unlink(missing_ok=True)
-        for name in (RECORDS, *TABLES):
-            os.rmdir(self.path / name)
+        for name in (RECORDS, *TABLES, scratch):
+            shutil.rmtree(self.path / name, ignore_errors=True)
 
 
 def record_text(result: ShardResult) -> str:

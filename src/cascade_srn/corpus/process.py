@@ -21,6 +21,7 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple
 
 from cascade_srn.errors import CascadeError
+from cascade_srn.inference.streaming import describe_error
 
 READY, DONE, FAILED, WARNED, ENDED = "ready", "done", "failed", "warned", "ended"
 # Enough of a log for the last message of a library.
@@ -131,8 +132,7 @@ def call_once(function: Callable[..., Any], *arguments: Any, log: Path, timeout:
     """Call a function in a process of its own, and return its result.
 
     Raises:
-        RuntimeError: If the process dies, or the function takes longer than ``timeout`` seconds.
-        Exception: What the function raises.
+        CascadeError: If the function raises any error, the process dies, or it takes longer than ``timeout`` seconds.
     """
     events: SimpleQueue[Event] = SimpleQueue()
     child = Child(_just, (function,), events=events, log=log)
@@ -147,7 +147,7 @@ def call_once(function: Callable[..., Any], *arguments: Any, log: Path, timeout:
             if event.kind == FAILED:
                 raise event.value
             if event.kind == ENDED:
-                raise RuntimeError(child.cause_of_death())
+                raise CascadeError(child.cause_of_death())
     finally:
         timer.cancel()
         child.close()
@@ -180,14 +180,14 @@ def main() -> None:
     try:
         function = make(*arguments)
     except Exception as error:
-        return answer(FAILED, _picklable(error))
+        return answer(FAILED, _portable(error))
     answer(READY, None)
     while True:
         arguments = messages.get()
         try:
             result = function(*arguments)
         except Exception as error:
-            answer(FAILED, _picklable(error))
+            answer(FAILED, _portable(error))
         else:
             answer(DONE, result)
 
@@ -201,15 +201,9 @@ def _receive(stream: BinaryIO, messages: "SimpleQueue[Any]") -> None:
         os._exit(0)
 
 
-def _picklable(error: Exception) -> Exception:
-    """Return the error, or one with the same message if it would not survive the way to the parent."""
-    try:
-        copy = pickle.loads(pickle.dumps(error))
-    except Exception:  # the constructor of an exception may take any arguments
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    if isinstance(error, CascadeError):
-        return error
-    return error if type(copy) is type(error) else RuntimeError(f"{type(error).__name__}: {error}")
+def _portable(error: Exception) -> CascadeError:
+    """Return an error that can be pickled, and unpickled without the library that raised it."""
+    return error if isinstance(error, CascadeError) else CascadeError(describe_error(error))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from cascade_srn.inference.streaming import BadText, Outcome, describe_error, sp
 from cascade_srn.inference.streaming import attempt as isolate_failures
 
 if TYPE_CHECKING:
-    from cascade_srn.extractor import Extractor
     from cascade_srn.inference.predictor import Predictor
     from cascade_srn.types import Document
 
@@ -148,6 +147,7 @@ class ShardWorker:
         try:
             while (item := prepared.get()) is not None:
                 if isinstance(item, Exception):
+                    self._reader.close()
                     raise _input_failure(item) from item
                 yield item
         finally:
@@ -191,16 +191,17 @@ def write_failed_shard(job: JobSpec, shard: Shard, reason: str, attempts: int) -
     """Write all rows of a shard to ``errors``, and its record. The rows are read for their ids only."""
     started = time.perf_counter()
     tables = ShardTables(job, shard.id)
-    for row in RowReader(job.files, job.settings.inputs).read(shard):
-        tables.add_error(row, row.problem or reason, attempts)
+    with RowReader(job.files, job.settings.inputs) as reader:
+        for row in reader.read(shard):
+            tables.add_error(row, row.problem or reason, attempts)
     return tables.write(time.perf_counter() - started, attempts)
 
 
 def write_unreadable_shard(job: JobSpec, shard: Shard, reason: str, attempts: int) -> ShardResult:
-    """Write all rows of a shard to ``errors`` without reading them, so without their ids."""
+    """Write all rows of a shard to ``errors`` without reading them. Their ids are their positions."""
     tables = ShardTables(job, shard.id)
     for at, first, stop in shard.parts:
-        address = job.files[at].address
+        name = job.files[at].name
         for number in range(first, stop):
-            tables.add_error(Row("", address, number, None), reason, attempts)
+            tables.add_error(Row(f"{name}:{number}", name, number, None), reason, attempts)
     return tables.write(0.0, attempts)
