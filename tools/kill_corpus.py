@@ -29,12 +29,10 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = ("documents", "entities", "relations", "errors")
-WORDS = """
-a and by for in of on the to with accuracy annotation attention baseline corpus data decoder dependency embedding
-encoder entity evaluation extraction graph grammar kernel language learning machine method model network neural parser
-parsing precision probabilistic recall recognition recurrent relation segmentation semantic sentence speech statistical
-summarization supervised syntactic tagger tagging task text training translation tree vector word
-""".split()
+WORDS = """a and by for in of on the to with accuracy annotation attention baseline corpus data decoder dependency
+embedding encoder entity evaluation extraction graph grammar kernel language learning machine method model network
+neural parser parsing precision probabilistic recall recognition recurrent relation segmentation semantic sentence
+speech statistical summarization supervised syntactic tagger tagging task text training translation tree vector word"""
 # A worker of Ray shows its class as the name of its process.
 WORKERS = ("cascade_srn.corpus.process", "ray::")
 # A job that does not end in this time hangs.
@@ -68,7 +66,7 @@ def write_texts(path: Path, number: int, rng: random.Random) -> None:
     """Write generated texts as JSON lines, with a few records that have no text."""
     with path.open("w", encoding="utf-8") as handle:
         for row in range(number):
-            sentences = (" ".join(rng.choices(WORDS, k=rng.randint(4, 30))) for _ in range(rng.randint(1, 8)))
+            sentences = (" ".join(rng.choices(WORDS.split(), k=rng.randint(4, 30))) for _ in range(rng.randint(1, 8)))
             text = None if row % 97 == 50 else " ".join(f"{sentence.capitalize()}." for sentence in sentences)
             handle.write(json.dumps({"id": f"text-{row}", "text": text}) + "\n")
 
