@@ -56,7 +56,7 @@ def run(
         ),
     ],
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--output", "-o", metavar="DIR", help="Output folder: a new one, or with --resume that of a job."),
     ] = None,
     model: Annotated[
@@ -171,10 +171,7 @@ def run(
     if dry_run:
         from cascade_srn.corpus.sample import estimate
 
-        skipped = None if output is None else str(output)
-        typer.echo(
-            _format_estimate(estimate(inputs, model=model, workers=n_workers, settings=settings, output=skipped))
-        )
+        typer.echo(_format_estimate(estimate(inputs, model=model, workers=n_workers, settings=settings, output=output)))
         return
     if output is None:
         raise ConfigError("no output folder was given", "Give a new folder", option="output")
@@ -187,7 +184,7 @@ def run(
 
 def _run_job(
     inputs: list[str],
-    output: Path,
+    output: str,
     model: str | None,
     engine: Engine,
     settings: CorpusSettings,
@@ -353,7 +350,7 @@ def _format_estimate(estimate: Estimate) -> str:
 _UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "bytes"))
 
 
-def _format_report(report: JobReport, output: Path, format: str) -> str:
+def _format_report(report: JobReport, output: str, format: str) -> str:
     from cascade_srn.corpus.progress import with_number
     from cascade_srn.runs.display import duration
 

@@ -71,7 +71,7 @@ def progress_row(progress: Progress) -> ProgressRow:
     figures = format_progress(progress)
     line = (
         f"{progress.n_documents_done:,} of {progress.n_documents:,} documents  "
-        f"{progress.n_shards_done:,} of {with_number(progress.n_shards, 'shard')}  {figures}"
+        f"{progress.n_shards_done:,} of {progress.n_shards:,} shards  {figures}"
     )
     return ProgressRow("documents", progress.n_documents_done, progress.n_documents, figures, line=line)
 
