@@ -48,7 +48,8 @@ class LocalEngine:
     is killed.
 
     Args:
-        workers: Number of workers, or "auto": the number of cores, or two for each GPU, or fewer if memory is small.
+        workers: Number of workers, or "auto": the number of cores, or one for each GPU, or fewer if memory is
+            small. Several workers can share a GPU.
         shard_timeout: Seconds after which a worker that processes one shard is replaced. None: no limit.
     """
 
