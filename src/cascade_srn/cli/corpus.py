@@ -216,19 +216,11 @@ def _run_job(
 
 @contextmanager
 def _show_job() -> Iterator[Callable[[Progress], None]]:
-    """Show a bar on a terminal. A log gets a line at the start and then one a minute."""
-    from cascade_srn.corpus.progress import progress_row
-    from cascade_srn.runs.display import ProgressRow, show_progress
+    """Show a bar on a terminal. A log gets a line a minute."""
+    from cascade_srn.corpus.progress import ProgressView
+    from cascade_srn.runs.display import show_progress
 
-    is_first = True
-
-    def row(progress: Progress) -> ProgressRow:
-        nonlocal is_first
-        shown = replace(progress_row(progress), to_file=is_first)
-        is_first = False
-        return shown
-
-    with show_progress(_console(), row) as display:
+    with show_progress(_console(), ProgressView().add) as display:
         yield display.progress
 
 
@@ -415,7 +407,8 @@ def _format_verification(report: VerifyReport) -> str:
     if report.is_correct:
         lines.append("complete and correct")
     elif report.n_problems:
-        lines.append(f"{with_number(report.n_problems, 'problem')}. Run the job again with --resume to repair it.")
+        found = with_number(report.n_problems, "problem")
+        lines.append(f"{found}. Remove files that are not part of the job, and run it again with --resume.")
     else:
         lines.append("not complete")
     return "\n".join(lines)
