@@ -70,7 +70,8 @@ def table_schema(table: str, kept: "dict[str, pyarrow.DataType] | None" = None) 
         "int32": pa.int32(),
         "int64": pa.int64(),
         "float32": pa.float32(),
-        "offsets": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
+        # Parquet calls the items of a list elements.
+        "offsets": pa.list_(pa.field("element", pa.struct([("start", pa.int32()), ("end", pa.int32())]))),
     }
     fields = [pa.field(name, types[kind]) for name, kind in (*_PLACE, *_COLUMNS[table])]
     if table == "documents":
