@@ -10,20 +10,20 @@ import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cascade_srn.config import require_range
 from cascade_srn.corpus.engine import Control, JobError, ShardFailure
+from cascade_srn.corpus.local import start_worker
 from cascade_srn.corpus.manifest import JobFolder, Manifest
 from cascade_srn.corpus.progress import with_number
 from cascade_srn.corpus.ray_cluster import OBJECT_STORE_BYTES, connection, find_address, import_ray
-from cascade_srn.corpus.resources import choose_slots, find_devices
+from cascade_srn.corpus.resources import Slot, choose_slots, find_devices
 from cascade_srn.corpus.settings import JobSpec
 from cascade_srn.corpus.shards import Shard, ShardResult
-from cascade_srn.corpus.worker import ShardWorker
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.streaming import describe_error
 from cascade_srn.runs.folder import differences
@@ -31,7 +31,7 @@ from cascade_srn.runs.folder import differences
 _POLL_SECONDS = 0.5
 # A busy worker is asked whether it is alive so often, and replaced if it does not answer for so long.
 _ASK_SECONDS, _SILENT_SECONDS = 60.0, 300.0
-# A node can be broken. If so many workers in a row die before they are ready, the job is.
+# Workers that die in a row before they are ready, until no more are started.
 _MAX_FAILED_STARTS = 3
 _KILL_SECONDS = 10.0
 _MAX_WARNINGS = 20
@@ -168,15 +168,14 @@ class _Placement:
 class _RayWorker:
     """Actor that processes shards. Errors are returned, so that they reach the driver unchanged."""
 
-    def __init__(self, job: JobSpec, device: str, n_threads: int) -> None:
-        self._problem: JobError | None = None
+    def __init__(self, start: Callable[[JobSpec, Slot], Callable[..., ShardResult]], job: JobSpec, slot: Slot) -> None:
+        self._problem: CascadeError | None = None
         try:
-            check_node(job)
-            self._worker = ShardWorker(job, device=device, n_threads=n_threads)
+            self._function = start(job, slot)
         except CascadeError as error:
-            self._problem = JobError(error.problem, error.hint, option=error.option)
+            self._problem = error
 
-    def ready(self) -> JobError | None:
+    def ready(self) -> CascadeError | None:
         """Return why the worker cannot work; None if it can."""
         return self._problem
 
@@ -188,7 +187,7 @@ class _RayWorker:
 
     def _process(self, shard: Shard, attempt: int) -> ShardResult | JobError | str:
         try:
-            return self._worker.process(shard, attempt)
+            return self._function(shard, attempt)
         except JobError as error:
             return error
         except Exception as error:
@@ -196,6 +195,12 @@ class _RayWorker:
 
     def alive(self) -> None:
         """Answer while the other thread is at a shard."""
+
+
+def start_on_node(job: JobSpec, slot: Slot) -> Callable[..., ShardResult]:
+    """Load the model in a worker process, after a look at its node."""
+    check_node(job)
+    return start_worker(job, slot)
 
 
 def check_node(job: JobSpec) -> None:
@@ -258,9 +263,11 @@ class _Pool:
         self.waiting = deque(shards)
         self.attempts: dict[str, int] = {}
         self.members: list[_Member] = []
+        self.n_workers = placement.n_workers
         self.n_failed_starts = 0
         self._warned: set[str] = set()
         self._shared_job = ray.put(job)
+        self._slot = Slot("cuda" if placement.gpus else "cpu", placement.n_threads)
         # A second thread answers whether the worker is alive.
         self._actor = ray.remote(_RayWorker).options(
             num_cpus=placement.cpus, num_gpus=placement.gpus, max_restarts=0, max_task_retries=0, max_concurrency=2
@@ -297,9 +304,8 @@ class _Pool:
                 attempt = self.attempts[shard.id] = self.attempts.get(shard.id, 0) + 1
                 member.begin(member.handle.process.remote(shard, attempt), shard)
                 n_busy += 1
-        while len(self.members) < min(self.placement.n_workers, n_busy + len(self.waiting)):
-            device = "cuda" if self.placement.gpus else "cpu"
-            handle = self._actor.remote(self._shared_job, device, self.placement.n_threads)
+        while len(self.members) < min(self.n_workers, n_busy + len(self.waiting)):
+            handle = self._actor.remote(start_on_node, self._shared_job, self._slot)
             self.members.append(_Member(handle, handle.ready.remote()))
         return n_busy + len(self.waiting) > 0
 
@@ -357,9 +363,14 @@ class _Pool:
         if member.shard is not None:
             return self._retry(member.shard, reason)
         self.n_failed_starts += 1
-        if self.n_failed_starts >= _MAX_FAILED_STARTS:
-            hint = "Install cascade-srn with the extra 'ray' on all nodes" if "No module named" in reason else ""
-            raise JobError(f"workers die before they are ready ({reason})", hint or "See the logs of Ray")
+        if self.n_failed_starts < _MAX_FAILED_STARTS:
+            return None
+        if n_ready := sum(one.is_ready for one in self.members):
+            self.n_workers = n_ready  # the others have the memory that one more would need
+        else:
+            is_missing = "No module named" in reason
+            hint = "Install cascade-srn with the extra 'ray' on all nodes" if is_missing else "See the logs of Ray"
+            raise JobError(f"workers die before they are ready ({reason})", hint)
         return None
 
     def _retry(self, shard: Shard, reason: str, error: JobError | None = None) -> ShardFailure | None:
