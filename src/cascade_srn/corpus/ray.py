@@ -392,12 +392,11 @@ class _Pool:
                 f"no node of the Ray cluster has {self.placement.each} for a worker, "
                 f"and none was added within {seconds:g} seconds",
                 "Add a node, or give each worker less",
-                option="gpus_per_worker" if self.placement.gpus else "cpus_per_worker",
+                option="gpus_per_worker" if self.placement.gpus else "",
             )
         return JobError(
             f"no worker was ready after {seconds:g} seconds",
-            "Check that the Ray cluster has free CPUs and GPUs, or allow more time",
-            option="start_timeout",
+            "Check that the Ray cluster has free CPUs and GPUs",
         )
 
 

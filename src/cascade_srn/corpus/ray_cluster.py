@@ -20,6 +20,8 @@ from cascade_srn.errors import ConfigError
 OBJECT_STORE_BYTES = 80 << 20
 """Shared memory of a Ray that this package starts. Ray requires 75 MB. Rows and tables never pass through it."""
 _CONNECT_SECONDS = 5.0
+# On a busy machine, Ray gives up if its agents take more than 15 seconds, which they need when they are first read.
+_MAX_STARTS = 3
 # Ray prints the death of a worker to stdout, where results may be. The job reports it. Ray reads this at its import.
 _IMPORT_ENVIRONMENT = {"RAY_DEDUP_LOGS_SKIP_REGEX": "^A worker died or was killed while executing a task"}
 _START_ENVIRONMENT = {
@@ -95,21 +97,26 @@ def find_address(address: str | None) -> str | None:
 
 
 def _start(ray: Any, folder: Path, n_cpus: int, n_gpus: int, object_store_bytes: int) -> None:
-    try:
-        with _keeping_sigterm():
-            ray.init(
-                address="local",
-                num_cpus=n_cpus,
-                num_gpus=n_gpus,
-                object_store_memory=object_store_bytes,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _temp_dir=str(folder),
-            )
-    except Exception as error:
-        ray.shutdown()
-        raise JobError(f"Ray does not start ({_first_line(error)})", "Try again, or use the local engine") from error
+    for attempt in range(1, _MAX_STARTS + 1):
+        try:
+            with _keeping_sigterm():
+                ray.init(
+                    address="local",
+                    num_cpus=n_cpus,
+                    num_gpus=n_gpus,
+                    object_store_memory=object_store_bytes,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    _temp_dir=str(folder),
+                )
+            return
+        except Exception as error:
+            ray.shutdown()
+            if attempt == _MAX_STARTS:
+                raise JobError(
+                    f"Ray does not start ({_first_line(error)})", "Try again when the machine is less busy"
+                ) from error
 
 
 def _connect(ray: Any, address: str) -> None:
