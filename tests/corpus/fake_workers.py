@@ -148,3 +148,14 @@ def start_silent(job, slot):
         return _result(shard, attempt)
 
     return process
+
+
+def start_unhurried(job, slot):
+    """Start a real worker that takes a second for each shard."""
+    process = start_worker(job, slot)
+
+    def process_slowly(shard, attempt):
+        time.sleep(1.0)
+        return process(shard, attempt)
+
+    return process_slowly

@@ -4,6 +4,7 @@ import importlib.util
 import ipaddress
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -11,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,7 @@ def connection(ray: Any, address: str | None, n_cpus: int, n_gpus: int, object_s
         return
     address = find_address(address)
     if address is None:
-        with _temporary_folder() as folder, _environment(_START_ENVIRONMENT):
+        with _temporary_folder() as folder, _environment({**_START_ENVIRONMENT, **_token()}):
             _start(ray, folder, n_cpus, n_gpus, object_store_bytes)
             with _shutting_down(ray):
                 yield
@@ -119,6 +121,19 @@ def _start(ray: Any, folder: Path, n_cpus: int, n_gpus: int, object_store_bytes:
                 ) from error
 
 
+def _token() -> Mapping[str, str]:
+    """Return a secret for a Ray that is started, unless the user chose. Ray would write one to the home folder."""
+    if any(name.startswith("RAY_AUTH_") for name in os.environ):
+        return {}
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _secret()}
+
+
+@cache
+def _secret() -> str:
+    # Ray reads the token once in a process.
+    return secrets.token_hex(32)
+
+
 def _connect(ray: Any, address: str) -> None:
     if address != "auto":
         _check_address(ray, address)
@@ -129,7 +144,7 @@ def _connect(ray: Any, address: str) -> None:
         ray.shutdown()
         raise ConfigError(
             f"there is no usable Ray cluster at {address!r} ({_first_line(error)})",
-            "Give the address of its head, such as host:6379, and install the same versions of Python and Ray as there",
+            "Check the address, the versions of Python and Ray, and the token of the cluster (RAY_AUTH_TOKEN)",
             option="address",
         ) from error
 
