@@ -137,3 +137,25 @@ def start_poisoned(job, slot):
 
     extractor.segmenter = kill_or_split
     return process
+
+
+def start_silent(job, slot):
+    """The second shard stops its process at the first attempt, as a machine does that hangs."""
+
+    def process(shard, attempt):
+        if shard.id == "s1" and attempt == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return _result(shard, attempt)
+
+    return process
+
+
+def start_unhurried(job, slot):
+    """Start a real worker that takes a second for each shard."""
+    process = start_worker(job, slot)
+
+    def process_slowly(shard, attempt):
+        time.sleep(1.0)
+        return process(shard, attempt)
+
+    return process_slowly
