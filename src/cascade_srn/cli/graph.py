@@ -54,7 +54,7 @@ def build(
 ) -> None:
     """Merge the entities and relations of many documents into a graph.
 
-    The folder has the tables as Parquet and in a DuckDB file. See docs/graph.md for the steps and the files.
+    The folder has the tables as Parquet and in a DuckDB file.
     """
     from cascade_srn.graph import GraphSettings
     from cascade_srn.graph import build as build_graph
