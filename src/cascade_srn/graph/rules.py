@@ -94,5 +94,7 @@ def _adds_nothing(head: str, key: Key, long_forms: Collection[str]) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a single name with capitals inside, such as SQuAD, BERT or F1."""
-    return " " not in text and (is_acronym(text) or sum(char.isupper() for char in text) >= 2)
+    """Return whether a text is one name with capitals inside, such as SQuAD, BERT or F1, but not Text-to-Speech."""
+    return " " not in text and any(
+        is_acronym(part) or sum(char.isupper() for char in part) >= 2 for part in text.split("-")
+    )
