@@ -238,8 +238,16 @@ class TestBadTexts:
     def test_raise(self, extractor):
         stream = extractor.stream(self.texts())
         assert next(stream).text == self.GOOD[0]
-        with pytest.raises(CascadeError, match="bytes"):
+        with pytest.raises(CascadeError, match="text 1: .*bytes"):
             next(stream)
+
+    def test_errors_of_other_types_are_raised_with_a_note(self, folder):
+        def segmenter(text):
+            raise LookupError(text)
+
+        with pytest.raises(LookupError) as caught:
+            Extractor.from_pretrained(folder, segmenter=segmenter)(["one"])
+        assert "text 0" in caught.value.__notes__[0]
 
     def test_a_function_can_return_a_document_instead(self, extractor):
         seen = []

@@ -47,11 +47,11 @@ class Extractor:
 
     An extractor can be used from several threads at once, except for :meth:`to`.
 
-    In all methods, ``thresholds`` is one number for all three turns, a mapping with the thresholds that differ from
-    those of the model, such as ``{"entity": 0.4, "PART-OF": 0.3}`` with turns and labels, or :class:`.Thresholds`. None
-    means those of the model. ``labels`` are the labels to return: if none of them is an entity type, entities of all
-    types are returned; if none is a relation type, relations of all types. None means all labels. ``overlaps`` is the
-    treatment of entities that share words: "flat" keeps the best of them, so that no two entities share a word,
+    These options are the same in all methods. ``thresholds`` is one number for all three turns, a mapping of those that
+    differ from the model, such as ``{"entity": 0.4, "PART-OF": 0.3}`` with turns and labels, or :class:`.Thresholds`.
+    None means those of the model. ``labels`` are the labels to return: if none of them is an entity type, entities of
+    all types are returned; if none is a relation type, relations of all types. None means all labels. ``overlaps`` is
+    the treatment of entities that share words: "flat" keeps the best of them, so that no two entities share a word,
     "nested" keeps entities inside others, and "all" keeps everything. None means that of the extractor.
 
     Args:

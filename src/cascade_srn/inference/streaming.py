@@ -70,6 +70,11 @@ def _warn(bad: BadText) -> None:
 
 
 def _raise(bad: BadText) -> None:
+    if type(bad.error) is CascadeError:
+        problem = f"text {bad.position}: {bad.error.problem}"
+        raise CascadeError(problem, bad.error.hint, option=bad.error.option) from bad.error
+    # Errors of other types, which a segmenter may raise, cannot be made again.
+    bad.error.add_note(f"This happened with text {bad.position}, counted from 0.")
     raise bad.error
 
 
