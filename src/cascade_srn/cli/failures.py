@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cascade_srn.data.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, ReadReport, may_be_missed
+from cascade_srn.data.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, WITHOUT_ENTITY, ReadReport, may_be_missed
 from cascade_srn.errors import CascadeError
 
 USAGE, INTERRUPTED = 2, 130
@@ -126,7 +126,7 @@ def print_note(message: str) -> None:
 def print_read_notes(report: ReadReport) -> None:
     """Print notes on fields that are not read, such as misspelled ones, expanded offsets, and escaped tokens."""
     for kind, count in report.noted.items():
-        if may_be_missed(kind) or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES):
+        if may_be_missed(kind) or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES, WITHOUT_ENTITY):
             print_note(f"{count} x {kind} (first: {report.examples[kind][0]})")
 
 
