@@ -194,7 +194,7 @@ def test_offsets_within_words(tmp_path, capsys):
     write_documents(DOCUMENTS, tmp_path / "data.jsonl")
     whole = shown(capsys, saved_model(), tmp_path / "data.jsonl")
     cut_short(tmp_path / "data.jsonl")
-    assert "no entities" in failure(capsys, saved_model(), tmp_path / "data.jsonl")
+    assert "--align" in failure(capsys, saved_model(), tmp_path / "data.jsonl")
     assert run(saved_model(), tmp_path / "data.jsonl", "--align", "expand") == 0
     found = capsys.readouterr()
     assert _scores(found.out) == _scores(whole)

@@ -239,6 +239,11 @@ class TestScores:
             self.evaluate(tmp_path / "p.json", symmetric="doubled")
         assert error.value.option == "schema"
 
+    def test_schema_of_a_model(self, tmp_path, predicted):
+        write_documents(predicted, tmp_path / "p.json", "jsonl")
+        found = self.evaluate(tmp_path / "p.json", symmetric="all", schema=saved_model())
+        assert found.models[0].schema == SCHEMA
+
     def test_schema_without_predictions(self):
         with pytest.raises(ConfigError):
             EvaluateOptions(models=("m",), data="d", schema="schema.json")

@@ -24,6 +24,7 @@ from cascade_srn.cli.examples import add_examples
 from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.graph import app as graph
+from cascade_srn.cli.info import info, models
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
@@ -60,7 +61,7 @@ _COMMANDS = {
     _EXTRACT: (extract, serve),
     _TRAIN: (train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, download),
+    _FILES: (convert, download, info, models),
 }
 for _panel, _commands in _COMMANDS.items():
     for _function in _commands:

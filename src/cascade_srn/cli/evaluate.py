@@ -87,7 +87,8 @@ def evaluate(
     schema: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="With --predictions: schema.json or types.json, which name the symmetric relations."
+            metavar="FILE|MODEL",
+            help="With --predictions: labels and symmetric relations, from schema.json, types.json or a model.",
         ),
     ] = None,
     align: Alignment = EvaluateOptions.align,

@@ -36,7 +36,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "graph export": ("cascade-srn graph export graph --output graph.graphml --min-count 2",),
     "graph serve": ("cascade-srn graph serve graph --open",),
     "info": ("cascade-srn info scierc-small", "cascade-srn info runs/example --json"),
-    "init": ("cascade-srn init train.jsonl",),
     "models": ("cascade-srn models", "cascade-srn models --json"),
     "reproduce": ("cascade-srn reproduce list", "cascade-srn reproduce main --quick"),
     "serve": ("cascade-srn serve --port 8000", "cascade-srn serve --model runs/example --host 0.0.0.0"),

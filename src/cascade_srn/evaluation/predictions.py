@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from pathlib import Path
 from typing import cast
 
 from cascade_srn.data import read_documents, read_schema
@@ -22,7 +21,9 @@ from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import AnnotationError, ConfigError, DataError
 from cascade_srn.evaluation.from_text import align_by_characters, restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions
+from cascade_srn.model.model import read_settings
 from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.types import Document, Sentence
 
 _HINT = "Give predictions for the documents of the data, and all of them"
@@ -125,8 +126,8 @@ def choose_schema(
 ) -> Schema:
     """Return the schema to score predictions with: that of the options or of a model, else the labels of all sides."""
     if options.schema is not None:
-        path = Path(options.schema)
-        schema = read_schema(path / "schema.json" if path.is_dir() else path)
+        given = options.schema
+        schema = read_settings(find_model(given))[1] if is_model(given) else read_schema(given)
     elif model is not None:
         schema = model
     else:
