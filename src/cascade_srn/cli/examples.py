@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "extract": (
         'cascade-srn extract --text "We train a CRF for named entity recognition."',
         "cascade-srn extract papers/ --output found.jsonl",
+        "cascade-srn extract papers.csv --field abstract --id-field doi --keep title,year --output found.csv",
         "cascade-srn extract paper.pdf --model runs/example --format html --output paper.html",
     ),
     "graph build": ("cascade-srn graph build found.jsonl --output graph",),

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -56,6 +58,7 @@ FLAGS = {
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 _REPORTED = "reported"
+_NAMES_AND_NUMBERS = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9]+")
 _closed: set[str] = set()
 
 
@@ -121,6 +124,33 @@ def mark_reported(error: BaseException) -> None:
 def print_note(message: str) -> None:
     """Print a line that starts with ``Note:`` on standard error."""
     typer.echo(f"Note: {join_lines(message)}", err=True)
+
+
+class FoldedNotes:
+    """Prints notes, and on a terminal only the first of those that differ in numbers and names alone.
+
+    A file or pipe gets all notes, so that it names everything that was skipped.
+    """
+
+    def __init__(self) -> None:
+        self._folds = sys.stderr.isatty()
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def tell(self, message: str) -> None:
+        """Print a note, or count it."""
+        key = _NAMES_AND_NUMBERS.sub("", message.partition(": ")[2] or message)
+        self._counts[key] += 1
+        if self._first.setdefault(key, message) is message or not self._folds:
+            print_note(message)
+
+    def finish(self) -> None:
+        """Print the numbers of the notes that were only counted."""
+        for key, first in self._first.items():
+            if self._folds and self._counts[key] > 1:
+                print_note(f"{self._counts[key] - 1} more like this: {first}")
+        self._counts.clear()
+        self._first.clear()
 
 
 def print_read_notes(report: ReadReport) -> None:

@@ -160,7 +160,7 @@ def _read_link(row: Value) -> Iterator[Link]:
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write a row for each entity, then for each relation. Words are lost. Without a suffix, CSV is written."""
     suffix = plain_name(path).suffix
-    rows = (row for document in documents for row in _to_rows(document))
+    rows = (row for document in documents for row in to_rows(document))
     if suffix == ".parquet":
         _write_parquet(rows, path)
         return
@@ -190,7 +190,8 @@ def _write_parquet(rows: Iterator[dict[str, Any]], path: Path) -> None:
         writer.write_table(pa.Table.from_pylist(batch, schema))
 
 
-def _to_rows(document: Document) -> Iterator[dict[str, Any]]:
+def to_rows(document: Document) -> Iterator[dict[str, Any]]:
+    """Yield the row of each entity, then of each relation. A document without entities has one row."""
     text: str | None = document.text
     for entity in document.entities:
         yield {"document": document.id, "text": text, "score": entity.score} | _bounds(entity)
