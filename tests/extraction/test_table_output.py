@@ -59,7 +59,7 @@ def test_a_row_for_each_entity_and_relation(tmp_path, format):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_read_back(tmp_path, format):
-    documents = [FIRST, SECOND, DOCUMENT, Document.from_sentences([HOSTILE], id="hostile")]
+    documents = [FIRST, SECOND, Document("", id="empty"), DOCUMENT, Document.from_sentences([HOSTILE], id="hostile")]
     path = written(tmp_path / f"a.{format}", *documents, kept=["year"], fields={"year": 2020})
     # The sentences of the model are lost. With the text as one sentence, any relation can be placed.
     found = list(read_documents(path, "table", segmenter=split_characters))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
-from cascade_srn.extraction.writers import Writer
+from cascade_srn.extraction.targets import Writer
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText, describe_error
 from cascade_srn.inference.thresholds import ThresholdsLike

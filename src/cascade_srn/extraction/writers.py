@@ -17,9 +17,11 @@ from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
 from cascade_srn.data.formats.brat import is_brat_label
 from cascade_srn.data.formats.files import is_stream, to_json
+from cascade_srn.data.formats.jsonl import FIELDS as JSONL_FIELDS
 from cascade_srn.data.formats.jsonl import to_record
+from cascade_srn.data.formats.table import COLUMNS
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.extraction.table_output import COLUMNS, TEXT_COLUMNS, CsvWriter, ParquetWriter, require_pyarrow
+from cascade_srn.extraction.table_output import TEXT_COLUMNS, CsvWriter, ParquetWriter, require_pyarrow
 from cascade_srn.extraction.targets import NO_FIELDS, StreamTarget, Target, Writer
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
@@ -250,8 +252,7 @@ def check_kept(kept: Sequence[str], format: str) -> None:
         raise ConfigError(
             f"the format {format} has no place for fields of the input", f"Use {', '.join(_KEEPING)}", option="format"
         )
-    taken = ("id", "text", "words", "entities", "relations", "clusters")
-    taken = taken if format == "jsonl" else (*COLUMNS, *TEXT_COLUMNS)
+    taken = JSONL_FIELDS if format == "jsonl" else (*COLUMNS, *TEXT_COLUMNS)
     for name in kept:
         if name in taken:
             raise ConfigError(f"the output has a field {name!r} of its own", "Leave it out", option="keep")

@@ -115,7 +115,9 @@ def _to_number(value: Any, kind: type[int] | type[float]) -> Any:
 
 def _read_document(rows: list[Value], context: ReadContext) -> Document:
     first = rows[0]
-    text = first.field("text").string()
+    # An empty cell of a document without entities is an empty text.
+    is_empty = first.raw["text"] is None and all(row.raw["start"] is None for row in rows)
+    text = "" if is_empty else first.field("text").string()
     for row in rows[1:]:
         if row.raw["text"] not in (None, "", text):
             problem = "whose text differs from that of the first row of its document"
