@@ -127,6 +127,86 @@ def test_stream_of_nothing(extractor):
     assert list(extractor.stream([])) == []
 
 
+class TestCalls:
+    TEXTS = ("Ada Berg leads Norlux .", "Tim Falk leads Rivon .")
+
+    def test_one_text_or_several(self, extractor):
+        documents = extractor(self.TEXTS, overlaps="all")
+        assert [document.text for document in documents] == list(self.TEXTS)
+        assert extractor(self.TEXTS[0], overlaps="all") == documents[0]
+        assert extractor(Document.from_text(self.TEXTS[0]), overlaps="all") == documents[0]
+        assert extractor(iter(self.TEXTS), overlaps="all") == documents
+        assert extractor([]) == []
+
+    @pytest.mark.parametrize("texts", [list(TEXTS), TEXTS])
+    def test_extract_names_the_method_for_several_texts(self, extractor, texts):
+        with pytest.raises(CascadeError, match=r"extractor\.stream"):
+            extractor.extract(texts)
+
+    @pytest.mark.parametrize("text", [None, 3.5, b"bytes"])
+    def test_not_a_text(self, extractor, text):
+        with pytest.raises(CascadeError, match="text"):
+            extractor(text) if text is None else extractor([text])
+
+    def test_only_given_labels(self, extractor):
+        everything = extractor(TEXT)
+        kind, relation = SCHEMA.entity_types[0], SCHEMA.relation_types[0]
+        expected = everything.filter(labels=[kind, relation])
+        assert {entity.label for entity in everything.entities} > {kind}
+        assert {entity.label for entity in expected.entities} == {kind}
+        assert extractor(TEXT, labels=[kind, relation]) == expected
+        assert list(extractor.stream([TEXT], labels=[kind, relation])) == [expected]
+        assert extractor.predict([Document.from_text(TEXT)], labels=[kind, relation]) == [expected]
+
+    @pytest.mark.parametrize("method", ["extract", "stream"])
+    def test_unknown_labels_are_refused_at_once(self, extractor, method):
+        with pytest.raises(SchemaError):
+            getattr(extractor, method)(TEXT if method == "extract" else iter([]), labels=["Persan"])
+
+    def test_thresholds_by_label(self, extractor):
+        kind = SCHEMA.entity_types[0]
+        kept = extractor(TEXT, thresholds={kind: 1.0}, overlaps="all")
+        assert kept == extractor(TEXT, thresholds={"entity_types": {kind: 1.0}}, overlaps="all")
+        assert kind not in {entity.label for entity in kept.entities}
+        for wrong in ({"Persan": 0.3}, {"entity_types": {"Persan": 0.3}}, {kind: 3}):
+            with pytest.raises(ConfigError):
+                extractor(TEXT, thresholds=wrong)
+
+    def test_pairs(self, extractor):
+        pairs = [(text, {"number": number}) for number, text in enumerate(self.TEXTS)]
+        found = list(extractor.stream(pairs, as_tuples=True))
+        assert found == list(zip(extractor(self.TEXTS), [{"number": 0}, {"number": 1}], strict=True))
+
+    @pytest.mark.parametrize("batch_words", [1, 4096])
+    def test_contexts_stay_with_their_texts(self, extractor, batch_words):
+        pairs = [("Ada", 0), (None, 1), ("Oslo", 2), (float("nan"), 3), ("Norlux", 4)]
+        found = extractor.stream(iter(pairs), as_tuples=True, on_error="skip", batch_words=batch_words)
+        assert [(document.text, number) for document, number in found] == [("Ada", 0), ("Oslo", 2), ("Norlux", 4)]
+
+    @pytest.mark.parametrize("pair", ["Ada", ("Ada",), ("Ada", 1, 2), 3])
+    def test_what_is_no_pair_is_refused(self, extractor, pair):
+        stream = extractor.stream([("Oslo", 0), pair], as_tuples=True)
+        assert next(stream)[1] == 0
+        with pytest.raises(CascadeError, match="item 1"):
+            next(stream)
+
+    def test_progress_is_shown_on_standard_error(self, extractor, capsys):
+        texts = list(self.TEXTS)
+        assert list(extractor.stream(texts, progress=True)) == extractor(texts)
+        shown = capsys.readouterr()
+        assert "extracting" in shown.err
+        assert shown.out == ""
+
+    def test_documents_know_the_schema(self, extractor):
+        assert extractor(TEXT).schema == SCHEMA
+        assert extractor.relations(TEXT, [Entity(0, 8, SCHEMA.entity_types[0])]).schema == SCHEMA
+        assert Document.from_text(TEXT).schema is None
+
+    def test_representation(self, extractor):
+        assert all(label in repr(extractor) for label in (*SCHEMA.entity_types, "device='cpu'"))
+        assert len(repr(extractor)) < 500
+
+
 class TestBadTexts:
     HALF = "Ada \ud800 Berg"
 
@@ -145,7 +225,7 @@ class TestBadTexts:
     def test_each_is_skipped_with_a_warning(self, extractor, batch_words):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            found = list(extractor.stream(self.texts(), batch_words=batch_words))
+            found = list(extractor.stream(self.texts(), batch_words=batch_words, on_error="warn"))
         assert [document.text for document in found] == list(self.GOOD)
         for warning, data in zip(seen, ("text 1: .*bytes", r"text 3: .*'\\ud800'.* 4", "text 4: "), strict=True):
             assert re.search(data, str(warning.message))
@@ -156,10 +236,18 @@ class TestBadTexts:
             assert [document.text for document in extractor.stream(self.texts(), on_error="skip")] == list(self.GOOD)
 
     def test_raise(self, extractor):
-        stream = extractor.stream(self.texts(), on_error="raise")
+        stream = extractor.stream(self.texts())
         assert next(stream).text == self.GOOD[0]
-        with pytest.raises(CascadeError, match="bytes"):
+        with pytest.raises(CascadeError, match="text 1: .*bytes"):
             next(stream)
+
+    def test_errors_of_other_types_are_raised_with_a_note(self, folder):
+        def segmenter(text):
+            raise LookupError(text)
+
+        with pytest.raises(LookupError) as caught:
+            Extractor.from_pretrained(folder, segmenter=segmenter)(["one"])
+        assert "text 0" in caught.value.__notes__[0]
 
     def test_a_function_can_return_a_document_instead(self, extractor):
         seen = []
@@ -175,7 +263,7 @@ class TestBadTexts:
     def test_a_segmenter_that_fails_on_one(self, folder):
         extractor = Extractor.from_pretrained(folder, segmenter=lambda text: [[(0, 99 if "odd" in text else 1)]])
         with pytest.warns(UserWarning, match=r"text 1: .*\[0, 99\)"):
-            found = list(extractor.stream(["one", "odd", "two"]))
+            found = list(extractor.stream(["one", "odd", "two"], on_error="warn"))
         assert [document.text for document in found] == ["one", "two"]
 
     def test_a_model_that_fails_on_one(self, extractor, monkeypatch):
@@ -188,7 +276,7 @@ class TestBadTexts:
 
         monkeypatch.setattr(Extractor, "_predict", failing)
         with pytest.warns(UserWarning, match="text 7: RuntimeError: out of order"):
-            found = list(extractor.stream(f"Number {i} ." for i in range(12)))
+            found = list(extractor.stream((f"Number {i} ." for i in range(12)), on_error="warn"))
         assert [d.text for d in found] == [f"Number {i} ." for i in range(12) if i != 7]
 
     @pytest.mark.parametrize("batch_words", [1, 4096])

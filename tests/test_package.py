@@ -32,7 +32,16 @@ def extractor():
 @pytest.mark.parametrize(
     "module",
     [
-        *("config", "errors", "extractor", "inference.thresholds", "model.card", "model.model", "schema"),
+        *(
+            "config",
+            "errors",
+            "extractor",
+            "inference.thresholds",
+            "integrations.graphs",
+            "model.card",
+            "model.model",
+            "schema",
+        ),
         *("text.presplit", "text.segment", "types"),
     ],
 )

@@ -414,3 +414,39 @@ class TestGraph:
         monkeypatch.setitem(sys.modules, "networkx", None)
         with pytest.raises(CascadeError, match=r"networkx.*cascade-srn\[graph\]"):
             Document("").to_networkx()
+
+
+class TestSentenceText:
+    def test_text_is_that_of_the_document(self):
+        document = Document.from_text("A  CRF\nworks. It  wins.")
+        first, second = document.sentences
+        assert (first.text, second.text) == ("A  CRF\nworks.", "It  wins.")
+        assert (second.start, second.end) == (14, 23)
+        assert second.annotated([], []).text == "It  wins."
+
+    def test_without_document_words_are_joined(self):
+        sentence = Sentence(("A", "CRF", "."), ((3, 4), (6, 9), (9, 10)))
+        assert (sentence.text, sentence.start, sentence.end) == ("A  CRF.", 3, 10)
+
+    def test_empty_sentence(self):
+        assert (EMPTY_SENTENCE.text, EMPTY_SENTENCE.start, EMPTY_SENTENCE.end) == ("", 0, 0)
+
+    def test_one_sentence_in_two_documents(self):
+        sentence = Sentence(("A", "CRF"), ((0, 1), (2, 5)))
+        one, two = Document("A CRF", (sentence,)), Document("A\nCRF", (sentence,))
+        assert (one.sentences[0].text, two.sentences[0].text) == ("A CRF", "A\nCRF")
+        assert one.sentences == two.sentences
+
+    def test_relation_has_its_sentence(self):
+        document = Document.from_sentences([Sentence.from_words(["Well"]), SENTENCE])
+        (relation,) = document.relations
+        assert relation.sentence is document.sentences[1]
+        assert relation == Relation(relation.head, relation.label, relation.tail)
+
+
+EMPTY_SENTENCE = Sentence((), ())
+
+
+def test_representation_is_short():
+    assert repr(Document.from_sentences([SENTENCE], id="d")).count("n_entities=2") == 1
+    assert len(repr(Document("x" * 10_000))) < 120

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal, Unpack, overload
 
 import torch
 
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice
+from cascade_srn.data.alignment import Align, place_entities
 from cascade_srn.data.examples import Example, examples_of
+from cascade_srn.data.selecting import select_labels
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import release_freed_memory
+from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
 from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
-from cascade_srn.inference.streaming import BadText, OnError, Outcome, attempt, error_policy, split_into_parts
+from cascade_srn.inference.streaming import (
+    BadText,
+    Context,
+    Labels,
+    OnError,
+    Outcome,
+    StreamOptions,
+    attempt,
+    error_policy,
+    finish,
+    show_progress,
+    split_into_parts,
+    split_pairs,
+)
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
 from cascade_srn.text.segment import Segmenter, make_segmenter, segment
-from cascade_srn.types import Document, Entity, Span
-
-if TYPE_CHECKING:
-    from cascade_srn.data.alignment import Align
+from cascade_srn.types import Document, Entity
 
 
 class Extractor:
@@ -34,11 +47,12 @@ class Extractor:
 
     An extractor can be used from several threads at once, except for :meth:`to`.
 
-    In all methods, ``thresholds`` is one number for all three turns, a mapping with the thresholds that differ from
-    those of the model, such as ``{"entity": 0.4, "relation_types": {"PART-OF": 0.3}}``, or :class:`.Thresholds`. None
-    means those of the model. ``overlaps`` is the treatment of entities that share words: "flat" keeps the best of them,
-    so that no two entities share a word, "nested" keeps entities inside others, and "all" keeps everything. None means
-    that of the extractor.
+    These options are the same in all methods. ``thresholds`` is one number for all three turns, a mapping of those that
+    differ from the model, such as ``{"entity": 0.4, "PART-OF": 0.3}`` with turns and labels, or :class:`.Thresholds`.
+    None means those of the model. ``labels`` are the labels to return: if none of them is an entity type, entities of
+    all types are returned; if none is a relation type, relations of all types. None means all labels. ``overlaps`` is
+    the treatment of entities that share words: "flat" keeps the best of them, so that no two entities share a word,
+    "nested" keeps entities inside others, and "all" keeps everything. None means that of the extractor.
 
     Args:
         model: The model. It is switched to evaluation mode.
@@ -94,7 +108,7 @@ class Extractor:
         cls,
         name: str | Path | None = None,
         *,
-        device: str | torch.device = "cpu",
+        device: str | torch.device = "auto",
         precision: str = "auto",
         segmenter: Segmenter = segment,
         overlaps: str | None = None,
@@ -105,7 +119,7 @@ class Extractor:
 
         Args:
             name: A model folder, the name of a bundled model, or a hub id. None: the default bundled model.
-            device: Device of the model, such as "cuda".
+            device: Device of the model, such as "cpu" or "cuda". "auto": the GPU if there is one.
             precision: Precision of the pretrained encoder. See :class:`Extractor`.
             segmenter: Splits texts into sentences and words.
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
@@ -133,11 +147,13 @@ class Extractor:
         return self.model.schema
 
     def to(self, device: str | torch.device) -> Extractor:
-        """Move the model to a device. Do not call this during an extraction.
+        """Move the model to a device, or to the GPU if there is one with "auto". Do not call this during an extraction.
 
         Raises:
             ConfigError: If the device is not available.
         """
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             self.model.network.to(device)
         except (RuntimeError, AssertionError) as error:
@@ -149,13 +165,50 @@ class Extractor:
             ) from error
         return self
 
+    def __repr__(self) -> str:
+        settings, device = self.model.settings, next(self.model.network.parameters()).device
+        return (
+            f"Extractor(encoder={settings.encoder.name!r}, entity_types={list(self.schema.entity_types)}, "
+            f"relation_types={list(self.schema.relation_types)}, overlaps={self.overlaps!r}, device={str(device)!r})"
+        )
+
+    @overload
+    def __call__(self, texts: str | Document, **options: Any) -> Document: ...
+
+    @overload
+    def __call__(self, texts: Iterable[str | Document], **options: Any) -> list[Document]: ...
+
+    def __call__(self, texts: str | Document | Iterable[str | Document], **options: Any) -> Document | list[Document]:
+        """Extract entities and relations from one text, or from a list of texts.
+
+        Args:
+            texts: A text or a :class:`.Document`, or several of them.
+            options: Those of :meth:`extract` for one text, and those of :meth:`stream` for several.
+
+        Returns:
+            A document for one text, and a list of documents for several.
+
+        Example:
+            >>> [len(document.entities) for document in extractor(["We train a CRF.", "It beats an HMM."])]
+            [1, 2]
+        """
+        if isinstance(texts, str | Document) or not isinstance(texts, Iterable):
+            return self.extract(texts, **options)
+        return list(self.stream(texts, **options))
+
     def extract(
-        self, text: str | Document, *, thresholds: ThresholdsLike | None = None, overlaps: str | None = None
+        self,
+        text: str | Document,
+        *,
+        labels: Labels | None = None,
+        thresholds: ThresholdsLike | None = None,
+        overlaps: str | None = None,
     ) -> Document:
         """Extract entities and relations from one text.
 
         Args:
             text: The text, or a :class:`.Document` if its sentences and words are known.
+            labels: Labels to return. See :class:`Extractor`.
             thresholds: Minimum scores. See :class:`Extractor`.
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
 
@@ -165,17 +218,39 @@ class Extractor:
         Raises:
             CascadeError: If the text is not a string, or contains an unpaired surrogate.
         """
-        return self.predict([self._document(text)], thresholds=thresholds, overlaps=overlaps)[0]
+        if isinstance(text, list | tuple):
+            raise CascadeError(
+                f"text is a {type(text).__name__}, not a single text",
+                "Use extractor(texts) for a list of documents, or extractor.stream(texts) to read them one by one",
+            )
+        return self.predict([self._document(text)], labels=labels, thresholds=thresholds, overlaps=overlaps)[0]
+
+    @overload
+    def stream(
+        self, texts: Iterable[str | Document], *, as_tuples: Literal[False] = False, **options: Unpack[StreamOptions]
+    ) -> Iterator[Document]: ...
+
+    @overload
+    def stream(
+        self,
+        texts: Iterable[tuple[str | Document, Context]],
+        *,
+        as_tuples: Literal[True],
+        **options: Unpack[StreamOptions],
+    ) -> Iterator[tuple[Document, Context]]: ...
 
     def stream(
         self,
-        texts: Iterable[str | Document],
+        texts: Iterable[Any],
         *,
+        as_tuples: bool = False,
         batch_words: int = 4096,
+        labels: Labels | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
-        on_error: OnError = "warn",
-    ) -> Iterator[Document]:
+        on_error: OnError = "raise",
+        progress: bool = False,
+    ) -> Iterator[Any]:
         """Extract entities and relations from any number of texts.
 
         Texts are read in parts of at most about sixteen batches, so that sentences of similar length are encoded
@@ -183,12 +258,16 @@ class Extractor:
 
         Args:
             texts: The texts or documents.
+            as_tuples: ``texts`` has pairs of a text and a context, which can be anything. Documents are yielded in
+                pairs with the context of their text.
             batch_words: Maximum number of words per batch, padding included.
+            labels: Labels to return. See :class:`Extractor`.
             thresholds: Minimum scores. See :class:`Extractor`.
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
-            on_error: What to do with a text that cannot be processed: "warn" skips it with a warning, "skip" skips it
-                and "raise" raises its error. A function is called with the :class:`.BadText`. It returns a document
-                to yield instead, or None.
+            on_error: What to do with a text that cannot be processed: "raise" raises its error, after the documents
+                before it; "warn" skips it with a warning and "skip" without one. A function is called with the
+                :class:`.BadText`. It returns a document to yield instead, or None.
+            progress: Show a progress bar on standard error.
 
         Yields:
             A document for each text, in order.
@@ -201,6 +280,9 @@ class Extractor:
             ...     print([(entity.text, entity.label) for entity in document.entities])
             [('CRF', 'Method')]
             [('It', 'Generic'), ('HMM', 'Method')]
+            >>> for document, key in extractor.stream([("We train a CRF.", "p1")], as_tuples=True):
+            ...     print(key, document)
+            p1 Document('We train a CRF.', n_sentences=1, n_entities=1, n_relations=0)
         """
         if isinstance(texts, str | bytes | Document) or not isinstance(texts, Iterable):
             raise CascadeError(
@@ -208,7 +290,13 @@ class Extractor:
                 "Pass [text], or use extract for a single text",
             )
         policy, predictor = error_policy(on_error), self.predictor(thresholds, batch_words, overlaps=overlaps)
-        return self._stream(iter(texts), predictor, batch_words, policy)
+        self._check_choice(labels)
+        contexts: deque[Any] = deque()
+        n_texts = len(texts) if isinstance(texts, Sized) else None
+        given = split_pairs(texts, contexts) if as_tuples else iter(texts)
+        results: Iterator[Document | None] = self._stream(given, predictor, batch_words, policy)
+        results = show_progress(results, n_texts) if progress else results
+        return finish(results, contexts if as_tuples else None, labels)
 
     def _stream(
         self,
@@ -216,16 +304,15 @@ class Extractor:
         predictor: Predictor,
         batch_words: int,
         policy: Callable[[BadText], Document | None],
-    ) -> Iterator[Document]:
+    ) -> Iterator[Document | None]:
+        """Yield a document for each text, or None if it is skipped."""
         done = 0
         for part in split_into_parts(self._documents(texts), batch_words):
             good = [(at, outcome) for at, outcome in enumerate(part, done) if isinstance(outcome, Document)]
             predicted = attempt(good, lambda documents: self._predict(documents, predictor))
             for at, outcome in enumerate(part, done):
                 result = predicted.get(at, outcome)
-                document = policy(result) if isinstance(result, BadText) else result
-                if document is not None:
-                    yield document
+                yield policy(result) if isinstance(result, BadText) else result
             done += len(part)
             release_freed_memory()
 
@@ -290,25 +377,7 @@ class Extractor:
         document = self._document(text)
         if entities is None:
             return document
-        from cascade_srn.data.alignment import WordMap
-
-        words = WordMap(document.text, [s.offsets for s in document.sentences], document=document.id)
-        spans: list[dict[Span, None]] = [{} for _ in document.sentences]
-        for entity in entities:
-            if not isinstance(entity, Entity):
-                raise CascadeError(
-                    f"an entity is a {type(entity).__name__}", "Give Entity(start, end, label), with character offsets"
-                )
-            where = f"the entity {entity.label!r} at characters [{entity.start}, {entity.end})"
-            if entity.score is not None and not 0 <= entity.score <= 1:
-                raise CascadeError(f"{where} has the score {entity.score}", "Give a score from 0 to 1, or none")
-            place = words.place(entity.start, entity.end, align=align)
-            span = Span(place.start, place.end, entity.label, entity.score)
-            if span in spans[place.sentence] and align == "exact":
-                raise CascadeError(f"{where} is repeated", "Remove the repetition")
-            spans[place.sentence].setdefault(span)
-        sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
-        given = Document(document.text, tuple(sentences), document.id)
+        given = place_entities(document, entities, align)
         self._check_labels(given)
         return given
 
@@ -318,6 +387,7 @@ class Extractor:
         *,
         given_entities: bool = False,
         batch_words: int = 4096,
+        labels: Labels | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
     ) -> list[Document]:
@@ -327,6 +397,7 @@ class Extractor:
             documents: The documents. Their annotations are replaced.
             given_entities: Keep the entities and coreference clusters of the documents, and predict relations only.
             batch_words: Maximum number of words per batch, padding included.
+            labels: Labels to return. See :class:`Extractor`.
             thresholds: Minimum scores. See :class:`Extractor`.
             overlaps: Treatment of entities that share words. See :class:`Extractor`. Given entities are all kept.
 
@@ -338,16 +409,23 @@ class Extractor:
             SchemaError: If the model does not have the label of a given entity.
         """
         predictor = self.predictor(thresholds, batch_words, overlaps=overlaps)
-        documents = _list_documents(documents)
+        self._check_choice(labels)
+        documents = list_documents(documents)
         for document in documents:
-            _check_characters(document.text)
+            check_characters(document.text)
             if given_entities:
                 self._check_labels(document)
-        found = self._predict(documents, predictor, given_entities=given_entities)
+        predicted = self._predict(documents, predictor, given_entities=given_entities)
         if given_entities:
             # Coreference clusters may refer to the given entities.
-            found = [replace(after, clusters=before.clusters) for before, after in zip(documents, found, strict=True)]
-        return found
+            pairs = zip(documents, predicted, strict=True)
+            predicted = [replace(after, clusters=before.clusters) for before, after in pairs]
+        return predicted if labels is None else [document.filter(labels=labels) for document in predicted]
+
+    def _check_choice(self, labels: Labels | None) -> None:
+        """Raise an error for labels that the model does not have, before anything is predicted."""
+        if labels is not None:
+            select_labels(labels, self.schema)
 
     def _check_labels(self, document: Document) -> None:
         of_document = f" of document {document.id!r}" if document.id else ""
@@ -364,7 +442,7 @@ class Extractor:
     ) -> Predictor:
         """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
         return self.model.predictor(
-            thresholds=resolve_thresholds(thresholds, self.model.settings.thresholds),
+            thresholds=resolve_thresholds(thresholds, self.model.settings.thresholds, self.schema),
             overlaps=self.overlaps if overlaps is None else overlaps,
             constraints=self.constraints,
             batch_words=batch_words,
@@ -379,54 +457,12 @@ class Extractor:
     def _predict(
         self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
     ) -> list[Document]:
-        _refuse_forked()
+        refuse_forked()
         sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
-        return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id) for d in documents]
+        return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id, self.schema) for d in documents]
 
     def _document(self, text: str | Document) -> Document:
         if not isinstance(text, str | Document):
             raise CascadeError(f"a text is a {type(text).__name__}, not a string", "Give a str or a Document")
-        _check_characters(text if isinstance(text, str) else text.text)
+        check_characters(text if isinstance(text, str) else text.text)
         return Document.from_text(text, segmenter=self.segmenter) if isinstance(text, str) else text
-
-
-# The process in which a model first ran. A forked process inherits it.
-_first_used_in: int | None = None
-
-
-def _refuse_forked() -> None:
-    """Raise an error in a process that was forked after a model ran, because the thread pool of torch hangs there."""
-    global _first_used_in
-    _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
-    if _first_used_in != os.getpid() and torch.get_num_threads() > 1:
-        raise CascadeError(
-            "this process was forked after a model was used, and the threads of torch do not survive a fork",
-            "Start processes with 'spawn', or call torch.set_num_threads(1) in them first",
-        )
-
-
-def _list_documents(documents: Iterable[Document]) -> list[Document]:
-    if isinstance(documents, str | Document):
-        raise CascadeError(
-            f"documents is a {type(documents).__name__}, not a list of Documents",
-            "Pass [document], or use extract for a single text",
-        )
-    listed = list(documents)
-    for number, document in enumerate(listed):
-        if not isinstance(document, Document):
-            raise CascadeError(
-                f"item {number} is a {type(document).__name__}, not a Document",
-                "Make one with Document.from_text, or use extract or stream for texts",
-            )
-    return listed
-
-
-def _check_characters(text: str) -> None:
-    """Refuse unpaired surrogates, which no tokenizer accepts and no UTF-8 file can contain."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise CascadeError(
-            f"the text contains an unpaired surrogate, {text[error.start]!r}, at character {error.start}",
-            "Remove it, or replace it with text.encode('utf-8', 'replace').decode()",
-        ) from None

@@ -122,3 +122,21 @@ def test_unknown_values(arguments, data, tmp_path, capsys):
 
 def test_a_missing_file(tmp_path, capsys):
     assert "no.jsonl" in failure(capsys, "convert", tmp_path / "no.jsonl", tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ('{"text": "Ada leads.", "label": [[0, 3, "Person"]]}\n', ("--from", "jsonl")),
+        ('{"text": "Ada leads.", "spans": [{"start": 0, "end": 3, "label": "Person"}]}\n', ("--from", "jsonl")),
+        ("[]", ("--from", "spert")),
+        ('{"id": 1}\n{"id": 2}\n', ("--from", "jsonl", "--skip-malformed")),
+    ],
+    ids=["doccano", "prodigy", "empty", "all skipped"],
+)
+def test_nothing_is_lost_silently(tmp_path, capsys, content, options):
+    source, target = tmp_path / "in.json", tmp_path / "out.jsonl"
+    source.write_text(content, encoding="utf-8")
+    target.write_text("kept", encoding="utf-8")
+    assert "in.json" in failure(capsys, "convert", source, target, *options)
+    assert target.read_text(encoding="utf-8") == "kept"

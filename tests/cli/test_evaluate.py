@@ -194,7 +194,7 @@ def test_offsets_within_words(tmp_path, capsys):
     write_documents(DOCUMENTS, tmp_path / "data.jsonl")
     whole = shown(capsys, saved_model(), tmp_path / "data.jsonl")
     cut_short(tmp_path / "data.jsonl")
-    assert "data.jsonl" in failure(capsys, saved_model(), tmp_path / "data.jsonl")
+    assert "no entities" in failure(capsys, saved_model(), tmp_path / "data.jsonl")
     assert run(saved_model(), tmp_path / "data.jsonl", "--align", "expand") == 0
     found = capsys.readouterr()
     assert _scores(found.out) == _scores(whole)
@@ -256,3 +256,8 @@ def test_an_unwritable_folder_is_found_before_the_models_run(tmp_path, capsys):
 def test_a_folder_where_a_file_is(tmp_path, capsys):
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert "file" in failure(capsys, saved_model(), corpus(), "--json", tmp_path / "file" / "a.json")
+
+
+def test_data_without_annotations(tmp_path, capsys):
+    (tmp_path / "data.jsonl").write_text('{"text": "Ada leads."}\n', encoding="utf-8")
+    assert "no entities" in failure(capsys, saved_model(), tmp_path / "data.jsonl")

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import random
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,9 @@ def test_lines_come_with_their_places_however_they_are_packed(tmp_path, ending, 
 
 def test_how_much_of_a_file_has_been_read(tmp_path):
     path = tmp_path / "a.txt.gz"
-    path.write_bytes(gzip.compress(b"line\n" * 1000))
+    path.write_bytes(gzip.compress(random.Random(0).randbytes(1 << 20)))
     with open_text(path) as file:
-        assert file.position == 0
+        assert file.position < path.stat().st_size
         list(file.lines())
         assert file.position == path.stat().st_size
 

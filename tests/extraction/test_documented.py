@@ -21,16 +21,16 @@ PAGE = (Path(__file__).parents[2] / "docs" / "extract.md").read_text(encoding="u
 def test_the_examples_run(tmp_path, monkeypatch):
     pytest.importorskip("networkx")
     model = Model.load(model_folder())
-    schema = Schema(("Method", "Organization", "Task"), model.schema.relation_types)
+    schema = Schema(("Method", "Organization", "Task"), ("USED-FOR", *model.schema.relation_types[1:]))
     Model(model.settings, schema, model.tokenizer, model.cascade).save(tmp_path / "models" / bundled.DEFAULT)
     monkeypatch.setattr(bundled, "_MODELS", tmp_path / "models")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     names = {}
     for block in blocks:
         exec(block, names)
-    assert len(names["found"]) == 2
+    assert len(names["documents"]) == 2
     assert Path("picture.svg").read_text(encoding="utf-8").startswith("<svg")
     assert len(names["document"].entities) == 2
 

@@ -143,3 +143,19 @@ def test_standard_input():
 def test_an_unknown_unit():
     with pytest.raises(ConfigError, match="per is 'lines', .*auto, file, line, record.*'line'"):
         Sources([], per="lines")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_encodings_with_a_byte_order_mark(tmp_path, encoding):
+    (tmp_path / "a.txt").write_bytes("Übung 🙂\nzwei\n".encode(encoding))
+    assert [text.text for text in Sources([str(tmp_path / "a.txt")])] == ["Übung 🙂\nzwei\n"]
+    assert [text.text for text in Sources([str(tmp_path / "a.txt")], per="line")] == ["Übung 🙂", "zwei"]
+    stdin = io.BufferedReader(io.BytesIO("Übung".encode(encoding)))
+    assert [text.text for text in Sources(["-"], stdin=stdin)] == ["Übung"]
+
+
+def test_damaged_utf_16_is_unreadable(tmp_path):
+    (tmp_path / "a.txt").write_bytes("Übung".encode("utf-16") + b"x")
+    (unreadable,) = Sources([str(tmp_path / "a.txt")])
+    assert isinstance(unreadable, Unreadable)
+    assert "UTF-16" in unreadable.reason

@@ -2,19 +2,15 @@ from collections import Counter
 
 import pytest
 
-pytest.importorskip("rapidfuzz")
-
 from cascade_srn.graph.forest import Forest
 from cascade_srn.graph.fuzzy import find_pairs, fuzzy_merges
 from cascade_srn.graph.normalise import normalise
 from cascade_srn.graph.rules import head_merges, spelling_merges
 
+pytest.importorskip("rapidfuzz")
+
 # Each word of the text is frequent.
-WORDS = Counter({word: 1000 for word in "language forest learning entity recognition manual translation model".split()})
-
-
-def forest_of(**counts):
-    return make_forest(list(counts.items()))
+WORDS = Counter({"language": 1000, "forest": 1000, "recognition": 1000, "manual": 1000, "translation": 1000})
 
 
 def make_forest(counts, label="Method"):

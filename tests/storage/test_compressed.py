@@ -4,11 +4,21 @@ import bz2
 import gzip
 import io
 import lzma
+import sys
 from pathlib import Path
 
 import pytest
 
-from cascade_srn.storage.files import PACKED, compress, damaged_file, decompress, is_compressed, plain_name
+from cascade_srn.errors import DataError
+from cascade_srn.storage.files import (
+    PACKED,
+    compress,
+    damaged_file,
+    decompress,
+    decompress_as,
+    is_compressed,
+    plain_name,
+)
 
 
 def test_endings():
@@ -30,6 +40,24 @@ def test_there_and_back(name, unpack):
     with decompress(Path(name), on_disk) as handle:
         assert list(handle) == [b"one\n", b"two\n"]
     assert not on_disk.closed
+
+
+def test_zstandard():
+    arrow = pytest.importorskip("pyarrow")
+    packed = arrow.compress(b"one\ntwo\n", "zstd", asbytes=True)
+    with decompress_as(".zst", io.BytesIO(packed), "a.zst") as handle:
+        assert list(handle) == [b"one\n", b"two\n"]
+    bomb = io.BytesIO(arrow.compress(bytes(40 << 20), "zstd", asbytes=True))
+    with decompress_as(".zst", bomb, "a.zst") as handle, pytest.raises(DataError) as refused:
+        handle.read()
+    assert refused.value.problem.startswith("a.zst")
+
+
+def test_zstandard_without_pyarrow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DataError) as missing, decompress_as(".zst", io.BytesIO(), "a.zst"):
+        pass
+    assert "cascade-srn[corpus]" in missing.value.hint
 
 
 def test_only_the_error_of_a_compressed_file_mentions_its_suffix():

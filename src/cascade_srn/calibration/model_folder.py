@@ -22,6 +22,7 @@ from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model.model import CARD_FILE, CONFIG_FILE, Model
+from cascade_srn.runs.device import find_device
 from cascade_srn.schema import MIN_PAIR_COUNT, Schema
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.folders import replacing_folder
@@ -64,7 +65,7 @@ def calibrate_model_folder(
     by_label: bool = False,
     learn_constraints: str | None = None,
     min_pair_count: int = MIN_PAIR_COUNT,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> CalibrationResult:
     """Choose temperatures, thresholds and overlaps of a saved model, and write the model with them.
@@ -79,7 +80,7 @@ def calibrate_model_folder(
         learn_constraints: Annotated documents, such as the training data, whose pairs of entity types become the
             allowed pairs of each relation type. They replace those of the model.
         min_pair_count: Number of relations from which a pair is allowed.
-        device: Device of the model.
+        device: Device of the model. "auto": the GPU if there is one.
         on_read: Called with the report of reading each file.
 
     Raises:
@@ -112,7 +113,7 @@ def calibrate_model_folder(
     if learn_constraints is not None:
         check_labels(schema, training, model=model, data=learn_constraints)
         schema = schema.learn_pairs(training, min_pair_count, again=True)
-    loaded.network.to(device)
+    loaded.network.to(find_device(str(device)))
     # Create the folder first, so that an unwritable folder fails before the work.
     with replacing_folder(output, marker=CONFIG_FILE, key="cascade_srn_version") as target:
         shutil.copytree(folder, target, dirs_exist_ok=True)

@@ -37,6 +37,9 @@ def build(
     aliases: Annotated[Path | None, typer.Option(metavar="FILE", help="Aliases: canonical, alias, label.")] = None,
     merges: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to merge: text, into, label.")] = None,
     splits: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to keep apart: text, from.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="File with the label set, or folder of the model.")
+    ] = None,
     symmetric: _Labels = None,
     acyclic: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Relation types whose cycles are flagged.")
@@ -55,7 +58,7 @@ def build(
 ) -> None:
     """Merge the entities and relations of many documents into a graph.
 
-    The folder has the tables as Parquet and in a DuckDB file. See docs/graph.md for the steps and the files.
+    The folder has the tables as Parquet and in a DuckDB file.
     """
     from cascade_srn.graph import GraphSettings
     from cascade_srn.graph import build as build_graph
@@ -72,6 +75,7 @@ def build(
         aliases=_as_text(aliases),
         merges=_as_text(merges),
         splits=_as_text(splits),
+        schema=_as_text(schema),
         symmetric=_as_list(symmetric),
         acyclic=_as_list(acyclic),
         min_score=min_score,

@@ -9,26 +9,39 @@ from typing import Any
 class InputFile:
     """One file of the input.
 
+    Files are equal if their names, formats and contents are, wherever they lie.
+
     Attributes:
-        address: Path as the user gave it, or an fsspec address.
+        address: Absolute path, or an fsspec address.
         format: "jsonl", "parquet", "csv", "tsv" or "text".
         n_rows: Number of records; 1 for a text file.
         n_bytes: Size on disk, compressed where the file is.
         sha256: Checksum of the bytes on disk.
+        name: Path below the folder that all files of the input share. It is part of ids, and written to the tables.
+        blocks: Rows that go into the same shard. For each block, and for the end of the file: the row, the offset in
+            the decompressed content and the number of lines before. Parquet counts the bytes of texts instead.
+        version: What the file system says about the version of the file, such as its time. It shows a later change.
     """
 
-    address: str
+    address: str = field(compare=False)
     format: str
     n_rows: int
     n_bytes: int
     sha256: str
+    name: str = ""
+    blocks: tuple[tuple[int, int, int], ...] = ()
+    version: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        # A manifest in JSON has lists.
+        object.__setattr__(self, "blocks", tuple((row, offset, line) for row, offset, line in self.blocks))
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
     """A range of rows that one worker processes and writes at once.
 
-    A shard covers a range of one file, or several small files.
+    A shard covers a range of one file, or ranges of several files, where files or their last ranges are small.
 
     Attributes:
         id: Stable name: the position in the plan, and a hash of the fingerprints and ranges, such as "00012-5f3a9c01".
@@ -49,8 +62,8 @@ class Row:
     """One record of the input.
 
     Attributes:
-        id: Value of the id field, or the name of the file and the row.
-        input: Address of the file.
+        id: Value of the id field, or the name of the file and the row; only the name for a text file.
+        input: Name of the file.
         row: Zero-based position in the file.
         text: The text; None if the record cannot be read.
         kept: Values of the columns that are carried along.

@@ -56,6 +56,11 @@ _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+def column_names(table: str) -> tuple[str, ...]:
+    """Return the names of the columns of a table, without those that are carried along."""
+    return tuple(name for name, _ in (*_PLACE, *_COLUMNS[table]))
+
+
 def table_schema(table: str, kept: "dict[str, pyarrow.DataType] | None" = None) -> "pyarrow.Schema":
     """Return the Arrow schema of a table. Columns that are carried along come last, in ``documents``."""
     import pyarrow as pa
@@ -65,7 +70,8 @@ def table_schema(table: str, kept: "dict[str, pyarrow.DataType] | None" = None) 
         "int32": pa.int32(),
         "int64": pa.int64(),
         "float32": pa.float32(),
-        "offsets": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
+        # Parquet calls the items of a list elements.
+        "offsets": pa.list_(pa.field("element", pa.struct([("start", pa.int32()), ("end", pa.int32())]))),
     }
     fields = [pa.field(name, types[kind]) for name, kind in (*_PLACE, *_COLUMNS[table])]
     if table == "documents":

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, get_args
 
-from cascade_srn.errors import AnnotationError, ConfigError, did_you_mean, short_repr
-from cascade_srn.types import Offsets
+from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, did_you_mean, short_repr
+from cascade_srn.types import Document, Entity, Offsets, Span
 
 Align = Literal["exact", "expand"]
 
@@ -109,3 +109,27 @@ def sentence_hint(made: bool) -> tuple[str, str]:
     if made:
         return "Shorten or remove it, add the words to the data, or use another segmenter", "segmenter"
     return "Shorten or remove it, or join the sentences", ""
+
+
+def place_entities(document: Document, entities: Sequence[Entity], align: Align = "exact") -> Document:
+    """Return a document with the same words and the given entities, which have character offsets.
+
+    With ``"expand"``, entities of one label that fall on the same words become one.
+    """
+    words = WordMap(document.text, [s.offsets for s in document.sentences], document=document.id)
+    spans: list[dict[Span, None]] = [{} for _ in document.sentences]
+    for entity in entities:
+        if not isinstance(entity, Entity):
+            raise CascadeError(
+                f"an entity is a {type(entity).__name__}", "Give Entity(start, end, label), with character offsets"
+            )
+        where = f"the entity {entity.label!r} at characters [{entity.start}, {entity.end})"
+        if entity.score is not None and not 0 <= entity.score <= 1:
+            raise CascadeError(f"{where} has the score {entity.score}", "Give a score from 0 to 1, or none")
+        place = words.place(entity.start, entity.end, align=align)
+        span = Span(place.start, place.end, entity.label, entity.score)
+        if span in spans[place.sentence] and align == "exact":
+            raise CascadeError(f"{where} is repeated", "Remove the repetition")
+        spans[place.sentence].setdefault(span)
+    sentences = [s.annotated(e, ()) for s, e in zip(document.sentences, spans, strict=True)]
+    return Document(document.text, tuple(sentences), document.id)

@@ -9,13 +9,15 @@ from cascade_srn.types import Document
 EXAMPLES_KEPT = 3
 EXPANDED = "entity aligned outward to whole words"
 """Kind of the note about an entity that ``align="expand"`` expanded to whole words."""
+MERGED = "entity merged with another one on the same words"
+"""Kind of the note about an entity that ``align="expand"`` expanded to the words of another one of its label."""
 EXPANDED_MENTION = "mention aligned outward to whole words"
 """The same for a mention of a coreference cluster."""
 ESCAPES = "escaped token read as its characters"
 """Kind of the note about a token such as ``-LRB-``, which was read as a bracket."""
 
 # Known fields of published corpora that are not read.
-_KNOWN_FIELDS = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
+KNOWN_FIELDS = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +135,4 @@ class WriteReport:
 
 def may_be_missed(kind: str) -> bool:
     """Return whether a note is about unread input that the user may have meant to be read, such as a misspelt field."""
-    return kind.endswith(" not read") and kind not in {f"field {short_repr(name)} not read" for name in _KNOWN_FIELDS}
+    return kind.endswith(" not read") and kind not in {f"field {short_repr(name)} not read" for name in KNOWN_FIELDS}

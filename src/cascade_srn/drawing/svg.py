@@ -48,7 +48,7 @@ def draw_svg(document: Document, *, schema: Schema | None = None, width: int = 9
     for sentence in document.sentences:
         picture.add_sentence(sentence, document_gaps(document, sentence), labels)
     picture.add_legend(labels, document.sentences)
-    return picture.to_svg(document, width)
+    return picture.to_svg(document, width, labels)
 
 
 class _Picture:
@@ -73,7 +73,7 @@ class _Picture:
             to_left, to_right = directed and not arc.forward, directed and arc.forward
             arc_labels[arc] = add_arrow(arc.triple.label, to_left, to_right, direction)
         marks = labels.make_marks(sentence)
-        descriptions = describe_all(sentence, marks)
+        descriptions = describe_all(sentence, marks, labels.symmetric)
         mirror_width = self.width if direction == "rtl" else None
         lines = lay_out_lines(sentence, gaps=gaps, labels=list(arc_labels.values()), width=self.width)
         for line in lines:
@@ -95,12 +95,12 @@ class _Picture:
                 x += entry_width
             self.y += ROW_HEIGHT + 4 if group["entries"] else 0.0
 
-    def to_svg(self, document: Document, width: int) -> str:
+    def to_svg(self, document: Document, width: int, labels: Labels) -> str:
         height = round(self.y + MARGIN - 4)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
             f'height="{height}" role="img"><title>{_text(document.id or "document")}</title>'
-            f"<desc>{_text(_describe(document))}</desc><style>{_style()}</style>"
+            f"<desc>{_text(_describe(document, labels))}</desc><style>{_style()}</style>"
             f'<rect class="paper" width="{width}" height="{height}"/>'
             f'<g transform="translate({_n(MARGIN)} 0)">{"".join(self.parts)}</g></svg>\n'
         )
@@ -243,10 +243,10 @@ def _legend_entry(entry: dict[str, str], x: float, y: float) -> str:
     return f'<g class="{entry["css"]}">{shape}{label}</g>'
 
 
-def _describe(document: Document) -> str:
+def _describe(document: Document, labels: Labels) -> str:
     lines = [document.text]
     for sentence in document.sentences:
-        lines += describe_all(sentence, Labels().make_marks(sentence)).values()
+        lines += describe_all(sentence, labels.make_marks(sentence), labels.symmetric).values()
     return "\n".join(lines)
 
 

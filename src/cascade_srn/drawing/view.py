@@ -27,7 +27,7 @@ def sentence_view(
     marks = labels.make_marks(sentence) | dict(marks)
     arc_labels = {triple: _add_tag(triple.label, marks[triple]) for triple in sentence.triples}
     layout = lay_out(sentence, gaps=gaps, labels=arc_labels)
-    descriptions = describe_all(sentence, marks)
+    descriptions = describe_all(sentence, marks, labels.symmetric)
     chunks = [
         {
             "n_levels": chunk.n_levels,
@@ -49,29 +49,33 @@ def sentence_view(
         "below": " ".join([ROW_HEIGHT] * layout.n_rows),
         "chunks": chunks,
         "text": "".join(word + gap for word, gap in zip(sentence.words, gaps, strict=True)),
-        "entities": [describe_item(entity, sentence, marks[entity]) for entity in sentence.entities],
-        "relations": [describe_item(triple, sentence, marks[triple]) for triple in sentence.triples],
+        "entities": [descriptions[entity] for entity in sentence.entities],
+        "relations": [descriptions[triple] for triple in sentence.triples],
         "summary": f"{_format_count(n_entities, 'entity', 'entities')}, "
         f"{_format_count(n_relations, 'relation', 'relations')}",
     }
 
 
-def describe_item(item: Span | Triple, sentence: Sentence, mark: Mark) -> str:
-    """Describe an entity or relation in words, with its score and note. Long texts are shortened."""
+def describe_item(item: Span | Triple, sentence: Sentence, mark: Mark, symmetric: frozenset[str] = frozenset()) -> str:
+    """Describe an entity or relation in words, with its score and note. Long texts are shortened.
+
+    Relations of a label in ``symmetric`` have no arrow.
+    """
     label = _shorten(item.label)
     if isinstance(item, Span):
         text = f"{_entity_text(item, sentence)}: {label}"
     else:
-        text = f"{_entity_text(item.head, sentence)} — {label} → {_entity_text(item.tail, sentence)}"
+        arrow = "—" if item.label in symmetric else "→"
+        text = f"{_entity_text(item.head, sentence)} — {label} {arrow} {_entity_text(item.tail, sentence)}"
     score = "" if item.score is None else f", score {item.score:.2f}"
     note = f" ({mark.note})" if mark.note else ""
     return f"{text}{score}{note}"
 
 
-def describe_all(sentence: Sentence, marks: Marks) -> dict[Span | Triple, str]:
+def describe_all(sentence: Sentence, marks: Marks, symmetric: frozenset[str] = frozenset()) -> dict[Span | Triple, str]:
     """Return the descriptions of all entities and relations of a sentence."""
     items: list[Span | Triple] = [*sentence.entities, *sentence.triples]
-    return {item: describe_item(item, sentence, marks[item]) for item in dict.fromkeys(items)}
+    return {item: describe_item(item, sentence, marks[item], symmetric) for item in dict.fromkeys(items)}
 
 
 def add_arrow(label: str, to_left: bool, to_right: bool, direction: str) -> str:

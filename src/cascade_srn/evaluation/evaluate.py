@@ -97,7 +97,7 @@ def check_same_labels(models: Sequence[EvaluatedModel]) -> None:
 def evaluate(
     options: EvaluateOptions,
     *,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
     environment: Mapping[str, Any] | None = None,
     on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> Evaluation:
@@ -120,6 +120,12 @@ def evaluate(
     if is_model(options.data):
         raise ConfigError(f"the data {options.data!r} is a model", "Give one or more models first, and the data last")
     gold = read(options.data, options.format, from_text=options.from_text)
+    if not any(sentence.entities for document in gold for sentence in document.sentences):
+        raise DataError(
+            f"{options.data!r} has no entities to compare with",
+            "Give annotated data, and name its format",
+            option="format",
+        )
     training = None if options.train is None else read(options.train)
 
     def run(path: str, name: str) -> EvaluatedModel:

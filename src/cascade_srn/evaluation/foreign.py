@@ -109,7 +109,7 @@ class ForeignEvaluation:
 
 
 def evaluate_foreign(
-    options: ForeignOptions, *, device: str | torch.device = "cpu", environment: Mapping[str, Any] | None = None
+    options: ForeignOptions, *, device: str | torch.device = "auto", environment: Mapping[str, Any] | None = None
 ) -> ForeignEvaluation:
     """Load models one after the other and extract from raw text of another kind."""
     for path in options.models:

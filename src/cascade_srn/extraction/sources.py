@@ -18,7 +18,7 @@ from cascade_srn.data.raw_text import ENDINGS as TEXT_ENDINGS
 from cascade_srn.data.raw_text import RECORDS, TEXT, TextFile, find_text_files, has_records, open_text, plain_name
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import CascadeError, DataError, did_you_mean, short_repr
-from cascade_srn.storage.files import PACKED, encodable_names
+from cascade_srn.storage.files import PACKED, convert_to_utf8, encodable_names
 from cascade_srn.text.pdf import is_pdf, parse_pdf
 from cascade_srn.text.presplit import given_sentences
 from cascade_srn.types import Document
@@ -228,7 +228,9 @@ class Sources:
             try:
                 if path is None:
                     handle = sys.stdin.buffer if self._stdin is None else self._stdin
-                    yield from self._read(name, TextFile(Path("standard input"), handle, handle), before, seeks=False)
+                    path_shown = Path("standard input")
+                    file = TextFile(path_shown, convert_to_utf8(path_shown, handle), handle)
+                    yield from self._read(name, file, before, seeks=False)
                 else:
                     with open_text(path) as file:
                         yield from self._read(name, file, before, seeks=True)

@@ -262,7 +262,7 @@ def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
         if not key.n:
             continue
         own = _OWN_ACRONYM.match(key.name)
-        if own is not None and find_long_form(own[2], own[1]) is not None:
+        if own is not None and find_long_form(_PLURAL.sub("", own[2]), own[1]) is not None:
             plain = f"{own[1]} {own[3].lstrip('-')}".strip()
             into = forest.add(normalise(plain), key.label, plain)
             if into != at:

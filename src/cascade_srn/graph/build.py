@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.errors import suggest
+from cascade_srn.data.formats.files import read_stored_json
+from cascade_srn.data.formats.schema_file import read_schema
+from cascade_srn.errors import DataError, suggest
 from cascade_srn.graph.edges import (
     QUERIES,
     count_rows,
@@ -25,6 +27,7 @@ from cascade_srn.graph.load import Extracted, load
 from cascade_srn.graph.resolve import Resolution, Surface, describe_forms, resolve
 from cascade_srn.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
 from cascade_srn.graph.store import STEPS, check_target, load_library, table_schema, write_graph
+from cascade_srn.schema import Schema
 from cascade_srn.version import __version__
 
 if TYPE_CHECKING:
@@ -213,20 +216,29 @@ def _node_columns(named: _Named) -> dict[str, tuple[str, list[Any]]]:
 def _relation_kinds(extracted: Extracted, settings: GraphSettings) -> tuple[set[str], set[str], list[str]]:
     """Return symmetric and acyclic relation types, and notes on those that do not occur."""
     known = set(extracted.tables["relations"]["label"].unique().to_pylist())
-    declared = {str(label) for schema in extracted.schemas for label in schema.get("symmetric") or ()}
-    symmetric = set(settings.symmetric or ()) if settings.symmetric is not None else declared
-    if settings.symmetric is None and not extracted.schemas:
-        symmetric = set(SYMMETRIC)
-    acyclic = set(settings.acyclic or ()) if settings.acyclic is not None else set(ACYCLIC)
-    if settings.acyclic is None:
-        for schema in extracted.schemas:
-            constraints = schema.get("constraints") or {}
-            acyclic |= {str(label) for label, given in constraints.items() if given.get("acyclic")}
+    schema = None if settings.schema is None else _read_schema(Path(settings.schema))
+    symmetric, acyclic = set(SYMMETRIC), set(ACYCLIC)
+    if schema is not None:
+        symmetric, acyclic = set(schema.symmetric), acyclic | schema.acyclic
+    if settings.symmetric is not None:
+        symmetric = set(settings.symmetric)
+    if settings.acyclic is not None:
+        acyclic = set(settings.acyclic)
     notes = [
         f"no relation has the type {label!r}. {suggest(label, known)}".strip()
         for label in sorted({*(settings.symmetric or ()), *(settings.acyclic or ())} - known)
     ]
-    return symmetric & known, acyclic & known - symmetric, notes
+    return symmetric & known, (acyclic & known) - symmetric, notes
+
+
+def _read_schema(path: Path) -> Schema:
+    """Read a label set from its file or from the folder of a model."""
+    if not path.is_dir():
+        return read_schema(path)
+    config = read_stored_json(path / "config.json", "Give the folder of a model, or a file with the label set")
+    if not isinstance(config, dict) or not isinstance(config.get("schema"), dict):
+        raise DataError(f"{path} is not the folder of a model", "Give a file with the label set", option="schema")
+    return Schema.from_dict(config["schema"])
 
 
 def _merge_rows(surfaces: list[Surface], found: Resolution, named: _Named) -> Iterator[tuple[Any, ...]]:
@@ -260,6 +272,6 @@ def _merge_rows(surfaces: list[Surface], found: Resolution, named: _Named) -> It
 
 def _plain_settings(settings: GraphSettings) -> dict[str, Any]:
     """Return the settings with the names of files instead of their paths."""
-    files = ("aliases", "merges", "splits")
+    files = ("aliases", "merges", "splits", "schema")
     values = settings.to_dict()
     return values | {name: Path(values[name]).name for name in files if values[name]}

@@ -69,12 +69,10 @@ class Extracted:
     Attributes:
         tables: ``documents``, ``sentences``, ``entities`` and ``relations``. The column ``document`` of the last three
             is the position in ``documents``, which are in the order of id, shard and row.
-        schemas: Label sets of the models, as plain values, where the input has them.
         notes: What the user should know.
     """
 
     tables: dict[str, pyarrow.Table]
-    schemas: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
 
 
@@ -89,7 +87,6 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
         DataError: A path does not exist or is not of this kind, a file is damaged, or there is no document.
     """
     collected = _Collector()
-    schemas: list[Mapping[str, Any]] = []
     notes: list[str] = []
     fields = _Fields(settings)
     jobs, files = find_corpora(corpora)
@@ -104,12 +101,10 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
             notes.append(f"{folder}: {n_missing} of {n_missing + len(shards)} shards are not finished and left out")
         for part in _read_job(folder, shards, prefix, manifest, fields):
             collected.add(part)
-        if isinstance(schema := manifest.get("schema"), Mapping):
-            schemas.append(schema)
     if not collected.n_documents:
         raise DataError("the input has no documents", "Check that the extraction has finished")
     fields.check()
-    return Extracted(_sort_documents(collected.tables()), tuple(schemas), tuple(notes))
+    return Extracted(_sort_documents(collected.tables()), tuple(notes))
 
 
 def find_corpora(corpora: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
@@ -356,8 +351,8 @@ def _flatten_sentences(lists: pyarrow.ChunkedArray) -> pyarrow.Table:
 
 def _find_version(manifest: Mapping[str, Any]) -> str | None:
     """Return the version of the package that a manifest names."""
-    versions = manifest.get("versions")
-    found = versions.get("cascade_srn", versions.get("cascade-srn")) if isinstance(versions, Mapping) else None
+    software = manifest.get("software")
+    found = software.get("cascade-srn") if isinstance(software, Mapping) else None
     return found if isinstance(found, str) else None
 
 

@@ -13,11 +13,27 @@ from cascade_srn.graph.normalise import is_acronym, normalise, squeeze
 _RARE_SHARE = 0.1
 _MIN_LETTERS = 4
 # Nouns that add nothing to a name, if both have the same type.
-_MODEL_HEADS = frozenset({"algorithm", "architecture", "classifier", "framework", "model", "tool", "toolkit"})
-_OTHER_HEADS = frozenset({"benchmark", "corpus", "dataset", "measure", "metric", "score"})
-_TASK_HEADS = frozenset({"task", "problem"})
-# A long form that ends so is an activity: an "NMT model" does neural machine translation.
-_ACTIVITIES = ("tion", "sion", "ing", "ment", "sis", "ity", "al")
+_MODEL_HEADS = frozenset({"algorithm", "classifier", "model", "network"})
+_DESIGN_HEADS = frozenset({"architecture", "framework", "tool", "toolkit"})
+_DATA_HEADS = frozenset({"benchmark", "corpus", "dataset"})
+_SCORE_HEADS = frozenset({"measure", "metric", "score"})
+_TASK_HEADS = frozenset({"problem", "task"})
+_HEADS = _MODEL_HEADS | _DESIGN_HEADS | _DATA_HEADS | _SCORE_HEADS | _TASK_HEADS
+# The long form of an acronym says what it names: "NMT model" is not NMT, but "CRF model" is CRF.
+_MODEL_NOUNS = _MODEL_HEADS | {
+    "autoencoder",
+    "decoder",
+    "encoder",
+    "field",
+    "forest",
+    "machine",
+    "memory",
+    "regression",
+    "transformer",
+    "tree",
+    "unit",
+}
+_DATA_NOUNS = _DATA_HEADS | {"challenge", "evaluation", "treebank"}
 
 
 def spelling_merges(forest: Forest) -> Iterator[Merge]:
@@ -53,7 +69,7 @@ def head_merges(forest: Forest, long_forms: Mapping[int, Collection[int]]) -> It
     """
     for at, key in enumerate(forest.keys):
         head = key.text.rpartition(" ")[2]
-        if head not in _MODEL_HEADS | _OTHER_HEADS | _TASK_HEADS:
+        if head not in _HEADS:
             continue
         # The name keeps the capitals: a "tag classifier" is not a TAG.
         into = forest.find(normalise(re.split(r"[\s-]+(?=[^\s-]+$)", key.name)[0]), key.label)
@@ -67,14 +83,18 @@ def head_merges(forest: Forest, long_forms: Mapping[int, Collection[int]]) -> It
 def _adds_nothing(head: str, key: Key, long_forms: Collection[str]) -> bool:
     if head in _TASK_HEADS:
         return key.main_label == "Task" and key.n > 1
-    if not is_name(key.name) or head in _OTHER_HEADS:
+    if not is_name(key.name) or head in _SCORE_HEADS:
         return is_name(key.name)
-    if long_forms:
-        return not any(long.endswith(_ACTIVITIES) for long in long_forms)
-    # A short acronym without a known long form may be an activity, too.
-    return len(key.text) >= _MIN_LETTERS or any(not char.isupper() for char in key.text)
+    if not long_forms:
+        # A short acronym without a known long form may be an activity.
+        named = len(key.text) >= _MIN_LETTERS or any(not char.isupper() for char in key.text)
+        return named or head in _DATA_HEADS
+    nouns = _MODEL_NOUNS if head in _MODEL_HEADS else _DATA_NOUNS if head in _DATA_HEADS else ()
+    return all(long.rpartition(" ")[2] in nouns for long in long_forms)
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a single name with capitals inside, such as SQuAD, BERT or F1."""
-    return " " not in text and (is_acronym(text) or sum(char.isupper() for char in text) >= 2)
+    """Return whether a text is one name with capitals inside, such as SQuAD, BERT or F1, but not Text-to-Speech."""
+    return " " not in text and any(
+        is_acronym(part) or sum(char.isupper() for char in part) >= 2 for part in text.split("-")
+    )

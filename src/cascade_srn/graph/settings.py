@@ -30,8 +30,9 @@ class GraphSettings(Settings):
         aliases: File of aliases (docs/graph.md).
         merges: File of forms to merge, whatever the steps say.
         splits: File of forms to keep apart, whatever the steps say.
-        symmetric: Relation types without a direction. None: those of the model, or COMPARE and CONJUNCTION.
-        acyclic: Relation types whose cycles are flagged. None: those of the model, and PART-OF and HYPONYM-OF.
+        schema: File with the label set, or folder of the model, which says what is symmetric and acyclic.
+        symmetric: Relation types without a direction. None: those of the schema, or COMPARE and CONJUNCTION.
+        acyclic: Relation types whose cycles are flagged. None: those of the schema, PART-OF and HYPONYM-OF.
         min_score: Leave out relations with a lower score.
         min_count: Leave out edges with fewer relations.
         date_field: Column or field of the documents with their date; ``id`` for the name of the document.
@@ -50,6 +51,7 @@ class GraphSettings(Settings):
     aliases: str | None = None
     merges: str | None = None
     splits: str | None = None
+    schema: str | None = None
     symmetric: tuple[str, ...] | None = None
     acyclic: tuple[str, ...] | None = None
     min_score: float = 0.0

@@ -1,11 +1,13 @@
 """Extraction from a stream of texts: parts of bounded size, in order, with bad texts handled apart."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
-from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
+from cascade_srn.errors import CascadeError, ConfigError, did_you_mean, short_repr
+from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document
 
 # A text counts as at least one word per this many characters, because a single word can be as long as a text.
@@ -27,8 +29,22 @@ class BadText:
         return f"text {self.position}: {describe_error(self.error)}"
 
 
+Context = TypeVar("Context")
+Result = TypeVar("Result")
 Outcome = Document | BadText
 OnError = str | Callable[[BadText], Document | None]
+Labels = str | Collection[str]
+
+
+class StreamOptions(TypedDict, total=False):
+    """Options of :meth:`.Extractor.stream`."""
+
+    batch_words: int
+    labels: Labels | None
+    thresholds: ThresholdsLike | None
+    overlaps: str | None
+    on_error: OnError
+    progress: bool
 
 
 def describe_error(error: Exception) -> str:
@@ -54,6 +70,11 @@ def _warn(bad: BadText) -> None:
 
 
 def _raise(bad: BadText) -> None:
+    if type(bad.error) is CascadeError:
+        problem = f"text {bad.position}: {bad.error.problem}"
+        raise CascadeError(problem, bad.error.hint, option=bad.error.option) from bad.error
+    # Errors of other types, which a segmenter may raise, cannot be made again.
+    bad.error.add_note(f"This happened with text {bad.position}, counted from 0.")
     raise bad.error
 
 
@@ -110,3 +131,33 @@ def attempt(
         middle = len(numbered) // 2
         return attempt(numbered[:middle], predict) | attempt(numbered[middle:], predict)
     return {position: document for (position, _), document in zip(numbered, predicted, strict=True)}
+
+
+def split_pairs(pairs: Iterable[Any], contexts: deque[Any]) -> Iterator[Any]:
+    """Yield the texts of pairs of text and context, and append the contexts to a queue."""
+    for position, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise CascadeError(
+                f"item {position} is {short_repr(pair)}, not a pair",
+                "Give (text, context) pairs, or leave out as_tuples",
+            )
+        text, context = pair
+        contexts.append(context)
+        yield text
+
+
+def finish(results: Iterable[Document | None], contexts: deque[Any] | None, labels: Labels | None) -> Iterator[Any]:
+    """Drop the texts that were skipped, choose the labels, and add the contexts if there are any."""
+    for document in results:
+        context = None if contexts is None else contexts.popleft()
+        if document is not None:
+            chosen = document if labels is None else document.filter(labels=labels)
+            yield chosen if contexts is None else (chosen, context)
+
+
+def show_progress(results: Iterable[Result], n_texts: int | None) -> Iterator[Result]:
+    """Yield results, and show on standard error how many there are."""
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(results, "extracting", total=n_texts, console=Console(stderr=True))

@@ -1,7 +1,7 @@
 """Thresholds as callers give them: one number, a mapping, or the arguments of a command line."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from cascade_srn.config import Thresholds
@@ -20,7 +20,7 @@ ThresholdsLike = Thresholds | float | Mapping[str, Any]
 """All thresholds, one number for all three turns, or a mapping with the thresholds that differ from the model's."""
 
 
-def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresholds:
+def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds, schema: Schema | None = None) -> Thresholds:
     """Combine the thresholds of a caller with those of a model.
 
     Args:
@@ -28,6 +28,10 @@ def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresho
             :class:`Thresholds`. A field that is not in the mapping keeps its value, with one exception: ``entity``
             resets ``entity_types`` and ``related``, and ``object`` resets ``relation_types``.
         own: The thresholds of the model.
+        schema: The labels of the model. With it, the mapping may have labels as keys.
+
+    Raises:
+        ConfigError: If a threshold is not from 0 to 1, or a key is unknown, or a label of both kinds.
 
     Example:
         >>> own = Thresholds(entity_types={"Task": 0.3}, relation_types={"PART-OF": 0.4})
@@ -40,6 +44,8 @@ def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresho
     if isinstance(given, Thresholds):
         return given
     if isinstance(given, Mapping):
+        if schema is not None:
+            given = _sort_labels(given, schema)
         changes = Thresholds.from_dict(given, "thresholds")
         values = {name: getattr(changes, name) for name in given}
         for turn, refinements in _REFINEMENTS.items():
@@ -57,6 +63,30 @@ def resolve_thresholds(given: ThresholdsLike | None, own: Thresholds) -> Thresho
             'Give a number from 0 to 1, a mapping such as {"entity": 0.4}, or Thresholds',
         )
     return Thresholds(entity=float(given), subject=float(given), object=float(given))
+
+
+def _sort_labels(given: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+    """Move the labels among the keys of a mapping to ``entity_types`` and ``relation_types``."""
+    names = [field.name for field in fields(Thresholds)]
+    sorted_: dict[str, Any] = {key: value for key, value in given.items() if key in names}
+    for label in (key for key in given if key not in names):
+        kinds = [kind for kind in ("entity_types", "relation_types") if label in getattr(schema, kind)]
+        if not kinds:
+            known = (*names, *schema.entity_types, *schema.relation_types)
+            raise ConfigError(
+                f"the threshold {label!r} is neither for a turn nor for a label", did_you_mean(str(label), known)
+            )
+        if len(kinds) > 1:
+            python = " or ".join(str({kind: {label: given[label]}}) for kind in kinds)
+            raise ConfigError(f"the threshold {label!r} is ambiguous", f"Give {python}")
+        sorted_[kinds[0]] = {**sorted_.get(kinds[0], {}), label: given[label]}
+    for kind in ("entity_types", "relation_types"):
+        labels = sorted_.get(kind, {})
+        for label in labels if isinstance(labels, Mapping) else ():
+            if label not in getattr(schema, kind):
+                hint = did_you_mean(str(label), getattr(schema, kind))
+                raise ConfigError(f"the threshold {label!r} of {kind} is for an unknown label", hint)
+    return sorted_
 
 
 def parse_thresholds(given: Sequence[str], schema: Schema, own: Thresholds) -> Thresholds:

@@ -1,1 +1,1 @@
-"""Adapters for other libraries. Each module needs the extra of its name."""
+"""Components for other libraries: spaCy, neo4j-graphrag, LlamaIndex and LangChain. Each module needs its extra."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import os
@@ -29,6 +30,13 @@ PACKED = (".gz", ".xz", ".bz2")
 """Suffixes of compressed files."""
 _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\x00": ".xz", b"BZh": ".bz2"}
 _CHUNK = 1 << 17
+# The mark of UTF-32 comes first, because it starts with that of UTF-16.
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def max_file_bytes() -> int:
@@ -64,13 +72,39 @@ def plain_name(path: Path) -> Path:
 def decompress(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
     """Yield the decompressed content of an open file, or the file itself if its suffix is not one of a compression.
 
-    Reading raises a :class:`DataError` if the content exceeds the limit of the compression ratio.
+    Text in UTF-16 or UTF-32 with a byte-order mark is converted to UTF-8. Reading raises a :class:`DataError` if the
+    content exceeds the limit of the compression ratio.
     """
     if not is_compressed(path):
-        yield on_disk
+        yield convert_to_utf8(path, on_disk)
         return
-    with _open_stream(path.suffix.lower(), on_disk, "rb") as handle:
-        yield io.BufferedReader(_RatioGuard(path, handle, on_disk), _CHUNK)
+    with decompress_as(path.suffix.lower(), on_disk, str(path)) as handle:
+        yield convert_to_utf8(path, handle)
+
+
+def convert_to_utf8(path: Path, handle: IO[bytes]) -> IO[bytes]:
+    """Return a stream of UTF-8 if an open file starts with the byte-order mark of UTF-16 or UTF-32, else the file."""
+    if not isinstance(handle, io.BufferedReader):
+        return handle
+    try:
+        start = handle.peek(4)[:4]
+    except read_errors():
+        return handle  # the first read reports it
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
+    return handle if encoding is None else io.BufferedReader(_Converter(path, handle, encoding), _CHUNK)
+
+
+@contextmanager
+def decompress_as(suffix: str, on_disk: BinaryIO, place: str) -> Iterator[IO[bytes]]:
+    """Yield the decompressed content of an open file as :func:`decompress` does.
+
+    Args:
+        suffix: One of ``PACKED``, or ``.zst``, which needs pyarrow.
+        on_disk: The open file.
+        place: Name of the file in messages.
+    """
+    with _open_stream(suffix, on_disk, "rb") as handle:
+        yield io.BufferedReader(_RatioGuard(place, handle, on_disk), _CHUNK)
 
 
 @contextmanager
@@ -99,8 +133,8 @@ def compress(path: Path, on_disk: BinaryIO) -> Iterator[BinaryIO]:
 class _RatioGuard(io.RawIOBase):
     """Decompressed content that raises an error once it is too many times larger than the compressed file."""
 
-    def __init__(self, path: Path, handle: Any, on_disk: BinaryIO) -> None:
-        self._path = path
+    def __init__(self, place: str, handle: Any, on_disk: BinaryIO) -> None:
+        self._place = place
         self._handle = handle
         self._on_disk = on_disk
         self._ratio = _read_limit(RATIO_VARIABLE)
@@ -119,10 +153,44 @@ class _RatioGuard(io.RawIOBase):
         # A pipe has no position. The limits of a line and of a whole file still apply there.
         if self._seekable and self._n_bytes > max(_RATIO_CHECKED_FROM, self._ratio * self._on_disk.tell()):
             raise DataError(
-                f"{self._path}: the file expands to more than {self._ratio} times its compressed size",
+                f"{self._place}: the file expands to more than {self._ratio} times its compressed size",
                 f"If you trust the file, decompress it, or raise {RATIO_VARIABLE}",
             )
         return len(data)
+
+
+class _Converter(io.RawIOBase):
+    """Content of a file in another encoding as UTF-8, without the byte-order mark."""
+
+    def __init__(self, path: Path, handle: IO[bytes], encoding: str) -> None:
+        self._path = path
+        self._handle = handle
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._converted = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        is_end = False
+        while not self._converted and not is_end:
+            data = self._handle.read(_CHUNK)
+            is_end = not data
+            try:
+                self._converted = self._decoder.decode(data, final=is_end).encode()
+            except UnicodeError as error:
+                name = self._encoding.upper()
+                raise DataError(
+                    f"{self._path}: the file starts with the byte-order mark of {name}, but is not {name} "
+                    f"({getattr(error, 'reason', error)})",
+                    "Save the file as UTF-8",
+                ) from None
+        with memoryview(buffer) as view:
+            n_bytes = min(len(view), len(self._converted))
+            view[:n_bytes] = self._converted[:n_bytes]
+        self._converted = self._converted[n_bytes:]
+        return n_bytes
 
 
 def read_whole(path: Path, handle: IO[bytes]) -> bytes:
@@ -162,6 +230,13 @@ def _open_stream(suffix: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
     if suffix == ".gz":
         # Without name and time, so that the same content gives the same bytes.
         return cast(IO[bytes], import_module("gzip").GzipFile("", mode, fileobj=on_disk, mtime=0))
+    if suffix == ".zst":
+        try:
+            arrow = import_module("pyarrow")
+        except ImportError as error:
+            needs = "reading files compressed with Zstandard needs pyarrow"
+            raise DataError(needs, "Run pip install 'cascade-srn[corpus]'") from error
+        return cast(IO[bytes], arrow.CompressedInputStream(arrow.PythonFile(on_disk, mode="r"), "zstd"))
     module, name = {".xz": ("lzma", "LZMAFile"), ".bz2": ("bz2", "BZ2File")}[suffix]
     return cast(IO[bytes], getattr(import_module(module), name)(on_disk, mode))
 

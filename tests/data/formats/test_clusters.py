@@ -89,7 +89,8 @@ def test_malformed_clusters_are_refused_or_skipped(lines_file, lenient, changed,
     with pytest.raises((DataError, AnnotationError), match="clusters") as caught:
         list(read_documents(file))
     assert caught.value.hint or kind.endswith(("wrong type", "wrong length"))
-    _, report = lenient(file)
+    # Another document, because a file in which all are malformed is an error.
+    _, report = lenient(lines_file(changed(record, path, value), record, name="two.json"))
     assert report.skipped == {kind: 1}
 
 

@@ -160,4 +160,9 @@ def test_each_sentence_of_a_document_becomes_a_record_with_its_id(tmp_path):
 
 def test_no_documents_make_an_empty_array(tmp_path):
     write_documents([], tmp_path / "out.json", "spert")
-    assert list(read_documents(tmp_path / "out.json", "spert")) == []
+    assert json.loads((tmp_path / "out.json").read_bytes()) == []
+
+
+def test_array_without_documents_is_refused(array_file):
+    with pytest.raises(DataError, match="empty"):
+        list(read_documents(array_file(), "spert"))

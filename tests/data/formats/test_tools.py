@@ -514,6 +514,8 @@ def broken_files():
         {"text": ["CRF"]},
     ):
         yield "triples", "a.jsonl", json.dumps({**TRIPLES, **change})
+    for change in ({"annotations": 3}, {"annotations": [{"result": 3}]}, {"data": None}, {"data": {"a": "", "b": ""}}):
+        yield "label-studio", "a.json", json.dumps([{**LABEL_STUDIO[0], **change}])
     for text in ("a\nb\n", "a X-b\n\nb\n", "a\tB-\n"):
         yield "conll", "a.conll", text
 

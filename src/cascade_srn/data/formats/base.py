@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from cascade_srn.data.alignment import Align
+from cascade_srn.data.formats.unread import UnreadLists
 from cascade_srn.data.reports import Occurrence, ReadReport
 from cascade_srn.errors import CascadeError
 from cascade_srn.types import Document
@@ -44,6 +45,7 @@ class ReadContext:
     segmenter: Segmenter | None = None
     report: ReadReport = field(default_factory=ReadReport)
     keep_escapes: bool = False
+    unread: UnreadLists = field(default_factory=UnreadLists)
 
     def attempt(self, what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Call a reader of one ``what`` ("entity", "sentence", ...); return None if malformed input is skipped."""

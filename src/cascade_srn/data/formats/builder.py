@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cascade_srn.data.alignment import MisalignedSpan, WordMap, WordSpan, sentence_hint
 from cascade_srn.data.formats.base import MalformedInput, ReadContext
 from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import ESCAPES, EXPANDED
+from cascade_srn.data.reports import ESCAPES, EXPANDED, MERGED
 from cascade_srn.errors import AnnotationError, short_repr
 from cascade_srn.text.forms import unescape
 from cascade_srn.types import Document, Mention, Offsets, Sentence, Span, Triple
@@ -33,6 +33,8 @@ class DocumentBuilder:
         self.entities: list[dict[Span, None]] = [{} for _ in range(n_sentences)]
         self.triples: list[list[Triple]] = [[] for _ in range(n_sentences)]
         self._seen: list[set[Triple]] = [set() for _ in range(n_sentences)]
+        # Characters of the entities that were read, because several can fall on the same words.
+        self._places: set[tuple[int, int, str]] = set()
 
     def add_entity(self, value: Value, span: Span, sentence: int = 0) -> PlacedEntity:
         """Add an entity given by words."""
@@ -59,13 +61,15 @@ class DocumentBuilder:
         """Add an entity given by characters. With ``merge``, a repeat is noted and counts as the first entity."""
         found = place_span(value, words, start, end, self.context)
         span = Span(found.start, found.end, label, score)
-        if merge and span in self.entities[found.sentence]:
-            self.context.report.note("entity repeated", value.example())
+        if not found.exact:
+            self.context.report.note(EXPANDED, value.example())
+        is_other = (start, end, label) not in self._places
+        if span in self.entities[found.sentence] and (merge or is_other):
+            self.context.report.note(MERGED if is_other else "entity repeated", value.example())
             placed = PlacedEntity(found.sentence, span)
         else:
             placed = self.add_entity(value, span, found.sentence)
-        if not found.exact:
-            self.context.report.note(EXPANDED, value.example())
+        self._places.add((start, end, label))
         return placed
 
     def add_relation(

@@ -30,6 +30,8 @@ from cascade_srn.storage.files import (
 )
 from cascade_srn.types import Document
 
+# Formats that a field of annotations can be recognised by.
+FORMATS_BY_FIELD = ("doccano", "prodigy", "label-studio", "triples")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BETWEEN_ITEMS = re.compile(r"\s*[\[,]\s*")
 
@@ -278,6 +280,21 @@ class DocumentStream:
                 document = self._labels.apply(document, context.report)
             context.report.count(document)
             yield document
+        self._check_report(context)
+
+    def _check_report(self, context: ReadContext) -> None:
+        """Raise an error if nothing was read, or no annotations where there are some in other fields."""
+        report = context.report
+        n_skipped = sum(count for kind, count in report.skipped.items() if kind.startswith("document: "))
+        if n_skipped and not report.documents:
+            first = next(report.examples[kind][0] for kind in report.skipped if kind.startswith("document: "))
+            raise DataError(
+                f"{self.path}: all {n_skipped} documents are malformed (first: {first})",
+                "Check the format of the file",
+                option="format",
+            )
+        if not report.entities:
+            context.unread.check(self.path, report.documents + n_skipped, FORMATS_BY_FIELD)
 
     def __repr__(self) -> str:
         return (

@@ -66,6 +66,7 @@ class Value:
         read = set(known)
         for name in self.raw:
             if name not in read:
+                context.unread.add(self.raw, name)
                 context.report.note(f"field {short_repr(name)} not read", self.at(name).example())
 
     def at(self, key: int | str) -> Value:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cascade_srn.data.formats.base import SCORES, Format, ReadContext
 from cascade_srn.data.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
-from cascade_srn.data.formats.files import open_for_writing, read_json, to_json
+from cascade_srn.data.formats.files import empty_file, open_for_writing, read_json, to_json
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import DataError, short_repr
@@ -30,6 +30,8 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
             "For a file with one document per line, use 'dygie' or 'jsonl'",
             option="format",
         )
+    if not array.raw:
+        raise empty_file(path)
     for number, raw in enumerate(array.raw, 1):
         record = Value(raw, Place(str(path), f"record {number}"))
         document = context.attempt("document", _read_document, record, context)

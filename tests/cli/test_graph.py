@@ -1,0 +1,53 @@
+"""``cascade-srn graph``."""
+
+import json
+
+import pytest
+from tests.cli.conftest import failure, run
+from tests.graph.documents import DOCUMENTS, write_lines
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture
+def graph(tmp_path, capsys):
+    """Folder of a graph that the command has built."""
+    lines = write_lines(DOCUMENTS, tmp_path / "in.jsonl")
+    assert run("graph", "build", lines, "--output", tmp_path / "graph", "--date-field", "id", "--no-fuzzy") == 0
+    capsys.readouterr()
+    return tmp_path / "graph"
+
+
+def test_build_prints_counts(tmp_path, capsys):
+    lines = write_lines(DOCUMENTS, tmp_path / "in.jsonl")
+    (tmp_path / "aliases.csv").write_text("canonical,alias\nx,unheard of\n")
+    options = ("--aliases", tmp_path / "aliases.csv", "--symmetric", "COMPARE, X", "--min-score", "0.2")
+    assert run("graph", "build", lines, "--output", tmp_path / "graph", *options) == 0
+    printed = capsys.readouterr()
+    assert "10 nodes and 8 edges" in printed.out
+    assert "contradiction 2, cycle 3" in printed.out
+    assert printed.err.count("Note: ") == 2
+    record = json.loads((tmp_path / "graph" / "graph.json").read_text())
+    assert record["settings"]["aliases"] == "aliases.csv"
+    assert record["symmetric"] == ["COMPARE"]
+
+
+def test_explain(graph, capsys):
+    assert run("graph", "explain", graph, "ner") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("named-entity-recognition-task: named entity recognition (Task)\n")
+    assert "acronym  NER (Task) into named entity recognition (Task): defined in 2 documents" in printed
+    assert run("graph", "explain", graph, "crf-method", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["node"]["n_mentions"] == 4
+
+
+def test_mistakes_are_reported(graph, tmp_path, capsys):
+    lines = tmp_path / "in.jsonl"
+    assert "--overwrite" in failure(capsys, "graph", "build", lines, "--output", graph)
+    assert "--date-field" in failure(capsys, "graph", "build", lines, "--output", tmp_path / "g", "--date-field", "day")
+    assert "--min-count" in failure(capsys, "graph", "build", lines, "--output", tmp_path / "g", "--min-count", 0)
+    failure(capsys, "graph", "build", tmp_path / "missing", "--output", tmp_path / "g")
+    failure(capsys, "graph", "build", lines, "--output", tmp_path / "g", "--schema", tmp_path)
+    failure(capsys, "graph", "explain", tmp_path, "x")
+    assert "Did you mean" in failure(capsys, "graph", "explain", graph, "crf-metod")
+    assert not (tmp_path / "g").exists()
