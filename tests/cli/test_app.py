@@ -69,7 +69,7 @@ def test_all_commands_are_there():
         "train",
     }
     benchmarks = {"srn", "extract", "train", "growth", "serve", "worst-text"}
-    graphs = {"build", "explain"}
+    graphs = {"build", "explain", "export"}
     assert set(COMMANDS) == {
         *((name,) for name in names),
         *(("benchmark", name) for name in benchmarks),

@@ -40,7 +40,9 @@ def _read_document(record: Value, context: ReadContext) -> Document:
     sentences = record.field("sentences").items()
     ner, relations = (_get_per_sentence(record, name, len(sentences)) for name in ("ner", "relations"))
     record.note_unread(FIELDS, context)
-    found, windows, first = [], [], 0
+    found: list[Sentence] = []
+    windows: list[_Window] = []
+    first = 0
     kept: dict[int, int] = {}  # new positions of the sentences that are not skipped
     n_words = sum(sentence.length() for sentence in sentences)
     for number, words in enumerate(sentences):
