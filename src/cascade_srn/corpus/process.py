@@ -171,7 +171,7 @@ def main() -> None:
             answers.write(data)
             answers.flush()
 
-    def show_warning(message: Warning | str, *details: Any) -> None:
+    def show_warning(message: Warning | str, *details: Any, **named: Any) -> None:
         answer(WARNED, str(message))
 
     warnings.showwarning = show_warning

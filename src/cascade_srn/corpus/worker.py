@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -120,7 +120,7 @@ class ShardWorker:
         sentences = iter(predictor.predict(self.extractor.examples(documents)))
         return [Document(d.text, tuple(islice(sentences, len(d.sentences)))) for d in documents]
 
-    def _prepare(self, shard: Shard) -> Iterator[_Part]:
+    def _prepare(self, shard: Shard) -> Generator[_Part, None, None]:
         """Yield the rows of a shard, split into words. A thread prepares the next parts while the model runs."""
         prepared: Queue[_Part | Exception | None] = Queue(_MAX_WAITING)
         is_closed = threading.Event()

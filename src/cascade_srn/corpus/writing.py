@@ -178,7 +178,8 @@ class ShardTables:
         arrays = [_to_array(columns[field.name], field.type) for field in schema]
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), sink, compression="zstd")
-        return sink.getvalue().to_pybytes()
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
 
     def write(self, seconds: float, attempts: int) -> ShardResult:
         """Write the files and then the record of the shard. Each file appears complete, or not at all.
