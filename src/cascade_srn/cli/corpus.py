@@ -56,7 +56,7 @@ def run(
         ),
     ],
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--output", "-o", metavar="DIR", help="Output folder: a new one, or with --resume that of a job."),
     ] = None,
     model: Annotated[
@@ -115,7 +115,7 @@ def run(
         int, typer.Option(help="Number of tries of a shard whose worker dies, before it goes to errors.", min=1)
     ] = 3,
     shard_timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Time limit for one try of a shard. Default: none.")
+        float | None, typer.Option(metavar="SECONDS", help="Time limit for one try of a shard. Default: none.", min=1)
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="Address of a Ray cluster, such as auto. Default: Ray on this machine.")
@@ -171,10 +171,7 @@ def run(
     if dry_run:
         from cascade_srn.corpus.sample import estimate
 
-        skipped = None if output is None else str(output)
-        typer.echo(
-            _format_estimate(estimate(inputs, model=model, workers=n_workers, settings=settings, output=skipped))
-        )
+        typer.echo(_format_estimate(estimate(inputs, model=model, workers=n_workers, settings=settings, output=output)))
         return
     if output is None:
         raise ConfigError("no output folder was given", "Give a new folder", option="output")
@@ -187,7 +184,7 @@ def run(
 
 def _run_job(
     inputs: list[str],
-    output: Path,
+    output: str,
     model: str | None,
     engine: Engine,
     settings: CorpusSettings,
@@ -219,19 +216,11 @@ def _run_job(
 
 @contextmanager
 def _show_job() -> Iterator[Callable[[Progress], None]]:
-    """Show a bar on a terminal. A log gets a line at the start and then one a minute."""
-    from cascade_srn.corpus.progress import progress_row
-    from cascade_srn.runs.display import ProgressRow, show_progress
+    """Show a bar on a terminal. A log gets a line a minute."""
+    from cascade_srn.corpus.progress import ProgressView
+    from cascade_srn.runs.display import show_progress
 
-    is_first = True
-
-    def row(progress: Progress) -> ProgressRow:
-        nonlocal is_first
-        shown = replace(progress_row(progress), to_file=is_first)
-        is_first = False
-        return shown
-
-    with show_progress(_console(), row) as display:
+    with show_progress(_console(), ProgressView().add) as display:
         yield display.progress
 
 
@@ -353,7 +342,7 @@ def _format_estimate(estimate: Estimate) -> str:
 _UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "bytes"))
 
 
-def _format_report(report: JobReport, output: Path, format: str) -> str:
+def _format_report(report: JobReport, output: str, format: str) -> str:
     from cascade_srn.corpus.progress import with_number
     from cascade_srn.runs.display import duration
 
@@ -418,7 +407,8 @@ def _format_verification(report: VerifyReport) -> str:
     if report.is_correct:
         lines.append("complete and correct")
     elif report.n_problems:
-        lines.append(f"{with_number(report.n_problems, 'problem')}. Run the job again with --resume to repair it.")
+        found = with_number(report.n_problems, "problem")
+        lines.append(f"{found}. Remove files that are not part of the job, and run it again with --resume.")
     else:
         lines.append("not complete")
     return "\n".join(lines)

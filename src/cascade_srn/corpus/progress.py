@@ -1,15 +1,19 @@
 """Progress reports of a corpus job."""
 
+from collections import deque
 from dataclasses import dataclass
 
 from cascade_srn.runs.display import ProgressRow, duration
+
+# Number of latest reports that rates are computed from.
+_N_REPORTS = 200
 
 
 @dataclass(frozen=True)
 class Progress:
     """Progress report of a corpus job.
 
-    Rates and the time left concern the documents of this process. A resumed job starts with finished ones.
+    A resumed job starts with finished documents.
 
     Attributes:
         n_shards: Number of shards of the job.
@@ -35,45 +39,73 @@ class Progress:
     seconds: float
     n_documents_before: int = 0
 
-    @property
-    def documents_per_second(self) -> float:
-        """Documents per second of this process."""
-        return (self.n_documents_done - self.n_documents_before) / self.seconds if self.seconds > 0 else 0.0
 
-    @property
-    def words_per_second(self) -> float:
-        """Words per second of this process."""
-        return self.n_words / self.seconds if self.seconds > 0 else 0.0
+@dataclass(frozen=True)
+class Rates:
+    """Speed of a job, and the time that it still needs.
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated time of the remaining documents, or None before the first shard of this process is done."""
-        rate, left = self.documents_per_second, self.n_documents - self.n_documents_done
-        return left / rate if rate > 0 else None if left else 0.0
+    Attributes:
+        documents_per_second: Documents per second.
+        words_per_second: Words per second.
+        seconds_left: Estimated time of the remaining documents; None while it is not known.
+    """
 
-
-def format_progress(progress: Progress) -> str:
-    """Format rates, remaining time, errors and workers in one line."""
-    if not progress.n_workers and not progress.documents_per_second:
-        return "starting"
-    parts = []
-    if progress.documents_per_second:
-        parts += [f"{progress.documents_per_second:,.1f} documents/s", f"{progress.words_per_second:,.0f} words/s"]
-    if progress.seconds_left is not None:
-        parts.append(f"{duration(progress.seconds_left)} left")
-    parts.append(with_number(progress.n_errors, "error"))
-    parts.append(with_number(progress.n_workers, "worker"))
-    return "  ".join(parts)
+    documents_per_second: float
+    words_per_second: float
+    seconds_left: float | None
 
 
-def progress_row(progress: Progress) -> ProgressRow:
-    """Return the row that a display shows: a bar on a terminal, or a line a minute in a log."""
-    figures = format_progress(progress)
-    line = (
-        f"{progress.n_documents_done:,} of {progress.n_documents:,} documents  "
-        f"{progress.n_shards_done:,} of {with_number(progress.n_shards, 'shard')}  {figures}"
-    )
-    return ProgressRow("documents", progress.n_documents_done, progress.n_documents, figures, line=line)
+class ProgressView:
+    """Makes the lines of a display from the reports of a job.
+
+    Rates are those of the latest reports. Until each worker has finished two shards, they include the start of the
+    workers, and no time is estimated.
+    """
+
+    def __init__(self) -> None:
+        self._reports: deque[Progress] = deque(maxlen=_N_REPORTS)
+
+    def add(self, progress: Progress) -> ProgressRow:
+        """Add a report, and return the row that a display shows: a bar on a terminal, or a line in a log."""
+        is_first = not self._reports
+        if is_first or progress.n_shards_done > self._reports[-1].n_shards_done:
+            self._reports.append(progress)
+        figures = self._format(progress)
+        line = (
+            f"{progress.n_documents_done:,} of {progress.n_documents:,} documents  "
+            f"{progress.n_shards_done:,} of {progress.n_shards:,} shards  {figures}"
+        )
+        # A log says at once what is to be done, and that it is finished.
+        to_file = is_first or progress.n_shards_done == progress.n_shards
+        title, done, total = "documents", progress.n_documents_done, progress.n_documents
+        return ProgressRow(title, done, total, figures, line=line, to_file=to_file)
+
+    def rates(self, progress: Progress) -> Rates:
+        """Return the speed up to a report."""
+        # The first report comes before the workers start, and the second after the first shard.
+        first = self._reports[min(1, len(self._reports) - 1)] if len(self._reports) < _N_REPORTS else self._reports[0]
+        is_steady = progress.n_shards_done - first.n_shards_done >= 2 * max(1, progress.n_workers)
+        if not is_steady:
+            first = self._reports[0]
+        seconds = progress.seconds - first.seconds
+        if seconds <= 0:
+            return Rates(0.0, 0.0, None)
+        documents = (progress.n_documents_done - first.n_documents_done) / seconds
+        left = progress.n_documents - progress.n_documents_done
+        known = is_steady and documents > 0
+        words = (progress.n_words - first.n_words) / seconds
+        return Rates(documents, words, left / documents if known else None)
+
+    def _format(self, progress: Progress) -> str:
+        rates = self.rates(progress)
+        if not rates.documents_per_second:
+            return "starting"
+        parts = [f"{rates.documents_per_second:,.1f} documents/s", f"{rates.words_per_second:,.0f} words/s"]
+        if rates.seconds_left is not None:
+            parts.append(f"{duration(rates.seconds_left)} left")
+        parts.append(with_number(progress.n_errors, "error"))
+        parts.append(with_number(progress.n_workers, "worker"))
+        return "  ".join(parts)
 
 
 def with_number(number: int, noun: str) -> str:
