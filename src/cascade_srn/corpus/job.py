@@ -279,7 +279,7 @@ class _Run:
             raise
         finally:
             shutil.rmtree(self.job.scratch_path, ignore_errors=True)
-        if self.control.stopping:
+        if self.control.stopping and self.totals.n_shards < len(self.shards):
             raise JobInterrupted(self._report(), self.control.signal)
         return self._finish()
 

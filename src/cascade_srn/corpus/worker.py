@@ -73,7 +73,7 @@ class ShardWorker:
                 "Restore the model, or start a new job",
                 option="model",
             )
-        self._predictor()  # refuses wrong thresholds
+        self._pieces = self._predictor().collator.pieces  # a predictor refuses wrong thresholds
         self._reader = RowReader(job.files, settings.inputs)
 
     def process(self, shard: Shard, attempt: int = 1) -> ShardResult:
@@ -121,7 +121,7 @@ class ShardWorker:
         return [Document(d.text, tuple(islice(sentences, len(d.sentences)))) for d in documents]
 
     def _prepare(self, shard: Shard) -> Generator[_Part, None, None]:
-        """Yield the rows of a shard, split into words. A thread prepares the next parts while the model runs."""
+        """Yield the rows of a shard, split into words. A thread splits and tokenizes while the model runs."""
         prepared: Queue[_Part | Exception | None] = Queue(_MAX_WAITING)
         is_closed = threading.Event()
 
@@ -170,7 +170,10 @@ class ShardWorker:
         if row.text is None:
             return BadText(position, None, CascadeError(row.problem))
         try:
-            return self.extractor.prepare(row.text)
+            document = self.extractor.prepare(row.text)
+            for sentence in document.sentences:
+                self._pieces.tokenize_ahead(sentence.words)
+            return document
         except Exception as error:  # of this text only
             return BadText(position, row.text, error)
 

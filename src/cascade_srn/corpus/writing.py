@@ -203,7 +203,7 @@ class ShardTables:
             _write_and_rename(files, folder, self.job.output_path)
         except OSError as error:
             raise JobError(
-                f"the output folder {self.job.output!r} cannot be written ({error.strerror})",
+                f"the output folder {self.job.output!r} cannot be written ({error.strerror or error})",
                 "Fix that, and resume the job",
                 option="resume",
             ) from error
