@@ -259,6 +259,21 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path_factory, workers):
 
 
 @pytest.mark.slow
+def test_workers_do_without_pandas():
+    code = (
+        "import sys\n"
+        "from cascade_srn.corpus.local import _keep_pandas_out\n"
+        "_keep_pandas_out()\n"
+        "import pyarrow\n"
+        "assert pyarrow.array(['a', None]).to_pylist() == ['a', None]\n"
+        "assert 'pandas' not in sys.modules\n"
+        "import pandas\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+@pytest.mark.slow
 def test_a_poisoned_document_ends_in_errors_with_its_shard_only(tmp_path, start):
     start(fake_workers.start_poisoned)
     given = [*texts(10), "This is poison.", "An unlucky text.", *texts(8, seed=1)]

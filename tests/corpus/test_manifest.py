@@ -82,6 +82,7 @@ def test_a_shard_is_finished_if_its_files_match_its_record(tmp_path):
 
     folder = JobFolder(tmp_path)
     folder.write_manifest(describe(tmp_path))
+    folder.make_folders()
     (tmp_path / "documents" / "x").write_bytes(b"abc")
     sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     record = ShardResult(SHARDS[0].id, {"documents": 4}, {"documents/x": sha256}, 1, 1, 0.5)
@@ -100,6 +101,7 @@ def test_a_shard_is_finished_if_its_files_match_its_record(tmp_path):
 def test_a_damaged_record_is_no_record(tmp_path, text):
     folder = JobFolder(tmp_path)
     folder.write_manifest(describe(tmp_path))
+    folder.make_folders()
     (tmp_path / "shards" / f"{SHARDS[0].id}.json").write_text(text)
     assert folder.read_record(SHARDS[0].id) is None
 

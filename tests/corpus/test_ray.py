@@ -261,7 +261,7 @@ def test_a_shard_that_takes_too_long_fails(job, cluster, start):
 @pytest.mark.slow
 def test_a_worker_that_does_not_answer_is_replaced(job, cluster, start, monkeypatch):
     monkeypatch.setattr(ray_engine, "_ASK_SECONDS", 0.5)
-    monkeypatch.setattr(ray_engine, "_SILENT_SECONDS", 20.0)
+    monkeypatch.setattr(ray_engine, "_SILENT_SECONDS", 10.0)
     start(fake_workers.start_silent)
     found = results(job, cluster)
     assert found["s1"].attempts == 2

@@ -222,3 +222,50 @@ class ServeOptions(Settings):
             require_range(name, getattr(self, name), 1, option=name)
         require_range("seconds", self.seconds, 0.1, option="seconds")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
+
+
+@dataclass(frozen=True)
+class CorpusOptions(Settings):
+    """Options of the corpus benchmark.
+
+    Attributes:
+        data: Texts: JSON lines, Parquet, CSV or text files. Default: the texts of the example corpus.
+        field: Field or column that contains the text.
+        documents: Number of documents to use, from the beginning of the data.
+        splits: Workers x threads to compare. The first has to have one worker.
+        factors: How many times the data is repeated for the memory.
+        shard_documents: Maximum number of documents in a shard.
+        repeats: Measured runs; the median is reported.
+    """
+
+    model: str | None = None
+    data: str | None = None
+    field: str = "text"
+    documents: int = 2000
+    splits: tuple[str, ...] = ("1x2", "2x1")
+    factors: tuple[int, ...] = (1, 10)
+    shard_documents: int = 200
+    batch_words: int = 4096
+    precision: str = "auto"
+    repeats: int = 3
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "documents", "shard_documents", "batch_words", "repeats")
+        require_choice("precision", self.precision, PRECISIONS, option="precision")
+        for factor in self.factors:
+            require_range("one of the factors", factor, 1, option="factors")
+        if not self.splits or self.pairs[0][0] != 1:
+            raise ConfigError(
+                f"splits is {','.join(self.splits)!r}", "Give one worker first, such as 1x2,2x1", option="splits"
+            )
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Workers and threads of each split."""
+        pairs = [split.split("x") for split in self.splits]
+        if not all(len(pair) == 2 and all(part.isdecimal() and int(part) for part in pair) for pair in pairs):
+            raise ConfigError(
+                f"splits is {','.join(self.splits)!r}", "Give workers x threads: 1x2,2x1", option="splits"
+            )
+        return tuple((int(workers), int(threads)) for workers, threads in pairs)

@@ -16,6 +16,7 @@ from cascade_srn.cli.adapt import adapt
 from cascade_srn.cli.benchmark import app as benchmark
 from cascade_srn.cli.calibrate import calibrate
 from cascade_srn.cli.convert import convert
+from cascade_srn.cli.corpus import app as corpus
 from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
@@ -54,6 +55,7 @@ def _options(
 for command in (adapt, calibrate, convert, distil, download, evaluate, extract, reproduce, serve, train):
     app.command()(command)
 app.add_typer(benchmark, name="benchmark")
+app.add_typer(corpus, name="corpus")
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:

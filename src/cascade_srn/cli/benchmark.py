@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cascade_srn.benchmarks.options import (
+    CorpusOptions,
     ExtractOptions,
     GrowthOptions,
     ServeOptions,
@@ -37,6 +38,14 @@ def publish(result: Result, output: Path | None) -> None:
         console = Console(width=FILE_WIDTH)
     console.print(result.table())
     console.print(f"written to {path}", soft_wrap=True)
+
+
+@settings_as_options(CorpusOptions)
+def corpus(settings: CorpusOptions, output: Output = None) -> None:
+    """Measure throughput and memory of corpus jobs, compared with Extractor.stream over the same texts."""
+    from cascade_srn.benchmarks.corpus import measure
+
+    publish(measure(settings), output)
 
 
 @settings_as_options(ExtractOptions)
@@ -118,5 +127,5 @@ def worst_text(settings: WorstTextOptions, output: Output = None) -> None:
 
 
 app = typer.Typer(help="Measure speed, memory and correctness under load.", no_args_is_help=True)
-for command in (srn, extract, train, growth, serve, worst_text):
+for command in (srn, extract, corpus, train, growth, serve, worst_text):
     app.command()(command)

@@ -21,6 +21,10 @@ CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
 EXTRAS = {
     "matplotlib": "report",
     "jinja2": "report",
+    "fsspec": "corpus",
+    "psutil": "corpus",
+    "pyarrow": "corpus",
+    "ray": "ray",
     "fastapi": "serve",
     "httptools": "serve",
     "prometheus_client": "serve",
@@ -38,6 +42,7 @@ FLAGS = {
     "limits.characters": "--max-characters",
     "limits.texts": "--max-texts",
     "limits.threshold": "--min-threshold",
+    "max_error_share": "--max-errors",
     "n_resamples": "--resamples",
     "n_seeds": "--seeds",
     "n_tasks": "--tasks",

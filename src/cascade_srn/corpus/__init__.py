@@ -14,19 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cascade_srn.corpus.inputs import InputSettings
+    from cascade_srn.corpus.inspection import StatusReport, status
     from cascade_srn.corpus.job import JobInterrupted, JobReport, run
     from cascade_srn.corpus.local import LocalEngine
     from cascade_srn.corpus.progress import Progress
+    from cascade_srn.corpus.ray import RayEngine
     from cascade_srn.corpus.settings import CorpusSettings
-    from cascade_srn.corpus.verify import StatusReport, VerifyReport, status, verify
+    from cascade_srn.corpus.verification import VerifyReport, verify
 
 _MODULES = {
     "inputs": ("InputSettings",),
+    "inspection": ("StatusReport", "status"),
     "job": ("JobInterrupted", "JobReport", "run"),
     "local": ("LocalEngine",),
     "progress": ("Progress",),
+    "ray": ("RayEngine",),
     "settings": ("CorpusSettings",),
-    "verify": ("StatusReport", "VerifyReport", "status", "verify"),
+    "verification": ("VerifyReport", "verify"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -37,6 +41,7 @@ __all__ = [
     "JobReport",
     "LocalEngine",
     "Progress",
+    "RayEngine",
     "StatusReport",
     "VerifyReport",
     "run",
@@ -48,7 +53,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Not stored in the globals: importing the module ``verify`` replaces a name that is stored there.
+    # No module has the name of a function, since its import would replace the function.
     return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 

@@ -267,6 +267,7 @@ class _Run:
         pending = [shard for shard in self.shards if shard.id not in finished]
         if not pending:
             return self._finish(was_finished=True)
+        self.folder.make_folders()
         self.folder.remove_unfinished(pending)
         self.job = replace(self.job, scratch=self.folder.make_scratch(self.task))
         try:

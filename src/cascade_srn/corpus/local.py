@@ -1,5 +1,6 @@
 """Process shards on this machine, in worker processes with one model each."""
 
+import sys
 import time
 import warnings
 from collections import deque
@@ -48,7 +49,8 @@ class LocalEngine:
     is killed.
 
     Args:
-        workers: Number of workers, or "auto": the number of cores, or two for each GPU, or fewer if memory is small.
+        workers: Number of workers, or "auto": the number of cores, or one for each GPU, or fewer if memory is
+            small. Several workers can share a GPU.
         shard_timeout: Seconds after which a worker that processes one shard is replaced. None: no limit.
     """
 
@@ -205,4 +207,30 @@ class _Pool:
 
 def start_worker(job: JobSpec, slot: Slot) -> Callable[..., ShardResult]:
     """Load the model in a worker process."""
+    if all(file.format != "parquet" for file in job.files):
+        _keep_pandas_out()
     return ShardWorker(job, device=slot.device, n_threads=slot.n_threads).process
+
+
+def _keep_pandas_out() -> None:
+    """Have pyarrow work without pandas, which it imports with its first array, for seconds and a hundred megabytes.
+
+    Only reading Parquet can need it: for times in nanoseconds.
+    """
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        import pyarrow
+
+        pyarrow.array([0])  # looks for pandas, and never again
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas:
+    """Finder of modules that says that pandas is not installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Raise for pandas, and leave other modules to the next finder."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)

@@ -189,8 +189,11 @@ class JobFolder(OutputFolder):
             raise self.damaged(MANIFEST, error) from error
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest atomically and durably, and create the folders of the tables."""
+        """Write the manifest atomically and durably."""
         self.write_json(MANIFEST, manifest.to_dict())
+
+    def make_folders(self) -> None:
+        """Create the folders of the tables and the records, which a killed driver may not have done."""
         with self.writing():
             for name in (RECORDS, *TABLES):
                 (self.path / name).mkdir(exist_ok=True)

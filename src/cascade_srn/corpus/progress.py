@@ -54,6 +54,8 @@ class Progress:
 
 def format_progress(progress: Progress) -> str:
     """Format rates, remaining time, errors and workers in one line."""
+    if not progress.n_workers and not progress.documents_per_second:
+        return "starting"
     parts = []
     if progress.documents_per_second:
         parts += [f"{progress.documents_per_second:,.1f} documents/s", f"{progress.words_per_second:,.0f} words/s"]

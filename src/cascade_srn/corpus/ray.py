@@ -58,7 +58,7 @@ class RayEngine:
 
     Example:
         >>> from cascade_srn import corpus
-        >>> engine = RayEngine(address="head:6379", workers=16, shard_timeout=1800)
+        >>> engine = corpus.RayEngine(address="head:6379", workers=16, shard_timeout=1800)
         >>> corpus.run("/shared/abstracts.jsonl.gz", "/shared/tables", engine=engine)  # doctest: +SKIP
     """
 

@@ -12,8 +12,8 @@ from cascade_srn.errors import CascadeError, ConfigError
 _WORKER_BYTES = 1_500_000_000
 # A model is read into memory and copied to its place.
 _MODEL_COPIES = 2
-# Python code of one worker leaves a fast GPU idle half of the time.
-WORKERS_PER_GPU = 2
+WORKERS_PER_GPU = 1
+"""Workers for each GPU if their number is "auto"."""
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -28,7 +28,7 @@ def choose_slots(workers: int | str, device: str, threads: int | None, *, model:
     """Return the places of workers.
 
     Args:
-        workers: Number of workers, or "auto". On CPUs, "auto" is the number of cores, and on GPUs two for each, or
+        workers: Number of workers, or "auto". On CPUs, "auto" is the number of cores, and on GPUs one for each, or
             fewer if memory or the number of shards is small.
         device: "auto", "cpu", "cuda" or "cuda:N".
         threads: Threads of each worker. None: the cores divided by the workers.

@@ -239,6 +239,12 @@ class Model:
         return cls(settings, found, load_tokenizer(str(folder)), network.eval())
 
 
+def read_settings(folder: str | Path) -> tuple[ModelSettings, Schema]:
+    """Read the settings and the schema of a model without its weights."""
+    settings, schema, _, _ = _read_config(Path(folder))
+    return settings, schema
+
+
 def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], dict[str, str]]:
     """Read the settings, the schema, the configuration of the encoder and the checksums of the other files."""
     path = folder / CONFIG_FILE

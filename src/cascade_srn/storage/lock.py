@@ -53,6 +53,23 @@ class FolderLock:
         self.release()
 
 
+def lock_holder(folder: str | Path) -> str | None:
+    """Return the process that holds the lock on a folder, such as "pid 71 on host-3, since …", or None if it is free.
+
+    A lock file of a killed process is not a lock. If the file system has no locks, the lock file decides.
+    """
+    path = Path(folder) / LOCK
+    try:
+        if not _is_plain(os.lstat(path)):
+            return None
+        FileLock(path, thread_local=False).acquire(timeout=0).lock.release()
+    except FileNotFoundError:
+        return None
+    except (Timeout, OSError):
+        return _read_holder(path).strip(" ()") or "an unknown process"
+    return None
+
+
 @dataclass
 class _LockedFolder:
     cleanup: ExitStack
