@@ -135,7 +135,14 @@ def is_gone(pid):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"workers": 0}, {"workers": "many"}, {"cpus_per_worker": 0}, {"gpus_per_worker": -1}, {"shard_timeout": -1}],
+    [
+        {"workers": 0},
+        {"workers": "many"},
+        {"cpus_per_worker": 0},
+        {"gpus_per_worker": -1},
+        {"gpus_per_worker": 1.5},
+        {"shard_timeout": -1},
+    ],
 )
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(ConfigError):
