@@ -135,7 +135,14 @@ def is_gone(pid):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"workers": 0}, {"workers": "many"}, {"cpus_per_worker": 0}, {"gpus_per_worker": -1}, {"shard_timeout": -1}],
+    [
+        {"workers": 0},
+        {"workers": "many"},
+        {"cpus_per_worker": 0},
+        {"gpus_per_worker": -1},
+        {"gpus_per_worker": 1.5},
+        {"shard_timeout": -1},
+    ],
 )
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(ConfigError):
@@ -261,7 +268,7 @@ def test_a_shard_that_takes_too_long_fails(job, cluster, start):
 @pytest.mark.slow
 def test_a_worker_that_does_not_answer_is_replaced(job, cluster, start, monkeypatch):
     monkeypatch.setattr(ray_engine, "_ASK_SECONDS", 0.5)
-    monkeypatch.setattr(ray_engine, "_SILENT_SECONDS", 20.0)
+    monkeypatch.setattr(ray_engine, "_SILENT_SECONDS", 10.0)
     start(fake_workers.start_silent)
     found = results(job, cluster)
     assert found["s1"].attempts == 2
