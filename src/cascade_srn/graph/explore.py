@@ -186,7 +186,7 @@ class Explorer:
         found = self._query(f"SELECT {EDGE} FROM graph.edges WHERE edge = $edge", edge=edge)
         if not found:
             raise NotInGraph(f"the graph has no edge {edge}", "Use a number from a neighbourhood")
-        return _with_names(found, self._nodes([found[0]["head"], found[0]["tail"]]))[0]
+        return with_names(found, self._nodes([found[0]["head"], found[0]["tail"]]))[0]
 
     def evidence(self, edge: int, filters: Filters = NO_FILTERS, *, limit: int = 10, offset: int = 0) -> Row:
         """Return the sentences that an edge comes from, best first.
@@ -388,7 +388,7 @@ def _without(row: Row, *names: str) -> Row:
     return {name: value for name, value in row.items() if name not in names}
 
 
-def _with_names(edges: Iterable[Row], nodes: Iterable[Row]) -> list[Row]:
+def with_names(edges: Iterable[Row], nodes: Iterable[Row]) -> list[Row]:
     """Add the names and types of the ends to edges."""
     by_node = {node["node"]: node for node in nodes}
     return [

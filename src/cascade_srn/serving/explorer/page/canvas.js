@@ -1,0 +1,157 @@
+/* The drawn graph: nodes and edges on a canvas of Cytoscape, their layout, selection and zoom. */
+
+import cytoscape from "./cytoscape.js";
+import { createStyle, readColours, styleEdge, styleNode } from "./canvas_style.js";
+
+const MOVE_MILLISECONDS = 350;
+const [MIN_ZOOM, MAX_ZOOM, ZOOM_STEP] = [0.08, 3, 1.3];
+const MARGIN = 28;
+// Zoom up to which a small graph is enlarged to fill the canvas.
+const FIT_ZOOM = 1.25;
+const GOLDEN_ANGLE = Math.PI * (3 - Math.sqrt(5));
+
+/** A graph on a canvas. `onNode(id)`, `onEdge(number)` and `onNothing()` are called on clicks. */
+export class Canvas {
+  #labels = null;
+  #nodes = new Map();
+  #edges = new Map();
+  #selection = null;
+
+  constructor(container, { onNode, onEdge, onNothing }) {
+    this.container = container;
+    this.cy = cytoscape({
+      container,
+      style: [],
+      minZoom: MIN_ZOOM,
+      maxZoom: MAX_ZOOM,
+      boxSelectionEnabled: false,
+      autounselectify: true,
+      selectionType: "single",
+    });
+    this.cy.on("tap", "node", ({ target }) => onNode(target.data("node")));
+    this.cy.on("tap", "edge", ({ target }) => onEdge(target.data("edge")));
+    this.cy.on("tap", ({ target }) => target === this.cy && onNothing());
+    for (const [event, cursor] of [["mouseover", "pointer"], ["mouseout", ""]]) {
+      this.cy.on(event, "node, edge", () => (container.style.cursor = cursor));
+    }
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#restyle());
+    new ResizeObserver(() => this.#resize()).observe(container);
+  }
+
+  /** Show nodes and edges. Those that were there before start at their places. */
+  show({ centres, nodes, edges }, labels) {
+    this.#labels = labels;
+    this.#nodes = new Map(nodes.map((node) => [node.node, node]));
+    this.#edges = new Map(edges.map((edge) => [edge.edge, edge]));
+    const colours = readColours();
+    this.cy.style(createStyle(colours));
+    const wanted = new Set([...nodes.map(({ node }) => `n:${node}`), ...edges.map(({ edge }) => `e:${edge}`)]);
+    const before = this.cy.elements().map((element) => element.id()).sort().join("\n");
+    const wasEmpty = this.cy.nodes().empty();
+    this.cy.batch(() => {
+      this.cy.elements().filter((element) => !wanted.has(element.id())).remove();
+      nodes.forEach((node, number) => this.#put("nodes", styleNode(node, labels, colours), () =>
+        this.#startPosition(node, edges, number)));
+      edges.forEach((edge) => this.#put("edges", styleEdge(edge, labels, colours)));
+      const expanded = new Set(centres.map(({ node }) => node));
+      this.cy.nodes().forEach((node) => node.toggleClass("expanded", expanded.has(node.data("node"))));
+    });
+    colours.close();
+    this.#mark();
+    const after = this.cy.elements().map((element) => element.id()).sort().join("\n");
+    if (before !== after) this.#layOut(wasEmpty);
+  }
+
+  #put(group, data, position = () => undefined) {
+    const known = this.cy.getElementById(data.id);
+    if (known.nonempty()) known.data(data);
+    else this.cy.add({ group, data, position: position() });
+  }
+
+  /** Place a new node beside a neighbour that is already there, else on a spiral, so that a layout can be repeated. */
+  #startPosition({ node }, edges, number) {
+    const edge = edges.find(({ head, tail }) => (head === node || tail === node) && this.#hasEnd(head, tail, node));
+    const anchor = edge && this.cy.getElementById(`n:${edge.head === node ? edge.tail : edge.head}`).position();
+    const radius = number ? 60 + 26 * Math.sqrt(number) : 0;
+    const { x, y } = anchor ?? { x: 0, y: 0 };
+    return { x: x + radius * Math.cos(number * GOLDEN_ANGLE), y: y + radius * Math.sin(number * GOLDEN_ANGLE) };
+  }
+
+  #hasEnd(head, tail, node) {
+    return this.cy.getElementById(`n:${head === node ? tail : head}`).nonempty();
+  }
+
+  #layOut(fromScratch) {
+    const n = this.cy.nodes().length;
+    const moves = !fromScratch && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.layout?.stop();
+    this.layout = this.cy.layout({
+      name: "cose",
+      animate: moves ? "end" : false,
+      animationDuration: MOVE_MILLISECONDS,
+      fit: false,
+      randomize: false,
+      nodeDimensionsIncludeLabels: true,
+      idealEdgeLength: () => 90,
+      edgeElasticity: () => 60,
+      nodeRepulsion: () => 60_000,
+      nodeOverlap: 40,
+      gravity: 0.6,
+      componentSpacing: 80,
+      numIter: n > 150 ? 400 : 1500,
+    });
+    this.layout.one("layoutstop", () => this.fit(moves));
+    this.layout.run();
+  }
+
+  /** Show the whole graph. */
+  fit(moves = false) {
+    if (this.cy.nodes().empty()) return;
+    const box = this.cy.elements().boundingBox();
+    const [width, height] = [this.cy.width() - 2 * MARGIN, this.cy.height() - 2 * MARGIN];
+    const zoom = Math.max(MIN_ZOOM, Math.min(FIT_ZOOM, width / box.w, height / box.h));
+    const pan = { x: this.cy.width() / 2 - (zoom * (box.x1 + box.x2)) / 2,
+      y: this.cy.height() / 2 - (zoom * (box.y1 + box.y2)) / 2 };
+    if (moves) this.cy.animate({ zoom, pan }, { duration: MOVE_MILLISECONDS / 2 });
+    else this.cy.viewport({ zoom, pan });
+  }
+
+  /** Zoom in (1) or out (-1) around the middle. */
+  zoomBy(steps) {
+    const middle = { x: this.cy.width() / 2, y: this.cy.height() / 2 };
+    this.cy.zoom({ level: this.cy.zoom() * ZOOM_STEP ** steps, renderedPosition: middle });
+  }
+
+  /** Highlight a node with its neighbours, or an edge with its ends; null removes the highlight. */
+  select(selection) {
+    this.#selection = selection;
+    this.#mark();
+  }
+
+  #mark() {
+    const chosen = this.#selection === null ? this.cy.collection() : this.cy.getElementById(this.#selection);
+    this.cy.batch(() => {
+      this.cy.elements().removeClass("faded selected");
+      if (chosen.empty()) return;
+      const near = chosen.isNode() ? chosen.closedNeighborhood() : chosen.union(chosen.connectedNodes());
+      this.cy.elements().not(near).addClass("faded");
+      chosen.addClass("selected");
+    });
+  }
+
+  #restyle() {
+    if (!this.#labels) return;
+    const colours = readColours();
+    this.cy.style(createStyle(colours));
+    this.#nodes.forEach((node) => this.#put("nodes", styleNode(node, this.#labels, colours)));
+    this.#edges.forEach((edge) => this.#put("edges", styleEdge(edge, this.#labels, colours)));
+    colours.close();
+  }
+
+  /** Keep the middle of the canvas in place when its size changes. */
+  #resize() {
+    const [width, height] = [this.cy.width(), this.cy.height()];
+    this.cy.resize();
+    this.cy.panBy({ x: (this.cy.width() - width) / 2, y: (this.cy.height() - height) / 2 });
+  }
+}
