@@ -13,11 +13,13 @@ from cascade_srn.graph.store import table_schema, write_graph
 
 METHODS = ("conditional random field", "graph convolution", "contrastive learning", "beam search", "span pointer")
 METHODS += ("sparse attention", "curriculum training", "label smoothing", "character encoder", "transition parser")
+METHODS += ("copy mechanism", "bilinear scorer", "memory network", "self-training", "phrase table", "lattice decoder")
+METHODS += ("gated recurrence", "minimum risk training", "dual encoder", "tree kernel", "adapter layers")
 TASKS = ("named entity recognition", "relation extraction", "machine translation", "dependency parsing")
-TASKS += ("document retrieval", "speech recognition")
-MATERIALS = ("Harbour Corpus", "LakeNews", "OpenLetters", "TideBank", "Northern Treebank")
-METRICS = ("F1", "BLEU", "labelled attachment score", "word error rate")
-TERMS = ("span boundaries", "rare words", "long sentences", "label noise")
+TASKS += ("document retrieval", "speech recognition", "coreference resolution", "summarization")
+MATERIALS = ("Harbour Corpus", "LakeNews", "OpenLetters", "TideBank", "Northern Treebank", "Radio Hours", "MillerSet")
+METRICS = ("F1", "BLEU", "labelled attachment score", "word error rate", "mean reciprocal rank")
+TERMS = ("span boundaries", "rare words", "long sentences", "label noise", "word order", "nested names")
 MARKUP = "<img src=x onerror=boom()>"
 # Names that documents also use for an entity.
 SHORT = {"named entity recognition": "NER", "conditional random field": "CRF", "machine translation": "MT"}
@@ -44,7 +46,7 @@ MODEL = "5f" * 32
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
-def write_made_graph(folder, *, n_documents=60, seed=3):
+def write_made_graph(folder, *, n_documents=90, seed=3, markup=True):
     """Write the graph to a folder."""
     chosen = random.Random(seed)
     documents, mentions, relations = [], [], []
@@ -52,7 +54,7 @@ def write_made_graph(folder, *, n_documents=60, seed=3):
         topic = chosen.choice(TASKS)
         text, sentences = "", []
         for pattern, links in chosen.sample(PATTERNS, 3):
-            sentences.append(_write(pattern, links, topic, len(text), chosen, markup=row % 20 == 0))
+            sentences.append(_write(pattern, links, topic, len(text), chosen, markup=markup and row % 20 == 0))
             text += sentences[-1]["text"] + " "
         place = {"document_id": f"made-{row:03}", "shard": "made", "row": row}
         date = None if row % 15 == 14 else f"{2015 + row * 10 // n_documents}-0{1 + row % 9}"
@@ -71,8 +73,10 @@ def _write(pattern, links, topic, at, chosen, *, markup):
         end = slot.end()
         kind = slot[1]
         pool = [name for name in TYPES[kind] if name not in used and (name == MARKUP) <= markup]
-        # Early names of a list are frequent, late ones are rare.
-        name = chosen.choices(pool, [1 / (1 + rank) for rank in range(len(pool))])[0]
+        # Each topic has its own frequent names.
+        first = 3 * TASKS.index(topic) % len(pool)
+        weights = [1 / (1 + (rank - first) % len(pool)) ** 1.5 for rank in range(len(pool))]
+        name = chosen.choices(pool, weights)[0]
         name = topic if kind == "Task" else MARKUP if markup and kind == "Method" and not used else name
         used.add(name)
         form = SHORT[name] if name in SHORT and chosen.random() < 0.4 else name

@@ -3,6 +3,9 @@
 import cytoscape from "./cytoscape.js";
 import { createStyle, readColours, styleEdge, styleNode } from "./canvas_style.js";
 
+// A classic script, which has no exports.
+cytoscape.use(window.cytoscapeFcose);
+
 const MOVE_MILLISECONDS = 350;
 const [MIN_ZOOM, MAX_ZOOM, ZOOM_STEP] = [0.08, 3, 1.3];
 const MARGIN = 28;
@@ -16,6 +19,8 @@ export class Canvas {
   #nodes = new Map();
   #edges = new Map();
   #selection = null;
+  // Whether the user has zoomed or moved the graph since it was last fitted.
+  #isMoved = false;
 
   constructor(container, { onNode, onEdge, onNothing }) {
     this.container = container;
@@ -34,6 +39,7 @@ export class Canvas {
     for (const [event, cursor] of [["mouseover", "pointer"], ["mouseout", ""]]) {
       this.cy.on(event, "node, edge", () => (container.style.cursor = cursor));
     }
+    this.cy.on("scrollzoom pinchzoom dragpan", () => (this.#isMoved = true));
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#restyle());
     new ResizeObserver(() => this.#resize()).observe(container);
   }
@@ -48,6 +54,7 @@ export class Canvas {
     const wanted = new Set([...nodes.map(({ node }) => `n:${node}`), ...edges.map(({ edge }) => `e:${edge}`)]);
     const before = this.cy.elements().map((element) => element.id()).sort().join("\n");
     const wasEmpty = this.cy.nodes().empty();
+    this.cy.resize(); // it may have been hidden before
     this.cy.batch(() => {
       this.cy.elements().filter((element) => !wanted.has(element.id())).remove();
       nodes.forEach((node, number) => this.#put("nodes", styleNode(node, labels, colours), () =>
@@ -55,6 +62,7 @@ export class Canvas {
       edges.forEach((edge) => this.#put("edges", styleEdge(edge, labels, colours)));
       const expanded = new Set(centres.map(({ node }) => node));
       this.cy.nodes().forEach((node) => node.toggleClass("expanded", expanded.has(node.data("node"))));
+      this.cy.edges().forEach((edge) => edge.toggleClass("inner", edge.connectedNodes(".expanded").empty()));
     });
     colours.close();
     this.#mark();
@@ -85,20 +93,20 @@ export class Canvas {
     const n = this.cy.nodes().length;
     const moves = !fromScratch && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.layout?.stop();
-    this.layout = this.cy.layout({
-      name: "cose",
-      animate: moves ? "end" : false,
+    // Edges between neighbours do not pull, so that neighbours keep their distance.
+    this.layout = this.cy.elements().not(".inner").layout({
+      name: "fcose",
+      animate: moves,
       animationDuration: MOVE_MILLISECONDS,
       fit: false,
+      quality: "proof",
+      // Starts from the positions above, so that a view always looks the same.
       randomize: false,
       nodeDimensionsIncludeLabels: true,
-      idealEdgeLength: () => 90,
-      edgeElasticity: () => 60,
-      nodeRepulsion: () => 60_000,
-      nodeOverlap: 40,
-      gravity: 0.6,
-      componentSpacing: 80,
-      numIter: n > 150 ? 400 : 1500,
+      idealEdgeLength: () => 95,
+      nodeRepulsion: () => 14_000,
+      gravity: 0.2,
+      numIter: n > 150 ? 1000 : 2500,
     });
     this.layout.one("layoutstop", () => this.fit(moves));
     this.layout.run();
@@ -106,7 +114,8 @@ export class Canvas {
 
   /** Show the whole graph. */
   fit(moves = false) {
-    if (this.cy.nodes().empty()) return;
+    this.#isMoved = false;
+    if (this.cy.nodes().empty() || !this.cy.width()) return;
     const box = this.cy.elements().boundingBox();
     const [width, height] = [this.cy.width() - 2 * MARGIN, this.cy.height() - 2 * MARGIN];
     const zoom = Math.max(MIN_ZOOM, Math.min(FIT_ZOOM, width / box.w, height / box.h));
@@ -118,6 +127,7 @@ export class Canvas {
 
   /** Zoom in (1) or out (-1) around the middle. */
   zoomBy(steps) {
+    this.#isMoved = true;
     const middle = { x: this.cy.width() / 2, y: this.cy.height() / 2 };
     this.cy.zoom({ level: this.cy.zoom() * ZOOM_STEP ** steps, renderedPosition: middle });
   }
@@ -148,10 +158,11 @@ export class Canvas {
     colours.close();
   }
 
-  /** Keep the middle of the canvas in place when its size changes. */
+  /** When the size changes, fit the graph again, or keep the middle in place if the user has moved it. */
   #resize() {
     const [width, height] = [this.cy.width(), this.cy.height()];
     this.cy.resize();
-    this.cy.panBy({ x: (this.cy.width() - width) / 2, y: (this.cy.height() - height) / 2 });
+    if (!this.#isMoved) this.fit();
+    else this.cy.panBy({ x: (this.cy.width() - width) / 2, y: (this.cy.height() - height) / 2 });
   }
 }

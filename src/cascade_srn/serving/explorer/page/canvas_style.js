@@ -1,6 +1,7 @@
 /* Boxes and colours of the graph. Cytoscape draws on a canvas, so it cannot read the style sheet itself. */
 
-const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
+// Cytoscape accepts no single quotes here.
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 export const LINE_HEIGHT = 1.25;
 const [MAX_LINE, MAX_LINES] = [20, 3];
 const [PADDING_X, PADDING_Y] = [11, 7];
@@ -69,7 +70,7 @@ export function styleEdge(edge, labels, colours) {
   const css = labels.relationClass(edge.label);
   const { line, word } = colours.shades(css);
   return { id: `e:${edge.edge}`, edge: edge.edge, source: `n:${edge.head}`, target: `n:${edge.tail}`,
-    label: edge.flag ? `${edge.label} (${edge.flag})` : edge.label, line, ink: word, dash: lineStyle(css),
+    label: edge.flag ? `${edge.label} ⚠` : edge.label, line, ink: word, dash: lineStyle(css),
     width: Math.min(6, 1.2 + Math.log2(edge.n) * 0.8), arrow: edge.symmetric ? "none" : "triangle" };
 }
 
@@ -88,9 +89,11 @@ export function createStyle({ sheet, accent, ink }) {
       "font-family": FONT, "text-background-color": sheet, "text-background-opacity": 0.9,
       "text-background-padding": 2, "min-zoomed-font-size": 7, "text-rotation": "autorotate",
       "control-point-step-size": 34, "loop-direction": "-45deg", "overlay-padding": 6 } },
+    // Edges between two neighbours stay in the background.
+    { selector: "edge.inner", style: { opacity: 0.2, label: "" } },
     { selector: ".faded", style: { opacity: 0.22 } },
     { selector: "node.selected", style: { "border-width": 3.4, "border-color": ink } },
-    { selector: "edge.selected", style: { "z-index": 9, "min-zoomed-font-size": 0, "underlay-color": accent,
+    { selector: "edge.selected", style: { "z-index": 9, opacity: 1, label: "data(label)", "min-zoomed-font-size": 0, "underlay-color": accent,
       "underlay-opacity": 0.22, "underlay-padding": 4 } },
     { selector: "node.focused", style: { "border-color": accent, "border-width": 4, "z-index": 10 } },
     { selector: ":active", style: { "overlay-color": accent, "overlay-opacity": 0.12 } },

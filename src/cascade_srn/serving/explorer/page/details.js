@@ -59,12 +59,11 @@ function createRelations({ node }, { nodes, edges }, labels, onSelect, onEdge) {
   const own = edges.filter(({ head, tail }) => head === node || tail === node);
   if (!own.length) return createHtml("p", { class: "help" }, "No relations pass the filters.");
   const items = own.slice(0, MAX_RELATIONS).map((edge) => {
-    const ends = [edge.head, edge.tail].map((end) =>
-      end === node
-        ? createHtml("b", {}, createHtml("bdi", {}, byNode.get(end).name))
-        : createNodeButton(byNode.get(end), labels, onSelect));
+    const other = createNodeButton(byNode.get(edge.head === node ? edge.tail : edge.head), labels, onSelect);
     const relation = createRelationLabel(edge.label, labels);
-    return createHtml("li", {}, ends[0], " ", relation, " ", ends[1], createEvidenceButton(edge, onEdge));
+    // The selected node itself is left out: "USED-FOR → other" or "other USED-FOR →".
+    const parts = edge.head === node && !edge.symmetric ? [relation, " ", other] : [other, " ", relation];
+    return createHtml("li", {}, ...parts, createEvidenceButton(edge, onEdge));
   });
   return createHtml("ul", { class: "drawing of-card" }, ...items);
 }

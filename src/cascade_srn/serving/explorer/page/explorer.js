@@ -93,7 +93,12 @@ async function loadOverview(signal) {
   byId("graph-size").textContent = `${overview.name}: ${size}`;
   byId("graph-size").hidden = false;
   const start = (node) => update({ nodes: [node], selected: node, edge: null });
-  byId("best").replaceChildren(...overview.best.map((node) => createNodeButton(node, labels, start)));
+  const rows = types.map(({ label }) => {
+    const nodes = overview.best.filter((node) => node.label === label);
+    return createHtml("li", {}, createHtml("span", { class: "help" }, label),
+      ...nodes.map((node) => createNodeButton(node, labels, start)));
+  });
+  byId("best").replaceChildren(...rows);
 }
 
 async function loadView(signal) {
