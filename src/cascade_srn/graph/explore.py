@@ -169,7 +169,7 @@ class Explorer:
         for centre in centres:
             found = self._incident(centre, filters, limit)
             totals.append({"node": centre, "n_edges": found[0]["total"] if found else 0, "n_shown": len(found)})
-            edges |= {row["edge"]: _without(row, "total", "other") for row in found}
+            edges |= {row["edge"]: _without(row, "total") for row in found}
         ends = dict.fromkeys(end for edge in edges.values() for end in (edge["head"], edge["tail"]))
         names = list(dict.fromkeys([*centres, *ends]))
         for row in self._inner_edges(names, filters):
@@ -272,12 +272,14 @@ class Explorer:
         else:
             counted = count_mentions(node is not None, filters)
         rows = self._query(
-            f"""WITH {counted}
-            SELECT nodes.node, name, nodes.label, counted.n, counted.n_documents, counted.best_score,
-                counted.first_date, counted.last_date, edge, count(*) OVER () AS total
-            FROM counted JOIN graph.nodes AS nodes USING (node)
-            WHERE counted.n >= $min_count AND {one_of("nodes.label", (type,) if type else ())}
-            ORDER BY counted.n_documents DESC, counted.n DESC, name, node LIMIT {limit} OFFSET {offset}""",
+            f"""WITH {counted},
+            ranked AS MATERIALIZED (
+                SELECT nodes.node, name, nodes.label, counted.n, counted.n_documents, counted.best_score,
+                    counted.first_date, counted.last_date, edge
+                FROM counted JOIN graph.nodes AS nodes USING (node))
+            SELECT *, count(*) OVER () AS total FROM ranked
+            WHERE n >= $min_count AND {one_of("label", (type,) if type else ())}
+            ORDER BY n_documents DESC, n DESC, name, node LIMIT {limit} OFFSET {offset}""",
             min_count=filters.min_count,
             **values,
         )
@@ -302,10 +304,11 @@ class Explorer:
 
     def _incident(self, node: str, filters: Filters, limit: int) -> list[Row]:
         return self._query(
-            f"""WITH found AS MATERIALIZED ({INCIDENT}), chosen AS MATERIALIZED ({choose_edges(filters, "other, ")})
-            SELECT chosen.*, count(*) OVER () AS total FROM chosen JOIN graph.nodes AS nodes ON nodes.node = other
-            WHERE {one_of("nodes.label", filters.types)}
-            ORDER BY chosen.n_documents DESC, n DESC, best_score DESC NULLS LAST, edge LIMIT {limit}""",
+            f"""WITH found AS MATERIALIZED ({INCIDENT}), {choose_edges(filters, "other, ")},
+            ends AS MATERIALIZED (
+                SELECT chosen.*, nodes.label AS type FROM chosen JOIN graph.nodes AS nodes ON nodes.node = other)
+            SELECT * EXCLUDE (other, type), count(*) OVER () AS total FROM ends WHERE {one_of("type", filters.types)}
+            ORDER BY {BEST} LIMIT {limit}""",
             node=node,
             min_score=filters.min_score,
             min_count=filters.min_count,
@@ -318,9 +321,8 @@ class Explorer:
         values = {f"n{number}": node for number, node in enumerate(nodes)}
         names = ", ".join(f"${name}" for name in values)
         return self._query(
-            f"""WITH found AS MATERIALIZED (
-                SELECT * FROM (SELECT {EDGE} FROM graph.edges WHERE head IN ({names})) WHERE tail IN ({names})),
-            chosen AS MATERIALIZED ({choose_edges(filters)})
+            f"""WITH near AS MATERIALIZED (SELECT {EDGE} FROM graph.edges WHERE head IN ({names})),
+            found AS MATERIALIZED (SELECT * FROM near WHERE tail IN ({names})), {choose_edges(filters)}
             SELECT * FROM chosen ORDER BY {BEST} LIMIT {MAX_INNER_EDGES}""",
             min_score=filters.min_score,
             min_count=filters.min_count,

@@ -59,25 +59,31 @@ NO_FILTERS = Filters()
 
 
 def choose_edges(filters: Filters, more: str = "") -> str:
-    """Return a query for the edges in ``found`` that pass the filters, except for entity types."""
+    """Return common table expressions up to ``chosen``: the edges in ``found`` that pass the filters.
+
+    Entity types are not checked. Joins are materialized before conditions, since DuckDB would otherwise apply the
+    conditions while it scans the table, without the index.
+    """
     condition = f"n >= $min_count AND {min_score('best_score')} AND {one_of('label', filters.relations)}"
     if filters.years is None:
-        return f"SELECT {more}{EDGE} FROM found WHERE {condition}"
+        return f"chosen AS MATERIALIZED (SELECT {more}{EDGE} FROM found WHERE {condition})"
     return f"""
-        SELECT * FROM (
-            SELECT {more}f.edge, head, label, tail, count(*) AS n, count(DISTINCT (v.shard, v."row")) AS n_documents,
-                max(v.score) AS best_score, avg(v.score) AS mean_score, min(v.date) AS first_date,
-                max(v.date) AS last_date, "symmetric", flag
-            FROM found AS f JOIN graph.evidence AS v ON v.edge = f.edge WHERE {in_years(filters, "v.date")}
-            GROUP BY ALL)
-        WHERE {condition}"""
+        proof AS MATERIALIZED (
+            SELECT {more}f.edge, head, label, tail, "symmetric", flag, v.shard, v."row", v.score, v.date
+            FROM found AS f JOIN graph.evidence AS v ON v.edge = f.edge),
+        counted_edges AS (
+            SELECT {more}edge, head, label, tail, count(*) AS n, count(DISTINCT (shard, "row")) AS n_documents,
+                max(score) AS best_score, avg(score) AS mean_score, min(date) AS first_date, max(date) AS last_date,
+                "symmetric", flag
+            FROM proof WHERE {in_years(filters)} GROUP BY ALL),
+        chosen AS MATERIALIZED (SELECT * FROM counted_edges WHERE {condition})"""
 
 
 def count_related(direction: str, filters: Filters) -> str:
     """Return a common table expression ``counted`` of the nodes that have a relation with a node."""
     end = "head" if direction == "in" else "tail"
     return f"""
-        found AS MATERIALIZED ({INCIDENT}), chosen AS MATERIALIZED ({choose_edges(filters, "other, ")}),
+        found AS MATERIALIZED ({INCIDENT}), {choose_edges(filters, "other, ")},
         counted AS (
             SELECT other AS node, n, n_documents, best_score, first_date, last_date, edge FROM chosen
             WHERE label = $relation AND ("symmetric" OR {end} = other))"""

@@ -11,7 +11,7 @@ import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } f
 import { createPng, createSvgFile } from "./picture.js";
 import { createSearch } from "./search.js";
 import { Service } from "./service.js";
-import { formatState, NO_FILTERS, readState } from "./state.js";
+import { formatState, isNarrow, NO_FILTERS, readState } from "./state.js";
 import { rankingParameters, showEdges, showRanking, showRankingForm } from "./tables.js";
 import { addTabs } from "./tabs.js";
 import { latestOnly } from "./timing.js";
@@ -28,12 +28,15 @@ let labels = new Labels();
 let state = readState(location.hash);
 let view = NOTHING;
 let nRanked = RANKING_PAGE;
+// Whether the user has changed the view since the page was opened.
+let hasMoved = false;
 // What the shown neighbourhood was asked with.
 let shownQuery = "";
 
 /** Change the state and the address, and show the result. */
 function update(changes, { replaces = false } = {}) {
   state = { ...state, ...changes };
+  hasMoved = true;
   const address = formatState(state) || location.pathname + location.search;
   if (replaces) history.replaceState(null, "", address);
   else history.pushState(null, "", address);
@@ -167,8 +170,11 @@ async function loadCard(signal) {
   }
   const key = edge === null ? selected : `edge ${edge}`;
   if (card.dataset.shows !== String(key)) card.scrollTop = 0;
+  const isOpened = card.hidden && key !== null;
   card.dataset.shows = key;
   card.hidden = key === null;
+  // In one column, the card is below the graph: show both.
+  if (isOpened && hasMoved && isNarrow() && state.view === "graph") byId("stage").scrollIntoView({ block: "start" });
 }
 
 const without = (nodes, node) => nodes.filter((one) => one !== node);

@@ -7,6 +7,9 @@ const PHONE_LIMIT = 10;
 
 export const NO_FILTERS = { type: [], relation: [], min_score: 0, min_count: 1, first_year: null, last_year: null };
 
+/** Whether the page has one column. */
+export const isNarrow = () => window.matchMedia("(max-width: 56rem)").matches;
+
 export const isPhone = () => window.matchMedia("(max-width: 36rem)").matches;
 
 /** Return the state in a fragment. Values that cannot be read are left out. */

@@ -18,7 +18,7 @@ export function showEdges(container, { nodes, edges }, { labels, onSelect, onEdg
       createCell("", createRelationLabel(edge.label, labels),
         ...(edge.flag ? [" ", createHtml("span", { class: "flag" }, edge.flag)] : [])),
       createCell("", createNodeButton(byNode.get(edge.tail), labels, onSelect)),
-      createCell("amount", formatCount(edge.n_documents, "document", "documents")),
+      createCell("amount", edge.n_documents.toLocaleString("en")),
       createCell("amount", createEvidenceButton(edge, onEdge)),
       createCell("amount", formatYears(edge)),
       createCell("score", formatScore(edge.best_score)),
