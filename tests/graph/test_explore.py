@@ -283,7 +283,6 @@ def test_questions_about_a_node_use_indexes(tmp_path, n_nodes):
     assert len(found["nodes"]) > 2
     opened.evidence(found["edges"][0]["edge"], filters)
     opened.ranking(node="node-77", relation="COMPARE", filters=filters)
-    opened.neighbourhood(["node-77"], Filters(first_year=2002, last_year=2004))
     # The small tables may be scanned in joins. Edges, evidence and mentions are not.
     scanned = {table for table, kind in opened.scans if kind != "Index Scan"}
     assert scanned <= {"documents", "merges", "nodes"}
