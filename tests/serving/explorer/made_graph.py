@@ -46,7 +46,7 @@ MODEL = "5f" * 32
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
-def write_made_graph(folder, *, n_documents=90, seed=3, markup=True):
+def write_made_graph(folder, *, n_documents=150, seed=3, markup=True):
     """Write the graph to a folder."""
     chosen = random.Random(seed)
     documents, mentions, relations = [], [], []

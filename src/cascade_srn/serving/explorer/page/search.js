@@ -10,6 +10,8 @@ export function createSearch({ find, labels, onChoose, onError }) {
   const field = byId("search");
   const list = byId("completions");
   let nodes = [];
+  // The text that the nodes were found for.
+  let completed = "";
   let active = -1;
 
   const close = () => {
@@ -48,7 +50,7 @@ export function createSearch({ find, labels, onChoose, onError }) {
     if (!text) return close();
     const found = await find(text, signal);
     signal.throwIfAborted();
-    nodes = found;
+    [nodes, completed] = [found, text];
     return show();
   });
   const update = debounce(() => complete().catch(onError), TYPING_DELAY);
@@ -66,9 +68,9 @@ export function createSearch({ find, labels, onChoose, onError }) {
     } else if (event.key === "Enter") {
       event.preventDefault();
       // Enter before the list has appeared chooses the best entity.
-      if (!isOpen) await complete().catch(onError);
-      const chosen = nodes[Math.max(0, active)];
-      if (field.value.trim() && chosen) choose(chosen);
+      const text = field.value.trim();
+      if (!isOpen || completed !== text) await complete().catch(onError);
+      if (text && completed === text && nodes.length) choose(nodes[Math.max(0, active)]);
     } else if (isOpen && event.key === "ArrowDown") mark((active + 1) % n);
     else if (isOpen && event.key === "ArrowUp") mark((active + n - (active < 0 ? 0 : 1)) % n);
     else return;
