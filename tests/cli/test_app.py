@@ -69,7 +69,12 @@ def test_all_commands_are_there():
         "train",
     }
     benchmarks = {"srn", "extract", "train", "growth", "serve", "worst-text"}
-    assert set(COMMANDS) == {(name,) for name in names} | {("benchmark", name) for name in benchmarks}
+    graphs = {"build", "explain"}
+    assert set(COMMANDS) == {
+        *((name,) for name in names),
+        *(("benchmark", name) for name in benchmarks),
+        *(("graph", name) for name in graphs),
+    }
 
 
 @pytest.mark.parametrize("name", COMMANDS, ids=" ".join)

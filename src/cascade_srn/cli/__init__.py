@@ -21,6 +21,7 @@ from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
+from cascade_srn.cli.graph import app as graph
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
@@ -54,6 +55,7 @@ def _options(
 for command in (adapt, calibrate, convert, distil, download, evaluate, extract, reproduce, serve, train):
     app.command()(command)
 app.add_typer(benchmark, name="benchmark")
+app.add_typer(graph, name="graph")
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:

@@ -21,6 +21,7 @@ CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
 EXTRAS = {
     "matplotlib": "report",
     "jinja2": "report",
+    "duckdb": "graph",
     "fastapi": "serve",
     "httptools": "serve",
     "prometheus_client": "serve",
@@ -38,6 +39,7 @@ FLAGS = {
     "limits.characters": "--max-characters",
     "limits.texts": "--max-texts",
     "limits.threshold": "--min-threshold",
+    "generic_labels": "--generic-label",
     "n_resamples": "--resamples",
     "n_seeds": "--seeds",
     "n_tasks": "--tasks",

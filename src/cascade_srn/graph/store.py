@@ -339,6 +339,22 @@ class Graph:
             raise DataError(f"there is no node {node!r}", hint)
         return found[0]
 
+    def resolve(self, text: str) -> str:
+        """Return the id of a node that is given by its id or by a name.
+
+        Raises:
+            DataError: No node has this id or name, or several have.
+        """
+        if self.query("SELECT 1 FROM nodes WHERE node = ?", [text]):
+            return text
+        rows = self.query("SELECT node FROM nodes WHERE lower(name) = lower(?) ORDER BY node", [text]) or self.query(
+            "SELECT DISTINCT node FROM merges WHERE lower(text) = lower(?) ORDER BY node", [text]
+        )
+        if len(rows) > 1:
+            names = ", ".join(row["node"] for row in rows[:5])
+            raise DataError(f"{len(rows)} nodes have the name {text!r}", f"Choose one of them: {names}")
+        return str(rows[0]["node"] if rows else self.node(text)["node"])
+
     def edge(self, edge: int) -> dict[str, Any]:
         """Return the row of an edge.
 

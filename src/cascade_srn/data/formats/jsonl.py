@@ -26,10 +26,11 @@ def sniff(head: str, path: Path) -> bool:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a file line by line."""
-    return read_json_lines(path, context, _read_document)
+    return read_json_lines(path, context, read_document)
 
 
-def _read_document(record: Value, context: ReadContext) -> Document:
+def read_document(record: Value, context: ReadContext) -> Document:
+    """Read the object of one line."""
     record = record.with_document_id("id")
     text = record.field("text").string()
     entities, relations = record.get_items("entities"), record.get_items("relations")

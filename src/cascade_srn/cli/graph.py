@@ -1,0 +1,139 @@
+"""``cascade-srn graph``: build a knowledge graph from extracted documents, and look at it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cascade_srn.cli.failures import print_note
+
+app = typer.Typer(help="Build, explain, export and explore knowledge graphs.", no_args_is_help=True)
+
+_Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="CORPUS…", help="Folders of corpus jobs, or extracted JSON lines, also compressed."),
+]
+_Labels = Annotated[str | None, typer.Option(metavar="A,B,…", help="Relation types without a direction.")]
+
+
+@app.command()
+def build(
+    corpus: _Files,
+    output: Annotated[Path, typer.Option(metavar="DIR", help="New folder for the graph.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a graph in this folder.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text/--no-text", help="Merge forms that differ in case, hyphens, plural, …")
+    ] = True,
+    types: Annotated[bool, typer.Option("--types/--no-types", help="Merge types of the same text, by a vote.")] = True,
+    heads: Annotated[bool, typer.Option("--heads/--no-heads", help='Merge "BERT model" with "BERT".')] = True,
+    acronyms: Annotated[bool, typer.Option("--acronyms/--no-acronyms", help="Merge acronyms with long forms.")] = True,
+    fuzzy: Annotated[bool, typer.Option("--fuzzy/--no-fuzzy", help="Merge misspelled and inflected forms.")] = True,
+    fuzzy_threshold: Annotated[float, typer.Option(metavar="X", help="Minimum similarity of a fuzzy match.")] = 0.9,
+    keep_generic: Annotated[bool, typer.Option("--keep-generic", help='Keep mentions such as "this method".')] = False,
+    generic_label: Annotated[
+        list[str] | None, typer.Option(metavar="TYPE", help="Entity type to leave out. Repeatable. Default: Generic.")
+    ] = None,
+    aliases: Annotated[Path | None, typer.Option(metavar="FILE", help="Aliases: canonical, alias, label.")] = None,
+    merges: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to merge: text, into, label.")] = None,
+    splits: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to keep apart: text, from.")] = None,
+    symmetric: _Labels = None,
+    acyclic: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Relation types whose cycles are flagged.")
+    ] = None,
+    min_score: Annotated[float, typer.Option(metavar="X", help="Leave out relations with a lower score.")] = 0.0,
+    min_count: Annotated[int, typer.Option(metavar="N", help="Leave out edges with fewer relations.")] = 1,
+    date_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Field of the documents with their date, or id.")
+    ] = None,
+    date_pattern: Annotated[
+        str | None, typer.Option(metavar="REGEX", help="Where the date is in that field, such as ^\\d{4}.")
+    ] = None,
+    title_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Field of the documents with their title.")
+    ] = None,
+) -> None:
+    """Merge the entities and relations of many documents into a graph.
+
+    The folder has the tables as Parquet and in a DuckDB file.
+    """
+    from cascade_srn.graph import GraphSettings
+    from cascade_srn.graph import build as build_graph
+
+    settings = GraphSettings(
+        text=text,
+        types=types,
+        heads=heads,
+        acronyms=acronyms,
+        fuzzy=fuzzy,
+        fuzzy_threshold=fuzzy_threshold,
+        generic=keep_generic,
+        generic_labels=tuple(generic_label) if generic_label else GraphSettings().generic_labels,
+        aliases=_as_text(aliases),
+        merges=_as_text(merges),
+        splits=_as_text(splits),
+        symmetric=_as_list(symmetric),
+        acyclic=_as_list(acyclic),
+        min_score=min_score,
+        min_count=min_count,
+        date_field=date_field,
+        date_pattern=date_pattern,
+        title_field=title_field,
+    )
+    report = build_graph(corpus, output, settings, overwrite=overwrite)
+    for note in report.notes:
+        print_note(note)
+    counts = report.counts
+    typer.echo(
+        f"{counts['nodes']:,} nodes and {counts['edges']:,} edges from {counts['mentions']:,} mentions and "
+        f"{counts['evidence']:,} relations of {counts['documents']:,} documents, in {output}"
+    )
+    _print_counts("merged", report.merges)
+    _print_counts("left out", report.dropped)
+    _print_counts("flagged", report.flags)
+
+
+@app.command()
+def explain(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the graph.")],
+    node: Annotated[str, typer.Argument(help="Id of the node, or a name.")],
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of lines in each part.", min=1)] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Show the forms, merges, reasons and mentions of a node."""
+    from cascade_srn.graph import open_graph
+
+    with open_graph(folder) as graph:
+        found = graph.explain(graph.resolve(node), limit=None if json else limit)
+    if json:
+        from cascade_srn.data.formats.files import to_json
+
+        typer.echo(to_json(found))
+        return
+    row = found["node"]
+    typer.echo(f"{row['node']}: {row['name']} ({row['label']})")
+    typer.echo(f"{row['n_mentions']:,} mentions in {row['n_documents']:,} documents, {row['degree']:,} edges")
+    typer.echo(f"votes: {row['votes']}")
+    _print_rows("Forms", found["forms"], "{n:>6}  {text} ({label}), {step}")
+    _print_rows("Merges", found["merges"], "{step:>8}  {text} ({label}) into {into_text} ({into_label}): {reason}")
+    _print_rows("Mentions", found["mentions"], "{document_id} [{start}, {end}): {text} ({label})")
+
+
+def _print_counts(title: str, counts: dict[str, int]) -> None:
+    shown = [f"{name} {count:,}" for name, count in counts.items() if count]
+    if shown:
+        typer.echo(f"{title}: {', '.join(shown)}")
+
+
+def _print_rows(title: str, rows: list[dict[str, Any]], line: str) -> None:
+    if rows:
+        typer.echo(f"\n{title}")
+    for row in rows:
+        typer.echo(line.format_map(row))
+
+
+def _as_text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _as_list(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
