@@ -6,8 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from cascade_srn.cli.failures import print_note
+from cascade_srn.cli.graph_serve import serve
 
 app = typer.Typer(help="Build, explain, export and explore knowledge graphs.", no_args_is_help=True)
+app.command()(serve)
 
 _Files = Annotated[
     list[Path],
