@@ -303,10 +303,12 @@ class Explorer:
                 row[f"{end}_label"] = labels.get(place, edge[f"{end}_label"])
 
     def _incident(self, node: str, filters: Filters, limit: int) -> list[Row]:
+        ends = "SELECT *, NULL AS type FROM chosen"
+        if filters.types:
+            ends = "SELECT chosen.*, nodes.label AS type FROM chosen JOIN graph.nodes AS nodes ON nodes.node = other"
         return self._query(
             f"""WITH found AS MATERIALIZED ({INCIDENT}), {choose_edges(filters, "other, ")},
-            ends AS MATERIALIZED (
-                SELECT chosen.*, nodes.label AS type FROM chosen JOIN graph.nodes AS nodes ON nodes.node = other)
+            ends AS MATERIALIZED ({ends})
             SELECT * EXCLUDE (other, type), count(*) OVER () AS total FROM ends WHERE {one_of("type", filters.types)}
             ORDER BY {BEST} LIMIT {limit}""",
             node=node,

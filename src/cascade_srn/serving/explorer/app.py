@@ -30,13 +30,19 @@ from cascade_srn.version import __version__
 
 DESCRIPTION = "Neighbourhoods, evidence and rankings of a graph. Every error has the same form: a code and a message."
 # Modules and pictures that the explorer shares with the page of the model.
-SHARED = ("dom.js", "favicon.svg", "labels.js", "lists.js", "annotations.js", "notices.js", "page.css", "service.js")
-SHARED += ("tabs.js", "timing.js")
-EDGE_COLUMNS = ("head", "head_name", "head_label", "label", "tail", "tail_name", "tail_label")
-EDGE_COLUMNS += ("n", "n_documents", "best_score", "mean_score", "first_date", "last_date", "symmetric", "flag")
+SHARED = (
+    *("annotations.js", "dom.js", "favicon.svg", "labels.js", "lists.js", "notices.js", "page.css", "service.js"),
+    *("tabs.js", "timing.js"),
+)
+EDGE_COLUMNS = (
+    *("head", "head_name", "head_label", "label", "tail", "tail_name", "tail_label", "n", "n_documents"),
+    *("best_score", "mean_score", "first_date", "last_date", "symmetric", "flag"),
+)
 RANKING_COLUMNS = ("node", "name", "label", "n", "n_documents", "best_score", "first_date", "last_date")
-EVIDENCE_COLUMNS = ("document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end")
-EVIDENCE_COLUMNS += ("head_text", "head_start", "head_end", "tail_text", "tail_start", "tail_end", "model", "version")
+EVIDENCE_COLUMNS = (
+    *("document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end"),
+    *("head_text", "head_start", "head_end", "tail_text", "tail_start", "tail_end", "model", "version"),
+)
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": ErrorAnswer, "description": "The API key is missing or wrong."},
     404: {"model": ErrorAnswer, "description": "The graph has no such node or edge."},

@@ -11,6 +11,7 @@ const [MIN_ZOOM, MAX_ZOOM, ZOOM_STEP] = [0.08, 3, 1.3];
 const MARGIN = 28;
 // Zoom up to which a small graph is enlarged to fill the canvas.
 const FIT_ZOOM = 1.25;
+const CENTRE_DISTANCE = 560;
 const GOLDEN_ANGLE = Math.PI * (3 - Math.sqrt(5));
 
 /** A graph on a canvas. `onNode(id)`, `onEdge(number)` and `onNothing()` are called on clicks. */
@@ -58,7 +59,7 @@ export class Canvas {
     this.cy.batch(() => {
       this.cy.elements().filter((element) => !wanted.has(element.id())).remove();
       nodes.forEach((node, number) => this.#put("nodes", styleNode(node, labels, colours), () =>
-        this.#startPosition(node, edges, number)));
+        number < centres.length ? centrePosition(number) : this.#startPosition(node, edges, number)));
       edges.forEach((edge) => this.#put("edges", styleEdge(edge, labels, colours)));
       const expanded = new Set(centres.map(({ node }) => node));
       this.cy.nodes().forEach((node) => node.toggleClass("expanded", expanded.has(node.data("node"))));
@@ -67,7 +68,7 @@ export class Canvas {
     colours.close();
     this.#mark();
     const after = this.cy.elements().map((element) => element.id()).sort().join("\n");
-    if (before !== after) this.#layOut(wasEmpty);
+    if (before !== after) this.#layOut(wasEmpty, centres);
   }
 
   #put(group, data, position = () => undefined) {
@@ -89,7 +90,7 @@ export class Canvas {
     return this.cy.getElementById(`n:${head === node ? tail : head}`).nonempty();
   }
 
-  #layOut(fromScratch) {
+  #layOut(fromScratch, centres) {
     const n = this.cy.nodes().length;
     const moves = !fromScratch && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.layout?.stop();
@@ -103,9 +104,10 @@ export class Canvas {
       // Starts from the positions above, so that a view always looks the same.
       randomize: false,
       nodeDimensionsIncludeLabels: true,
-      idealEdgeLength: () => 95,
-      nodeRepulsion: () => 14_000,
-      gravity: 0.2,
+      idealEdgeLength: idealLength,
+      nodeRepulsion: () => 30_000,
+      gravity: 0.15,
+      fixedNodeConstraint: centres.map(({ node }, number) => ({ nodeId: `n:${node}`, position: centrePosition(number) })),
       numIter: n > 150 ? 1000 : 2500,
     });
     this.layout.one("layoutstop", () => this.fit(moves));
@@ -165,4 +167,24 @@ export class Canvas {
     if (!this.#isMoved) this.fit();
     else this.cy.panBy({ x: (this.cy.width() - width) / 2, y: (this.cy.height() - height) / 2 });
   }
+}
+
+/** Return the length of an edge: the more neighbours a node has, the farther they are away. */
+function idealLength(edge) {
+  const n = Math.max(...edge.connectedNodes().map((node) => node.connectedEdges().not(".inner").length));
+  const isBetweenCentres = edge.connectedNodes(".expanded").length === 2;
+  return (isBetweenCentres ? 3 : 1) * (60 + 2 * Math.min(50, n));
+}
+
+/** Return the fixed place of an expanded node: in the middle, then on rings of 6, 12, 18, … places. */
+function centrePosition(number) {
+  let [ring, left] = [0, number];
+  while (left >= Math.max(1, 6 * ring)) {
+    left -= Math.max(1, 6 * ring);
+    ring += 1;
+  }
+  // Turned a little, since the canvas is not only wide.
+  const angle = ring ? 0.4 + (2 * Math.PI * left) / (6 * ring) : 0;
+
+  return { x: ring * CENTRE_DISTANCE * Math.cos(angle), y: 0.75 * ring * CENTRE_DISTANCE * Math.sin(angle) };
 }
