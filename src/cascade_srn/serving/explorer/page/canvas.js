@@ -11,7 +11,7 @@ const [MIN_ZOOM, MAX_ZOOM, ZOOM_STEP] = [0.08, 3, 1.3];
 const MARGIN = 28;
 // Zoom up to which a small graph is enlarged to fill the canvas.
 const FIT_ZOOM = 1.25;
-const CENTRE_DISTANCE = 560;
+const MAX_DISTANCE = 560;
 const GOLDEN_ANGLE = Math.PI * (3 - Math.sqrt(5));
 
 /** A graph on a canvas. `onNode(id)`, `onEdge(number)` and `onNothing()` are called on clicks. */
@@ -55,11 +55,14 @@ export class Canvas {
     const wanted = new Set([...nodes.map(({ node }) => `n:${node}`), ...edges.map(({ edge }) => `e:${edge}`)]);
     const before = this.cy.elements().map((element) => element.id()).sort().join("\n");
     const wasEmpty = this.cy.nodes().empty();
+    // The more neighbours there are, the farther expanded nodes are apart.
+    const distance = Math.min(MAX_DISTANCE, 260 + (12 * nodes.length) / Math.max(1, centres.length));
+    const place = (number) => centrePosition(number, distance);
     this.cy.resize(); // it may have been hidden before
     this.cy.batch(() => {
       this.cy.elements().filter((element) => !wanted.has(element.id())).remove();
       nodes.forEach((node, number) => this.#put("nodes", styleNode(node, labels, colours), () =>
-        number < centres.length ? centrePosition(number) : this.#startPosition(node, edges, number)));
+        number < centres.length ? place(number) : this.#startPosition(node, edges, number)));
       edges.forEach((edge) => this.#put("edges", styleEdge(edge, labels, colours)));
       const expanded = new Set(centres.map(({ node }) => node));
       this.cy.nodes().forEach((node) => node.toggleClass("expanded", expanded.has(node.data("node"))));
@@ -68,7 +71,7 @@ export class Canvas {
     colours.close();
     this.#mark();
     const after = this.cy.elements().map((element) => element.id()).sort().join("\n");
-    if (before !== after) this.#layOut(wasEmpty, centres);
+    if (before !== after) this.#layOut(wasEmpty, centres, place);
   }
 
   #put(group, data, position = () => undefined) {
@@ -90,7 +93,7 @@ export class Canvas {
     return this.cy.getElementById(`n:${head === node ? tail : head}`).nonempty();
   }
 
-  #layOut(fromScratch, centres) {
+  #layOut(fromScratch, centres, place) {
     const n = this.cy.nodes().length;
     const moves = !fromScratch && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.layout?.stop();
@@ -107,7 +110,7 @@ export class Canvas {
       idealEdgeLength: idealLength,
       nodeRepulsion: () => 30_000,
       gravity: 0.15,
-      fixedNodeConstraint: centres.map(({ node }, number) => ({ nodeId: `n:${node}`, position: centrePosition(number) })),
+      fixedNodeConstraint: centres.map(({ node }, number) => ({ nodeId: `n:${node}`, position: place(number) })),
       numIter: n > 150 ? 1000 : 2500,
     });
     this.layout.one("layoutstop", () => this.fit(moves));
@@ -177,7 +180,7 @@ function idealLength(edge) {
 }
 
 /** Return the fixed place of an expanded node: in the middle, then on rings of 6, 12, 18, … places. */
-function centrePosition(number) {
+function centrePosition(number, distance) {
   let [ring, left] = [0, number];
   while (left >= Math.max(1, 6 * ring)) {
     left -= Math.max(1, 6 * ring);
@@ -185,6 +188,5 @@ function centrePosition(number) {
   }
   // Turned a little, since the canvas is not only wide.
   const angle = ring ? 0.4 + (2 * Math.PI * left) / (6 * ring) : 0;
-
-  return { x: ring * CENTRE_DISTANCE * Math.cos(angle), y: 0.75 * ring * CENTRE_DISTANCE * Math.sin(angle) };
+  return { x: ring * distance * Math.cos(angle), y: 0.75 * ring * distance * Math.sin(angle) };
 }
