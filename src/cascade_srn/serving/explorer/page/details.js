@@ -63,15 +63,18 @@ function createRelations({ node }, { nodes, edges }, labels, onSelect, onEdge) {
     const relation = createRelationLabel(edge.label, labels);
     // The selected node itself is left out: "USED-FOR → other" or "other USED-FOR →".
     const parts = edge.head === node && !edge.symmetric ? [relation, " ", other] : [other, " ", relation];
-    return createHtml("li", {}, ...parts, createEvidenceButton(edge, onEdge));
+    return createHtml("li", {}, ...parts, createEvidenceButton(edge, onEdge, { isShort: true }));
   });
   return createHtml("ul", { class: "drawing of-card" }, ...items);
 }
 
 /** Create a button with the number of sentences of an edge, which shows them. */
-export function createEvidenceButton({ edge, n }, onEdge) {
+export function createEvidenceButton({ edge, n }, onEdge, { isShort = false } = {}) {
   const text = formatCount(n, "sentence", "sentences");
-  return createHtml("button", { type: "button", class: "quiet-button evidence-button", click: () => onEdge(edge) }, text);
+  const attributes = { type: "button", click: () => onEdge(edge) };
+  if (!isShort) return createHtml("button", { ...attributes, class: "quiet-button evidence-button" }, text);
+  const named = { class: "evidence-button pill", title: text, "aria-label": text };
+  return createHtml("button", { ...attributes, ...named }, n.toLocaleString("en"));
 }
 
 function createForms({ forms }) {
