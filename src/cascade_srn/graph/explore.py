@@ -82,8 +82,8 @@ class Explorer:
             SELECT {NODE} FROM graph.nodes
             QUALIFY row_number() OVER (PARTITION BY label ORDER BY degree DESC, n_documents DESC, node) <= 4
             ORDER BY label, degree DESC, n_documents DESC, node""")
-        years = None if years["first"] is None else years
-        return {"name": self.name, **counts, "types": types, "relations": relations, "years": years, "best": best}
+        span = None if years["first"] is None else years
+        return {"name": self.name, **counts, "types": types, "relations": relations, "years": span, "best": best}
 
     def search(self, text: str, *, types: Sequence[str] = (), limit: int = 12) -> list[Row]:
         """Find nodes by name or by another form in the texts, best first.
@@ -380,7 +380,7 @@ def _connect(path: Path) -> "duckdb.DuckDBPyConnection":
         database.close()
         reason = str(error).partition("\n")[0]
         raise DataError(f"{path} cannot be opened ({reason})", "Build the graph again") from error
-    return database  # type: ignore[no-any-return]
+    return database
 
 
 def _round(value: Any) -> Any:
