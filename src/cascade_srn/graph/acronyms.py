@@ -256,8 +256,8 @@ def _contains(long: str, other: str) -> bool:
 
 def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
     """Merge clear acronyms with their long forms, alone and as words of longer names."""
-    for key, into in sorted(expansions.everywhere.items()):
-        yield Merge(key, into, STEP, expansions.reasons[key, into])
+    for short, long in sorted(expansions.everywhere.items()):
+        yield Merge(short, long, STEP, expansions.reasons[short, long])
     for at, key in enumerate(forest.keys[:]):
         if not key.n:
             continue
