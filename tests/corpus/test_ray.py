@@ -379,6 +379,9 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
     def n_done():
         return len(list(records.iterdir())) if records.is_dir() else 0
 
+    # As for a user who has not chosen a token.
+    environment = {name: value for name, value in environment.items() if not name.startswith("RAY_")}
+    environment["HOME"] = str(tmp_path)
     with printed.open("wb") as stream:
         driver = subprocess.Popen([sys.executable, "-c", _DRIVER, tmp_path], env=environment, stdout=stream)
     try:
@@ -395,6 +398,7 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
         driver.wait()
     wait_for(lambda: all(is_gone(process.pid) for process in started))
     assert printed.read_text() == ""
+    assert not (tmp_path / ".ray").exists()
     assert 0 < n_done() < 10
     report = run(
         tmp_path / "in.jsonl",
