@@ -26,7 +26,8 @@ export function createSvgFile({ cy }, title) {
     { viewBox: `${x} ${y} ${width} ${height}`, width, height, "font-family": FONT, role: "img" },
     createSvg("title", {}, title),
     createSvg("rect", { x, y, width, height, fill: colours.sheet }),
-    ...cy.edges().map((edge) => drawEdge(edge, colours)),
+    // Edges in the background first.
+    ...cy.edges(".inner").union(cy.edges()).map((edge) => drawEdge(edge, colours)),
     ...cy.nodes().map(drawNode),
   );
   const text = new XMLSerializer().serializeToString(svg);
@@ -39,7 +40,7 @@ function drawNode(node) {
   const first = y - ((lines.length - 1) * size * LINE_HEIGHT) / 2;
   return createSvg(
     "g",
-    { opacity: node.hasClass("faded") ? 0.22 : null },
+    { opacity: node.numericStyle("opacity") },
     createSvg("title", {}, clean(`${name}: ${label}`)),
     createSvg("rect", { x: round(x - width / 2), y: round(y - height / 2), width, height, rx: 8, fill, stroke: line,
       "stroke-width": node.hasClass("expanded") ? 2.6 : 1.2, "stroke-dasharray": DASHES[border] }),
@@ -55,17 +56,20 @@ function drawEdge(edge, { sheet }) {
   const controls = edge.controlPoints() ?? [];
   const path = [`M${point(from)}`, ...curve(controls, to)].join(" ");
   const before = controls.at(-1) ?? from;
-  const middle = edge.midpoint();
   return createSvg(
     "g",
-    { opacity: edge.hasClass("faded") ? 0.22 : null },
+    { opacity: edge.numericStyle("opacity") },
     createSvg("path", { d: path, fill: "none", stroke: line, "stroke-width": round(width),
       "stroke-dasharray": DASHES[dash] }),
     ...(arrow === "none" ? [] : [drawArrow(before, to, line, width)]),
-    createSvg("text", { x: round(middle.x), y: round(middle.y), "text-anchor": "middle", "dominant-baseline": "central",
-      "font-size": 10, "font-weight": 600, fill: ink, stroke: sheet, "stroke-width": 3, "paint-order": "stroke",
-      transform: `rotate(${readableAngle(from, to)} ${point(middle)})` }, clean(label)),
+    ...(edge.style("label") ? [drawLabel(edge.midpoint(), readableAngle(from, to), label, ink, sheet)] : []),
   );
+}
+
+function drawLabel(middle, angle, label, fill, sheet) {
+  return createSvg("text", { x: round(middle.x), y: round(middle.y), "text-anchor": "middle", fill, stroke: sheet,
+    "dominant-baseline": "central", "font-size": 10, "font-weight": 600, "stroke-width": 3, "paint-order": "stroke",
+    transform: `rotate(${angle} ${point(middle)})` }, clean(label));
 }
 
 /** Return the segments of a curve; a loop has two control points and passes between them. */
