@@ -68,8 +68,11 @@ def test_all_commands_are_there():
         "serve",
         "train",
     }
-    benchmarks = {"srn", "extract", "train", "growth", "serve", "worst-text"}
-    assert set(COMMANDS) == {(name,) for name in names} | {("benchmark", name) for name in benchmarks}
+    groups = {
+        "benchmark": {"srn", "extract", "corpus", "train", "growth", "serve", "worst-text"},
+        "corpus": {"run", "status", "verify"},
+    }
+    assert set(COMMANDS) == {(name,) for name in names} | {(group, name) for group in groups for name in groups[group]}
 
 
 @pytest.mark.parametrize("name", COMMANDS, ids=" ".join)
