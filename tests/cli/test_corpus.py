@@ -244,7 +244,7 @@ def wait_for_shards(output, number, process):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_real_job_that_is_stopped_by_a_signal(number, model, tmp_path):
-    source = write_lines(tmp_path / "in.jsonl", texts(200, n_sentences=10))
+    source = write_lines(tmp_path / "in.jsonl", texts(120, n_sentences=20))
     chosen = arguments(source, tmp_path / "out", model, "--workers", "2", "--shard-documents", "2")
     process = start(*chosen, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=restore_sigint)
     wait_for_shards(tmp_path / "out", 2, process)
@@ -259,7 +259,7 @@ def test_a_real_job_that_is_stopped_by_a_signal(number, model, tmp_path):
     resumed = start(*chosen, "--resume", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     printed, _ = resumed.communicate(timeout=PATIENCE)
     assert resumed.returncode == 0
-    assert printed.decode().startswith("200 documents, ")
+    assert printed.decode().startswith("120 documents, ")
     assert run("corpus", "verify", tmp_path / "out") == 0
 
 

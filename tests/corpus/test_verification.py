@@ -11,6 +11,7 @@ from tests.data.other_processes import held_elsewhere
 
 from cascade_srn import corpus
 from cascade_srn.corpus import verification
+from cascade_srn.corpus.inspection import status
 from cascade_srn.corpus.verification import verify
 from cascade_srn.errors import DataError
 
@@ -67,12 +68,9 @@ def test_a_finished_job_is_correct(output):
     assert json.loads(json.dumps(report.to_dict()))["is_correct"]
 
 
-def test_the_package_exports_the_functions_and_not_modules(output):
-    from cascade_srn.corpus import status
-    from cascade_srn.corpus import verify as exported
-
-    assert exported is verify is corpus.verify
-    assert callable(status)
+def test_the_package_exports_the_functions_and_not_modules():
+    assert corpus.verify is verify
+    assert corpus.status is status
 
 
 @pytest.mark.parametrize("table", ["documents", "errors"])
@@ -104,9 +102,13 @@ def test_a_missing_record_leaves_the_job_incomplete(output):
     assert report.n_problems
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"shard": 1}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"shard": 1}', {"rows": []}, {"rows": {}}, {"sha256": None}])
 def test_a_damaged_record(output, content):
-    first(output, "shards").write_text(content, encoding="utf-8")
+    path = first(output, "shards")
+    if isinstance(content, dict):
+        content = json.dumps(json.loads(path.read_text(encoding="utf-8")) | content)
+    path.write_text(content, encoding="utf-8")
+    assert status(output).n_shards_done == 2
     report = verify(output)
     assert any(problem.startswith("shards/") for problem in report.problems)
     assert not report.is_complete
@@ -129,6 +131,12 @@ def test_a_repeated_and_a_lost_row(tables):
     report = verify(tables)
     assert report.n_problems == 1
     assert path.stem in report.problems[0]
+
+
+def test_a_file_that_is_no_table(output):
+    first(output, "documents").write_text("x\n", encoding="utf-8")
+    write_record(output, "documents")
+    assert verify(output).n_problems == 1
 
 
 @pytest.mark.parametrize("table", ["documents", "entities"])

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from cascade_srn.corpus.inspection import find_holder
+from cascade_srn.corpus.inspection import find_holder, is_plausible
 from cascade_srn.corpus.manifest import MANIFEST, RECORDS, JobFolder, Manifest
 from cascade_srn.corpus.shards import Shard, ShardResult
 from cascade_srn.corpus.tables import TABLES
+from cascade_srn.inference.streaming import describe_error
 from cascade_srn.storage.files import checksum
 
 # Number of repeated ids, problems and notes that a report names. All ids and problems are counted.
@@ -102,7 +103,7 @@ class _Verification:
     def check_shard(self, shard: Shard) -> None:
         """Check the record and the files of a shard."""
         record = self.folder.read_record(shard.id)
-        if record is None:
+        if record is None or not is_plausible(record):
             if (self.folder.path / RECORDS / f"{shard.id}.json").exists():
                 self._add_problem(f"{RECORDS}/{shard.id}.json is damaged")
             return
@@ -117,8 +118,12 @@ class _Verification:
         n_problems = self.n_problems
         for name in names.values():
             self._check_file(name, record.sha256[name])
-        if self.n_problems == n_problems:
+        if self.n_problems > n_problems:
+            return
+        try:
             self._check_rows(shard, record)
+        except (OSError, ValueError, KeyError) as error:  # the record has the checksum of a file that is no table
+            self._add_problem(f"the tables of shard {shard.id} cannot be read ({describe_error(error)})")
 
     def _check_file(self, name: str, expected: str) -> None:
         try:
