@@ -144,7 +144,7 @@ def _input_difference(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
 
 
 def _show(value: Any) -> str:
-    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _version(package: str) -> str | None:
