@@ -195,7 +195,7 @@ def collect_expansions(forest: Forest, texts: Iterable[tuple[int, str, str]], la
         clear = n_best >= CLEAR_SHARE * len(by_document) and (n_best > 1 or len(short) >= CLEAR_LETTERS)
         for label in labels:
             key = forest.find(short, label)
-            # "recall" is not an acronym because of one "Relative Conditional Log-Likelihood (ReCaLL)".
+            # "recall" is not an acronym because of one "regular cascade of labelled lists (ReCaLL)".
             if key is None or not is_short_form(forest.keys[key].name):
                 continue
             targets = {}
