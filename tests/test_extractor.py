@@ -13,7 +13,7 @@ import pytest
 from tests.small_models import NO_LIMITS
 from tests.twelve_sentences import SCHEMA, WORDS
 
-from cascade_srn import Document, Entity, Extractor
+from cascade_srn import Document, Entity, Extractor, Mention
 from cascade_srn.config import ModelSettings, Thresholds
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, ModelError, SchemaError
@@ -385,6 +385,12 @@ class TestRelations:
         assert list(document.entities) == given
         assert document.relations
         assert {r.head for r in document.relations} <= set(given)
+
+    def test_coreference_clusters_stay_with_given_entities(self, extractor):
+        document = Document.from_text("Ada Berg leads Norlux. She lives in Oslo.")
+        document = replace(document, clusters=((Mention(0, 0, 2), Mention(1, 0, 1)),))
+        assert extractor.predict([document], given_entities=True)[0].clusters == document.clusters
+        assert extractor.predict([document])[0].clusters == ()
 
     def test_off_the_word_boundaries(self, extractor):
         with pytest.raises(AnnotationError, match=r"\b6\b"):

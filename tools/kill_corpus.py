@@ -33,8 +33,8 @@ WORDS = """a and by for in of on the to with accuracy annotation attention basel
 embedding encoder entity evaluation extraction graph grammar kernel language learning machine method model network
 neural parser parsing precision probabilistic recall recognition recurrent relation segmentation semantic sentence
 speech statistical summarization supervised syntactic tagger tagging task text training translation tree vector word"""
-# A worker of Ray shows its class as the name of its process.
-WORKERS = ("cascade_srn.corpus.process", "ray::")
+# A worker of Ray shows its class as the name of its process. The death of an agent of Ray ends Ray and the driver.
+WORKERS = ("cascade_srn.corpus.process", "ray::_RayWorker")
 # A job that does not end in this time hangs.
 PATIENCE = 1800.0
 

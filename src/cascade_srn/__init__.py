@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cascade_srn.model.model import Model
     from cascade_srn.schema import Schema
     from cascade_srn.training import TrainingSettings, train
-    from cascade_srn.types import Document, Entity, Relation, Sentence, Span, Triple
+    from cascade_srn.types import Document, Entity, Mention, Relation, Sentence, Span, Triple
 
 _MODULES = {
     "config": ("ModelSettings", "Thresholds"),
@@ -30,7 +30,7 @@ _MODULES = {
     "model.model": ("Model",),
     "schema": ("Schema",),
     "training": ("TrainingSettings", "train"),
-    "types": ("Document", "Entity", "Relation", "Sentence", "Span", "Triple"),
+    "types": ("Document", "Entity", "Mention", "Relation", "Sentence", "Span", "Triple"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -38,6 +38,7 @@ __all__ = [
     "Document",
     "Entity",
     "Extractor",
+    "Mention",
     "Model",
     "ModelSettings",
     "Relation",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cascade_srn.benchmarks.options import ExtractOptions, GrowthOptions, SrnOptions, TrainOptions
+from cascade_srn.benchmarks.options import CorpusOptions, ExtractOptions, GrowthOptions, SrnOptions, TrainOptions
 from cascade_srn.errors import ConfigError
 
 
@@ -25,6 +25,12 @@ from cascade_srn.errors import ConfigError
         (GrowthOptions, {"lengths": (0,)}, "one of the lengths is 0"),
         (GrowthOptions, {"subjects": (64,), "subject_words": 32}, "subjects is 64.* 32 words"),
         (GrowthOptions, {"model": "m", "encoder": "e"}, "model and .*encoder"),
+        (CorpusOptions, {"splits": ()}, "splits"),
+        (CorpusOptions, {"splits": ("2x1", "1x2")}, "splits is '2x1,1x2'"),
+        (CorpusOptions, {"splits": ("1x2", "2")}, "splits is '1x2,2'"),
+        (CorpusOptions, {"splits": ("1x0",)}, "splits is '1x0'"),
+        (CorpusOptions, {"factors": (0,)}, "factors is 0"),
+        (CorpusOptions, {"documents": 0}, "documents is 0"),
     ],
 )
 def test_refused(make, values, message):

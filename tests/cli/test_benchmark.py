@@ -49,7 +49,7 @@ def test_each_writes_its_result_and_shows_a_table(name, workplace, capsys):
     assert (workplace / "benchmarks" / "results" / "growth-cpu.png").is_file() == (name == "growth")
 
 
-@pytest.mark.parametrize("name", [*SHORT, "serve", "worst-text"])
+@pytest.mark.parametrize("name", [*SHORT, "corpus", "serve", "worst-text"])
 def test_each_is_documented_by_its_command(name):
     for path in ("docs/benchmarks.md", "benchmarks/README.md"):
         assert f"cascade-srn benchmark {name} " in (ROOT / path).read_text(encoding="utf-8").replace("`", " ")
@@ -73,6 +73,7 @@ def test_the_result_records_the_command(workplace, monkeypatch):
         (["extract", "--data", "no.jsonl"], "no.jsonl"),
         (["train", "--batch-sizes", "8;16"], "--batch-sizes"),
         (["growth", "--precision", "half"], "'half'"),
+        (["corpus", "--splits", "2x1"], "--splits"),
     ],
 )
 def test_unknown_values_are_one_line(arguments, data, workplace, capsys):

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import failure, run, start
 from tests.serving.live import PATIENCE, until
 
-from cascade_srn.cli.serve import _is_loopback
+from cascade_srn.cli.serve import is_loopback
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_reachable_without_a_key(capsys, model):
     ("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("a.b", False)]
 )
 def test_loopback(host, loopback):
-    assert _is_loopback(host) == loopback
+    assert is_loopback(host) == loopback
 
 
 def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):

@@ -665,3 +665,13 @@ def test_files_survive_json_and_pickle(tmp_path):
     assert again == file == pickle.loads(pickle.dumps(file))
     assert again.version == file.version
     assert hash(again) == hash(file)
+
+
+def test_id_and_row_are_unique_where_small_files_share_a_shard(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text('{"id": 1, "text": "x"}\n{"id": 2, "text": "y"}\n')
+    settings = InputSettings()
+    files = find_input_files(str(tmp_path), settings)
+    (shard,) = plan_shards(files, settings)
+    rows = list(RowReader(files, settings).read(shard))
+    assert [(row.id, row.row) for row in rows] == [("1", 0), ("2", 1), ("b.jsonl:1", 0), ("b.jsonl:2", 1)]

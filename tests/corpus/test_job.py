@@ -332,6 +332,18 @@ def test_a_signal_stops_the_job_after_the_shard(source, model, tmp_path, undistu
     assert fingerprints(tmp_path / "out") == undisturbed
 
 
+def test_a_signal_during_the_last_shard_does_not_matter(source, model, tmp_path):
+    seen = []
+
+    def before(shard):
+        seen.append(shard)
+        if len(seen) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    report, _ = run_here(source, tmp_path / "out", model, before=before)
+    assert report.is_finished
+
+
 def test_a_second_signal_stops_the_job_at_once(source, model, tmp_path):
     def before(shard):
         os.kill(os.getpid(), signal.SIGINT)

@@ -40,7 +40,7 @@ def test_the_same_job_has_no_difference(tmp_path):
         ({"files": (*FILES, InputFile("/c", "text", 1, 1, "c", "c.txt"))}, "c.txt is new"),
         ({"shards": SHARDS[:1]}, "shards"),
         ({"chosen": settings(shard_documents=5)}, "shard_documents is 5, not 4"),
-        ({"chosen": settings(thresholds=0.7)}, "thresholds is 0.7, not not set"),
+        ({"chosen": settings(thresholds=0.7)}, "thresholds is 0.7, not none"),
         ({"chosen": settings(overlaps="all")}, 'overlaps is "all", not "flat"'),
     ],
 )

@@ -135,7 +135,14 @@ def is_gone(pid):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"workers": 0}, {"workers": "many"}, {"cpus_per_worker": 0}, {"gpus_per_worker": -1}, {"shard_timeout": -1}],
+    [
+        {"workers": 0},
+        {"workers": "many"},
+        {"cpus_per_worker": 0},
+        {"gpus_per_worker": -1},
+        {"gpus_per_worker": 1.5},
+        {"shard_timeout": -1},
+    ],
 )
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(ConfigError):
@@ -261,7 +268,7 @@ def test_a_shard_that_takes_too_long_fails(job, cluster, start):
 @pytest.mark.slow
 def test_a_worker_that_does_not_answer_is_replaced(job, cluster, start, monkeypatch):
     monkeypatch.setattr(ray_engine, "_ASK_SECONDS", 0.5)
-    monkeypatch.setattr(ray_engine, "_SILENT_SECONDS", 20.0)
+    monkeypatch.setattr(ray_engine, "_SILENT_SECONDS", 10.0)
     start(fake_workers.start_silent)
     found = results(job, cluster)
     assert found["s1"].attempts == 2
@@ -372,6 +379,9 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
     def n_done():
         return len(list(records.iterdir())) if records.is_dir() else 0
 
+    # As for a user who has not chosen a token.
+    environment = {name: value for name, value in environment.items() if not name.startswith("RAY_")}
+    environment["HOME"] = str(tmp_path)
     with printed.open("wb") as stream:
         driver = subprocess.Popen([sys.executable, "-c", _DRIVER, tmp_path], env=environment, stdout=stream)
     try:
@@ -388,6 +398,7 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
         driver.wait()
     wait_for(lambda: all(is_gone(process.pid) for process in started))
     assert printed.read_text() == ""
+    assert not (tmp_path / ".ray").exists()
     assert 0 < n_done() < 10
     report = run(
         tmp_path / "in.jsonl",

@@ -75,4 +75,6 @@ def test_a_short_acronym_that_is_defined_once_stays_in_its_document():
 
 
 def test_an_ordinary_word_is_no_acronym():
-    assert _expand(["relative conditional log-likelihood (ReCaLL)"], "recall") == ({}, {})
+    text = "regular cascade of labelled lists (ReCaLL)"
+    assert len(find_definitions(text)) == 1
+    assert _expand([text], "recall") == ({}, {})

@@ -7,7 +7,7 @@ from tests.graph.documents import DOCUMENTS, write_lines
 
 from cascade_srn.corpus.tables import table_schema
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.graph import GraphSettings
+from cascade_srn.graph import GraphSettings, build, open_graph
 from cascade_srn.graph.load import load
 
 pa = pytest.importorskip("pyarrow")
@@ -164,3 +164,17 @@ def test_bad_input_is_refused(tmp_path):
     (job / "entities" / "00001-abc.parquet").unlink()
     with pytest.raises(DataError):
         load([job], GraphSettings())
+
+
+def test_a_job_without_texts_gives_a_graph_without_sentences(tmp_path):
+    pytest.importorskip("duckdb")
+    job = write_job(tmp_path / "job", DOCUMENTS, shards=1)
+    path = job / "documents" / "00000-abc.parquet"
+    table = parquet.read_table(path, partitioning=None)
+    at = table.column_names.index("text")
+    parquet.write_table(table.set_column(at, table.schema.field("text"), pa.nulls(4, pa.string())), path)
+    report = build([job], tmp_path / "graph")
+    assert report.counts["evidence"] > 0
+    with open_graph(tmp_path / "graph") as graph:
+        assert {row["sentence_text"] for row in graph.query("SELECT sentence_text FROM evidence")} == {None}
+        assert graph.query("SELECT * FROM evidence WHERE sentence_end <= sentence_start") == []

@@ -61,11 +61,19 @@ def test_neighbours_are_filtered(graph):
     assert ends() == {"crf-method", "lstm-method", "named-entity-recognition-task"}
     assert ends(relations=["COMPARE"]) == {"lstm-method"}
     assert ends(labels=["Task"]) == {"named-entity-recognition-task"}
-    assert ends(min_score=0.7) == {"crf-method", "named-entity-recognition-task"}
+    assert ends(min_score=0.75) == {"crf-method", "named-entity-recognition-task"}
     assert ends(min_count=2) == set()
     assert ends(first_date="2020") == {"lstm-method", "named-entity-recognition-task"}
     assert ends(last_date="2019") == {"crf-method"}
     assert len(graph.neighbours("bert-crf-method", limit=1)) == 1
+
+
+def test_a_score_that_equals_the_minimum_passes(graph):
+    # Scores are stored with single precision, and 0.9 is a little less than that there.
+    assert [row["neighbour"] for row in graph.neighbours("crf-method", min_score=0.9)] == [
+        "named-entity-recognition-task"
+    ]
+    assert graph.to_networkx(min_score=0.9).number_of_edges() == 1
 
 
 def test_explain_has_forms_merges_and_mentions(graph):

@@ -80,11 +80,13 @@ def _document(text: str, entities: dict[str, str], relations: list[tuple[str, st
 
 
 @contextmanager
-def open_page(browser, url, *, width="desktop", theme="light", expected=(), **options):
+def open_page(browser, address, *, url=None, width="desktop", theme="light", expected=(), **options):
     """Open the page of a service. Fail on console messages and on requests to other servers.
 
-    ``expected`` are parts of the console messages that the test provokes.
+    ``expected`` are parts of the console messages that the test provokes. ``url`` is the service, if the address is
+    that of a view.
     """
+    url = address if url is None else url
     context = browser.new_context(viewport={"width": WIDTHS[width], "height": 900}, color_scheme=theme, **options)
     page = context.new_page()
     page.set_default_timeout(15_000)
@@ -94,7 +96,7 @@ def open_page(browser, url, *, width="desktop", theme="light", expected=(), **op
     page.on("request", lambda request: None if _is_local(request.url, url) else problems.append(request.url))
     page.requests = []
     page.on("request", lambda request: page.requests.append(request))
-    page.goto(url)
+    page.goto(address)
     yield page
     assert [one for one in problems if not any(part in one for part in expected)] == []
     context.close()

@@ -11,7 +11,7 @@ from filelock import FileLock
 from tests.data.other_processes import can_hold, held_elsewhere
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.storage.lock import LOCK, FolderLock
+from cascade_srn.storage.lock import LOCK, FolderLock, lock_holder
 
 
 def test_a_second_process_is_refused(tmp_path):
@@ -225,3 +225,20 @@ def test_a_lock_file_that_is_none_is_neither_followed_nor_changed(tmp_path, kind
     assert precious.read_text(encoding="utf-8") == "years of work"
     assert not (tmp_path / "new").exists()
     assert os.path.lexists(lock)
+
+
+def test_the_holder_is_named_and_not_disturbed(tmp_path):
+    assert lock_holder(tmp_path / "nowhere") is None
+    assert lock_holder(tmp_path) is None
+    with held_elsewhere(tmp_path / "run") as other:
+        assert lock_holder(tmp_path / "run").startswith(f"pid {other.pid} on ")
+        assert not can_hold(tmp_path / "run")
+    with FolderLock(tmp_path / "run"):
+        assert lock_holder(tmp_path / "run").startswith(f"pid {os.getpid()} on ")
+        assert not can_hold(tmp_path / "run")
+
+
+def test_a_lock_file_that_a_killed_process_left_has_no_holder(tmp_path):
+    (tmp_path / LOCK).write_text('{"pid": 1, "host": "h", "since": "s"}', encoding="utf-8")
+    assert lock_holder(tmp_path) is None
+    assert can_hold(tmp_path)

@@ -115,7 +115,7 @@ def run(
         int, typer.Option(help="Number of tries of a shard whose worker dies, before it goes to errors.", min=1)
     ] = 3,
     shard_timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Time limit for one try of a shard. Default: none.")
+        float | None, typer.Option(metavar="SECONDS", help="Time limit for one try of a shard. Default: none.", min=1)
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="Address of a Ray cluster, such as auto. Default: Ray on this machine.")

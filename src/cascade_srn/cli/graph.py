@@ -7,8 +7,10 @@ import typer
 
 from cascade_srn.cli.failures import print_note
 from cascade_srn.cli.graph_export import export
+from cascade_srn.cli.graph_serve import serve
 
 app = typer.Typer(help="Build, explain, export and explore knowledge graphs.", no_args_is_help=True)
+app.command()(serve)
 
 _Files = Annotated[
     list[Path],

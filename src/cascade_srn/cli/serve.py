@@ -102,24 +102,25 @@ def serve(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
-    if settings.api_key is None and not _is_loopback(host):
-        _print(f"Warning: {host} can be reached from other machines, and no API key is set.")
+    if settings.api_key is None and not is_loopback(host):
+        print_line(f"Warning: {host} can be reached from other machines, and no API key is set.")
     run_service(
         lambda: Extractor.from_pretrained(
             folder, device=found_device, precision=precision, overlaps=overlaps, constraints=constraints
         ),
         settings,
-        on_ready=lambda address: _print(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
+        on_ready=lambda address: print_line(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )
 
 
-def _print(message: str) -> None:
+def print_line(message: str) -> None:
     """Print a line on standard error. The service continues if standard error is closed."""
     with suppress(OSError):
         typer.echo(message, err=True)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host can only be reached from this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cascade_srn.corpus.job import JobInterrupted, JobReport, run
     from cascade_srn.corpus.local import LocalEngine
     from cascade_srn.corpus.progress import Progress
+    from cascade_srn.corpus.ray import RayEngine
     from cascade_srn.corpus.settings import CorpusSettings
     from cascade_srn.corpus.verification import VerifyReport, verify
 
@@ -27,6 +28,7 @@ _MODULES = {
     "job": ("JobInterrupted", "JobReport", "run"),
     "local": ("LocalEngine",),
     "progress": ("Progress",),
+    "ray": ("RayEngine",),
     "settings": ("CorpusSettings",),
     "verification": ("VerifyReport", "verify"),
 }
@@ -39,6 +41,7 @@ __all__ = [
     "JobReport",
     "LocalEngine",
     "Progress",
+    "RayEngine",
     "StatusReport",
     "VerifyReport",
     "run",

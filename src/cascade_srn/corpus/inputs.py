@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cascade_srn.corpus.addresses import choose_names, file_version, find_files, is_remote, without_repeats
@@ -159,10 +160,22 @@ class RowReader:
     def read(self, shard: Shard) -> Iterator[Row]:
         """Yield the rows of a shard, in order. A record that cannot be read is a row with a problem.
 
+        Ids may repeat, but id and row together are unique in a shard. Where small files share a shard and the same id
+        is in the same row of two of them, the second id gets the name of its file.
+
         Raises:
             InputChangedError: A file changed since it was counted.
             DataError: A file cannot be read.
         """
+        seen: set[tuple[str, int]] = set()
+        for row in self._read_parts(shard):
+            if len(shard.parts) > 1:
+                if (row.id, row.row) in seen:
+                    row = replace(row, id=f"{row.input}:{row.id}")
+                seen.add((row.id, row.row))
+            yield row
+
+    def _read_parts(self, shard: Shard) -> Iterator[Row]:
         for position, first, stop in shard.parts:
             file = self._files[position]
             records = self._open(position, first)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.corpus.manifest import RECORDS, JobFolder
-from cascade_srn.corpus.shards import Shard
+from cascade_srn.corpus.shards import Shard, ShardResult
+from cascade_srn.corpus.tables import TABLES
 from cascade_srn.storage.lock import LOCK, lock_holder
 
 # Number of reasons that a report names.
@@ -74,6 +75,8 @@ def status(output: str | Path) -> StatusReport:
     reasons: Counter[str] = Counter()
     times: list[tuple[float, float, int]] = []
     for shard, record in folder.finished(manifest.shards):
+        if not is_plausible(record):
+            continue
         n_shards += 1
         n_rows += shard.n_rows
         n_errors += record.rows["errors"]
@@ -98,6 +101,18 @@ def status(output: str | Path) -> StatusReport:
         reasons=tuple(reasons.most_common(_N_NAMED)),
         documents_per_second=rate,
         seconds_left=left,
+    )
+
+
+def is_plausible(record: ShardResult) -> bool:
+    """Return whether a record has values of the right types. A damaged file may have any."""
+    numbers = (record.n_words, record.n_sentences)
+    return (
+        isinstance(record.rows, dict)
+        and all(type(record.rows.get(table)) is int for table in TABLES)
+        and isinstance(record.sha256, dict)
+        and all(type(number) is int for number in numbers)
+        and isinstance(record.seconds, int | float)
     )
 
 

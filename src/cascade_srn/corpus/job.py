@@ -263,6 +263,7 @@ class _Run:
 
     def run(self, engine: Engine, *, is_new: bool) -> JobReport:
         """Process the shards that are not finished."""
+        self.folder.remove_scratch(self.task)
         finished = set() if is_new else self._count_finished()
         pending = [shard for shard in self.shards if shard.id not in finished]
         if not pending:
@@ -278,7 +279,7 @@ class _Run:
             raise
         finally:
             shutil.rmtree(self.job.scratch_path, ignore_errors=True)
-        if self.control.stopping:
+        if self.control.stopping and self.totals.n_shards < len(self.shards):
             raise JobInterrupted(self._report(), self.control.signal)
         return self._finish()
 

@@ -15,6 +15,7 @@ from cascade_srn.corpus.shards import InputFile, Shard, ShardResult
 from cascade_srn.corpus.tables import TABLE_VERSION, TABLES
 from cascade_srn.errors import DataError
 from cascade_srn.runs.folder import OutputFolder, differences, remove
+from cascade_srn.storage.atomic import clean_leftovers
 from cascade_srn.storage.files import checksum
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.version import __version__
@@ -143,7 +144,7 @@ def _input_difference(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
 
 
 def _show(value: Any) -> str:
-    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _version(package: str) -> str | None:
@@ -230,16 +231,21 @@ class JobFolder(OutputFolder):
                     for suffix in ("parquet", "jsonl"):
                         (self.path / table / f"{shard.id}.{suffix}").unlink(missing_ok=True)
 
-    def make_scratch(self, array: str = "") -> str:
-        """Remove the temporary folders of earlier drivers, make a new one and return its name.
+    def remove_scratch(self, array: str = "") -> None:
+        """Remove the temporary files and folders of earlier drivers.
 
         Workers that outlive their driver write to a folder that is gone, and fail.
         """
         with self.writing():
             for member in self.members():
-                if member.name.startswith(f"{_SCRATCH}{array}") and member.name.endswith(".tmp"):
+                if member.name.startswith(f"{_SCRATCH}{array}") and self.is_temporary(member):
                     remove(member)
-            name = f"{_SCRATCH}{array}{secrets.token_hex(8)}.tmp"
+            clean_leftovers(self.path)
+
+    def make_scratch(self, array: str = "") -> str:
+        """Make a temporary folder for the workers of this driver, and return its name."""
+        name = f"{_SCRATCH}{array}{secrets.token_hex(8)}.tmp"
+        with self.writing():
             (self.path / name).mkdir()
         return name
 

@@ -64,7 +64,7 @@ class Child:
     ) -> None:
         self.log = log
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        with log.open("wb") as handle:
+        with _open_log(log) as handle:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.PIPE,
@@ -128,6 +128,14 @@ class Child:
         self._events.put(Event(ENDED, self, None))
 
 
+def _open_log(path: Path) -> BinaryIO:
+    """Open a log, or the null device if the disk is full, which is reported when results cannot be written."""
+    try:
+        return path.open("wb")
+    except OSError:
+        return open(os.devnull, "wb")
+
+
 def call_once(function: Callable[..., Any], *arguments: Any, log: Path, timeout: float) -> Any:
     """Call a function in a process of its own, and return its result.
 
@@ -171,7 +179,7 @@ def main() -> None:
             answers.write(data)
             answers.flush()
 
-    def show_warning(message: Warning | str, *details: Any) -> None:
+    def show_warning(message: Warning | str, *details: Any, **named: Any) -> None:
         answer(WARNED, str(message))
 
     warnings.showwarning = show_warning

@@ -58,7 +58,7 @@ class RayEngine:
 
     Example:
         >>> from cascade_srn import corpus
-        >>> engine = RayEngine(address="head:6379", workers=16, shard_timeout=1800)
+        >>> engine = corpus.RayEngine(address="head:6379", workers=16, shard_timeout=1800)
         >>> corpus.run("/shared/abstracts.jsonl.gz", "/shared/tables", engine=engine)  # doctest: +SKIP
     """
 
@@ -79,6 +79,12 @@ class RayEngine:
                 require_range(name, value, least)
         if self.gpus_per_worker is not None:
             require_range("gpus_per_worker", self.gpus_per_worker, 0)
+            if self.gpus_per_worker > 1 and self.gpus_per_worker % 1:
+                raise ConfigError(
+                    f"gpus_per_worker is {self.gpus_per_worker:g}",
+                    "Give a whole number, or a share of one GPU",
+                    option="gpus_per_worker",
+                )
 
     def run(self, job: JobSpec, shards: Sequence[Shard], control: Control) -> Iterator[ShardResult | ShardFailure]:
         """Process shards. See :meth:`.Engine.run`."""

@@ -122,10 +122,9 @@ def _start(ray: Any, folder: Path, n_cpus: int, n_gpus: int, object_store_bytes:
 
 
 def _token() -> Mapping[str, str]:
-    """Return a secret for a Ray that is started, unless the user chose. Ray would write one to the home folder."""
-    if any(name.startswith("RAY_AUTH_") for name in os.environ):
-        return {}
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _secret()}
+    """Return a secret for a Ray that is started, unless the user has one. Ray would write one to the home folder."""
+    has_own = any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    return {} if has_own or Path("~/.ray/auth_token").expanduser().exists() else {"RAY_AUTH_TOKEN": _secret()}
 
 
 @cache

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from cascade_srn.corpus.inspection import find_holder
+from cascade_srn.corpus.inspection import find_holder, is_plausible
 from cascade_srn.corpus.manifest import MANIFEST, RECORDS, JobFolder, Manifest
 from cascade_srn.corpus.shards import Shard, ShardResult
 from cascade_srn.corpus.tables import TABLES
+from cascade_srn.inference.streaming import describe_error
 from cascade_srn.storage.files import checksum
 
 # Number of repeated ids, problems and notes that a report names. All ids and problems are counted.
@@ -102,7 +103,7 @@ class _Verification:
     def check_shard(self, shard: Shard) -> None:
         """Check the record and the files of a shard."""
         record = self.folder.read_record(shard.id)
-        if record is None:
+        if record is None or not is_plausible(record):
             if (self.folder.path / RECORDS / f"{shard.id}.json").exists():
                 self._add_problem(f"{RECORDS}/{shard.id}.json is damaged")
             return
@@ -117,8 +118,12 @@ class _Verification:
         n_problems = self.n_problems
         for name in names.values():
             self._check_file(name, record.sha256[name])
-        if self.n_problems == n_problems:
+        if self.n_problems > n_problems:
+            return
+        try:
             self._check_rows(shard, record)
+        except (OSError, ValueError, KeyError) as error:  # the record has the checksum of a file that is no table
+            self._add_problem(f"the tables of shard {shard.id} cannot be read ({describe_error(error)})")
 
     def _check_file(self, name: str, expected: str) -> None:
         try:
@@ -151,11 +156,10 @@ class _Verification:
 
     def report(self) -> VerifyReport:
         """Check the folder as a whole, and return the report."""
-        counts = self.manifest.counts
         found = {**self.rows, "words": self.n_words, "sentences": self.n_sentences}
-        for name in found if counts is not None else ():
-            if counts is not None and counts.get(name, found[name]) != found[name]:
-                self._add_problem(f"{MANIFEST} counts {counts[name]} for {name}, but the shards have {found[name]}")
+        counts = self.manifest.counts
+        if counts is not None and counts != found and len(self.finished) == len(self.manifest.shards):
+            self._add_problem(f"{MANIFEST} has other counts than the records of the shards")
         notes = self._check_names()
         with self._digests:
             n_repeated, digests = _find_repeats(self._digests)

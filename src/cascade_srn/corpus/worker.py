@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -73,7 +73,7 @@ class ShardWorker:
                 "Restore the model, or start a new job",
                 option="model",
             )
-        self._predictor()  # refuses wrong thresholds
+        self._pieces = self._predictor().collator.pieces  # a predictor refuses wrong thresholds
         self._reader = RowReader(job.files, settings.inputs)
 
     def process(self, shard: Shard, attempt: int = 1) -> ShardResult:
@@ -120,8 +120,8 @@ class ShardWorker:
         sentences = iter(predictor.predict(self.extractor.examples(documents)))
         return [Document(d.text, tuple(islice(sentences, len(d.sentences)))) for d in documents]
 
-    def _prepare(self, shard: Shard) -> Iterator[_Part]:
-        """Yield the rows of a shard, split into words. A thread prepares the next parts while the model runs."""
+    def _prepare(self, shard: Shard) -> Generator[_Part, None, None]:
+        """Yield the rows of a shard, split into words. A thread splits and tokenizes while the model runs."""
         prepared: Queue[_Part | Exception | None] = Queue(_MAX_WAITING)
         is_closed = threading.Event()
 
@@ -170,7 +170,10 @@ class ShardWorker:
         if row.text is None:
             return BadText(position, None, CascadeError(row.problem))
         try:
-            return self.extractor.prepare(row.text)
+            document = self.extractor.prepare(row.text)
+            for sentence in document.sentences:
+                self._pieces.tokenize_ahead(sentence.words)
+            return document
         except Exception as error:  # of this text only
             return BadText(position, row.text, error)
 

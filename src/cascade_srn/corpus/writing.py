@@ -178,7 +178,8 @@ class ShardTables:
         arrays = [_to_array(columns[field.name], field.type) for field in schema]
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), sink, compression="zstd")
-        return sink.getvalue().to_pybytes()
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
 
     def write(self, seconds: float, attempts: int) -> ShardResult:
         """Write the files and then the record of the shard. Each file appears complete, or not at all.
@@ -202,7 +203,7 @@ class ShardTables:
             _write_and_rename(files, folder, self.job.output_path)
         except OSError as error:
             raise JobError(
-                f"the output folder {self.job.output!r} cannot be written ({error.strerror})",
+                f"the output folder {self.job.output!r} cannot be written ({error.strerror or error})",
                 "Fix that, and resume the job",
                 option="resume",
             ) from error

@@ -169,6 +169,10 @@ class WordPieces:
         """Replace special pieces, which a Unigram vocabulary finds in any text that contains their names."""
         return tuple(self._fallback if i in self._special else i for i in ids)
 
+    def tokenize_ahead(self, words: Sequence[str]) -> None:
+        """Tokenize the words of a sentence into the cache, for example in another thread than that of the model."""
+        self._tokenize(model_words(words, self.text_form))
+
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
         """Return the row of a sentence without markers, with the words before and after it as context."""
         words, left, right = (model_words(part, self.text_form) for part in (words, left, right))

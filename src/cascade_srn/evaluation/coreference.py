@@ -94,7 +94,7 @@ class CoreferenceScores:
         }
 
     def __str__(self) -> str:
-        rows = [("", "precision", "recall", "F1")]
+        rows: list[tuple[str, ...]] = [("", "precision", "recall", "F1")]
         for name, of_metric in (("MUC", self.muc), ("B³", self.b_cubed), ("CEAF-e", self.ceaf_e)):
             values = (of_metric.precision, of_metric.recall, of_metric.f1)
             rows.append((name, *(f"{100 * value:.1f}" for value in values)))

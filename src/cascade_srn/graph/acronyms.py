@@ -195,7 +195,7 @@ def collect_expansions(forest: Forest, texts: Iterable[tuple[int, str, str]], la
         clear = n_best >= CLEAR_SHARE * len(by_document) and (n_best > 1 or len(short) >= CLEAR_LETTERS)
         for label in labels:
             key = forest.find(short, label)
-            # "recall" is not an acronym because of one "Relative Conditional Log-Likelihood (ReCaLL)".
+            # "recall" is not an acronym because of one "regular cascade of labelled lists (ReCaLL)".
             if key is None or not is_short_form(forest.keys[key].name):
                 continue
             targets = {}
@@ -256,8 +256,8 @@ def _contains(long: str, other: str) -> bool:
 
 def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
     """Merge clear acronyms with their long forms, alone and as words of longer names."""
-    for key, into in sorted(expansions.everywhere.items()):
-        yield Merge(key, into, STEP, expansions.reasons[key, into])
+    for short, long in sorted(expansions.everywhere.items()):
+        yield Merge(short, long, STEP, expansions.reasons[short, long])
     for at, key in enumerate(forest.keys[:]):
         if not key.n:
             continue

@@ -257,17 +257,17 @@ def _merge_rows(surfaces: list[Surface], found: Resolution, named: _Named) -> It
         if root in named.ids:
             labels = one.main_label or named.labels[root], other.main_label or named.labels[root]
             yield row(root, one.name, labels[0], other.name, labels[1], merge.step, merge.reason, merge.score)
-    for (_, key), other in found.local.items():
-        root, short, long = forest.root(other), forest.keys[key], forest.keys[other]
+    for (_, key), into in found.local.items():
+        root, short, long = forest.root(into), forest.keys[key], forest.keys[into]
         if root in named.ids:
-            reason = f"{found.reasons[key, other]}, for these documents"
+            reason = f"{found.reasons[key, into]}, for these documents"
             labels = short.main_label, long.main_label or named.labels[root]
             yield row(root, short.name, labels[0], long.name, labels[1], "acronym", reason, 1.0)
     for root, votes in named.votes.items():
         label, name = named.labels[root], named.names[root]
-        for other in sorted(votes.keys() - {label}):
-            reason = f"vote of {votes[other]:g} against {votes.get(label, 0):g}"
-            yield row(root, name, other, name, label, "type", reason, 1.0)
+        for loser in sorted(votes.keys() - {label}):
+            reason = f"vote of {votes[loser]:g} against {votes.get(label, 0):g}"
+            yield row(root, name, loser, name, label, "type", reason, 1.0)
 
 
 def _plain_settings(settings: GraphSettings) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from cascade_srn.graph.normalise import is_acronym
 
+# A node is named after its spelled-out form if at least this share of its mentions spell it out.
+_SPELLED_SHARE = 0.1
+
 
 @dataclass(slots=True)
 class Key:
@@ -54,12 +57,12 @@ class Forest:
     Attributes:
         keys: The keys.
         merges: The merges so far, in their order.
-        first_step: Step of the first merge of each key that is not a root.
+        first: The first merge of each key, even if another one has already put it into the same set.
     """
 
     keys: list[Key] = field(default_factory=list)
     merges: list[Merge] = field(default_factory=list)
-    first_step: dict[int, str] = field(default_factory=dict)
+    first: dict[int, Merge] = field(default_factory=dict)
     _index: dict[tuple[str, str], int] = field(default_factory=dict)
     _parents: list[int] = field(default_factory=list)
     _apart: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -112,7 +115,10 @@ class Forest:
             Whether they were in different sets and may be merged.
         """
         lower, upper = self.root(merge.key), self.root(merge.into)
-        if lower == upper or upper in self._apart.get(lower, ()) or self._alone & {lower, upper}:
+        if lower == upper:
+            self.first.setdefault(merge.key, merge)
+            return False
+        if upper in self._apart.get(lower, ()) or self._alone & {lower, upper}:
             return False
         both = {lower, upper} <= self._pinned
         if both and not forced:
@@ -125,7 +131,7 @@ class Forest:
             self._apart[other].add(upper)
             self._apart[upper].add(other)
         self.merges.append(merge)
-        self.first_step.setdefault(merge.key, merge.step)
+        self.first.setdefault(merge.key, merge)
         return True
 
     def merge_all(self, merges: Iterable[Merge]) -> None:
@@ -145,24 +151,37 @@ class Forest:
         found = {}
         for root, members in sets.items():
             used = [at for at in self.by_frequency(members) if self.keys[at].n]
-            n_mentions = sum(self.keys[at].n for at in used)
-            used = [at for at in used if self._is_bare(at)] or used
-            spelled = [at for at in used if not is_acronym(self.keys[at].name)]
+            bare = [at for at in used if self._is_bare(at)]
+            spelled = [at for at in bare if not is_acronym(self.keys[at].name)]
             if root in self._pinned or not used:
                 found[root] = root
-            elif spelled and self.keys[spelled[0]].n * 10 >= n_mentions:
+            elif spelled and self._share_spelled_out(used) >= _SPELLED_SHARE:
                 found[root] = spelled[0]
             else:
-                found[root] = used[0]
+                found[root] = (bare or used)[0]
         return found
+
+    def _share_spelled_out(self, keys: Iterable[int]) -> float:
+        """Return the share of the mentions that are neither an acronym nor an acronym with a noun."""
+        found = [self.keys[at] for at in keys if not self._has_head(at)]
+        n_spelled = sum(key.n for key in found if not is_acronym(key.name.split()[0]))
+        return n_spelled / max(sum(key.n for key in found), 1)
 
     def _is_bare(self, key: int) -> bool:
         """Return whether a name has neither an acronym in brackets nor a noun that adds nothing."""
-        return "(" not in self.keys[key].name and self.first_step.get(key) != "head"
+        return "(" not in self.keys[key].name and not self._has_head(key)
+
+    def _has_head(self, key: int) -> bool:
+        """Return whether a name, or the one that it is an abbreviation of, has a noun that adds nothing."""
+        merge = self.first.get(key)
+        if merge is not None and merge.step == "acronym":
+            merge = self.first.get(merge.into)
+        return merge is not None and merge.step == "head"
 
     def step(self, key: int, main: int) -> str:
         """Return the step that brought a key into the set of a main key."""
-        return "text" if key == main else self.first_step.get(key) or self.first_step.get(main, "text")
+        merge = self.first.get(key) or self.first.get(main)
+        return "text" if key == main or merge is None else merge.step
 
     def by_frequency(self, members: Iterable[int]) -> list[int]:
         """Return keys with the most frequent first. The order does not depend on that of the input."""

@@ -101,13 +101,15 @@ def _candidates(forest: Forest, key: int, words: _Words) -> Iterator[tuple[int, 
     if len(tokens) > 1:
         for target in words.inflected.get((_plain(tokens), found.label), ()):
             yield target, "word inside in the plural or with an article"
-        if (turned := _turn(tokens)) and (target := forest.find(turned, found.label)) is not None:
-            yield target, "word order"
+        turned = forest.find(_turn(tokens), found.label)
+        if turned is not None:
+            yield turned, "word order"
     for at, token in enumerate(tokens):
         for other in words.variants.get(token, ()):
             changed = " ".join((*tokens[:at], other, *tokens[at + 1 :]))
-            if (target := forest.find(changed, found.label)) is not None:
-                yield target, "spelling"
+            respelled = forest.find(changed, found.label)
+            if respelled is not None:
+                yield respelled, "spelling"
 
 
 def _plain(tokens: Sequence[str]) -> str:

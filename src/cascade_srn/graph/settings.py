@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from cascade_srn.config import Settings, require_range
 from cascade_srn.errors import ConfigError
@@ -94,7 +93,3 @@ class GraphReport:
     merges: dict[str, int]
     flags: dict[str, int]
     notes: tuple[str, ...] = field(default=())
-
-    def to_record(self) -> dict[str, Any]:
-        """Return what ``graph.json`` has of it."""
-        return {"dropped": self.dropped, "merges": self.merges, "flags": self.flags}

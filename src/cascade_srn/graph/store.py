@@ -403,7 +403,7 @@ class Graph:
             WHERE (edges.head = $node OR edges.tail = $node)
                 AND ($relations IS NULL OR list_contains($relations, edges.label))
                 AND ($labels IS NULL OR list_contains($labels, other.label))
-                AND n >= $min_count AND coalesce(best_score, 1) >= $min_score
+                AND n >= $min_count AND coalesce(round(best_score::DOUBLE, 6), 1) >= $min_score
                 AND ($first IS NULL OR edges.last_date >= $first) AND ($last IS NULL OR edges.first_date <= $last)
             ORDER BY n DESC, n_documents DESC, edge LIMIT $limit
         """
@@ -480,7 +480,8 @@ class Graph:
         """
         graph = load_library("networkx").MultiDiGraph()
         edges = self.query(
-            "SELECT * FROM edges WHERE n >= ? AND coalesce(best_score, 1) >= ? ORDER BY edge", [min_count, min_score]
+            "SELECT * FROM edges WHERE n >= ? AND coalesce(round(best_score::DOUBLE, 6), 1) >= ? ORDER BY edge",
+            [min_count, min_score],
         )
         used = {end for edge in edges for end in (edge["head"], edge["tail"])}
         whole = min_count <= 1 and min_score <= 0

@@ -1,7 +1,7 @@
 """The service as an ASGI application."""
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,7 +20,7 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.handler import RequestHandler
 from cascade_srn.serving.metrics import Metrics
-from cascade_srn.serving.middleware import AccessLogMiddleware, HostCheck, KeyCheck, SecurityHeaders
+from cascade_srn.serving.middleware import PROTECTED, AccessLogMiddleware, HostCheck, KeyCheck, SecurityHeaders
 from cascade_srn.serving.refusals import Refusal, handle_http_error, handle_refusal
 from cascade_srn.serving.routes import api_routes, describe_api, render_operations
 from cascade_srn.serving.settings import ServeSettings
@@ -48,9 +48,10 @@ class Asset:
         return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
 
 
-def page_files() -> Iterator[tuple[str, Asset]]:
-    """Yield the files of the page with their names. No other files are served."""
-    for entry in sorted(files("cascade_srn.serving").joinpath("page").iterdir(), key=lambda entry: entry.name):
+def page_files(*folder: str) -> Iterator[tuple[str, Asset]]:
+    """Yield the files of a page with their names. No other files are served."""
+    place = files("cascade_srn.serving").joinpath(*(folder or ("page",)))
+    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
         content_type = CONTENT_TYPES.get(Path(entry.name).suffix)
         if content_type is not None:
             yield entry.name, Asset(entry.read_bytes(), content_type)
@@ -63,9 +64,14 @@ def file_routes(app: FastAPI) -> APIRouter:
     assets["/"] = assets.pop("/index.html")
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
     assets["/docs"] = Asset(render_operations(app.openapi()).encode(), CONTENT_TYPES[".html"])
+    add_assets(router, assets)
+    return router
+
+
+def add_assets(router: APIRouter, assets: Mapping[str, Asset]) -> None:
+    """Add a route for each static file, by its path."""
     for path, asset in assets.items():
         router.add_api_route(path, _endpoint(asset), methods=["GET", "HEAD"], include_in_schema=False)
-    return router
 
 
 def _endpoint(asset: Asset) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -119,7 +125,7 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        middleware=_middleware(settings, metrics),
+        middleware=middleware_layers(settings, metrics),
         exception_handlers={Refusal: handle_refusal, HTTPException: handle_http_error},
     )
     app.include_router(api_routes(handler))
@@ -131,8 +137,10 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
     return app
 
 
-def _middleware(settings: ServeSettings, metrics: Metrics) -> list[Middleware]:
-    """Return the middleware, outermost first."""
+def middleware_layers(
+    settings: ServeSettings, metrics: Metrics, protected: Collection[str] = PROTECTED
+) -> list[Middleware]:
+    """Return the middleware, outermost first. ``protected`` are the paths that need the API key."""
     layers = [
         Middleware(SecurityHeaders),  # outermost, so that error responses of the access log have the headers, too
         Middleware(AccessLogMiddleware, metrics=metrics),
@@ -149,4 +157,4 @@ def _middleware(settings: ServeSettings, metrics: Metrics) -> list[Middleware]:
                 expose_headers=["Retry-After"],
             )
         )
-    return [*layers, Middleware(KeyCheck, api_key=settings.api_key)]
+    return [*layers, Middleware(KeyCheck, api_key=settings.api_key, protected=protected)]

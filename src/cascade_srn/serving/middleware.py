@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -210,13 +211,14 @@ def _is_address(name: str) -> bool:
 class KeyCheck(_Check):
     """Refuses requests to protected paths without the API key, if the service has one."""
 
-    def __init__(self, app: ASGIApp, *, api_key: str | None) -> None:
+    def __init__(self, app: ASGIApp, *, api_key: str | None, protected: Collection[str] = PROTECTED) -> None:
         super().__init__(app)
+        self.protected = frozenset(protected)
         self._digest = None if api_key is None else _digest(api_key.encode())
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return a refusal if the key is needed and missing or wrong."""
-        if self._digest is None or _path(scope) not in PROTECTED:
+        if self._digest is None or _path(scope) not in self.protected:
             return None
         given = _given_key(Headers(scope=scope))
         # Digests have a fixed length, so the time of the comparison does not reveal the length of the key.

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import uvicorn
+from fastapi import FastAPI
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
@@ -21,6 +22,7 @@ from cascade_srn.serving.app import create_app
 from cascade_srn.serving.connections import ConnectionLimiter, protocol_class
 from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.handler import RequestHandler
+from cascade_srn.serving.metrics import Metrics
 from cascade_srn.serving.settings import ServeSettings
 
 logger = logging.getLogger("cascade_srn.serving")
@@ -88,13 +90,24 @@ def end_process() -> NoReturn:
     os._exit(0)
 
 
-class Server(uvicorn.Server):
-    """A server that refuses new requests as soon as it starts to shut down, and closes its socket."""
+def serve_app(
+    app: FastAPI, settings: ServeSettings, metrics: Metrics, *, on_ready: Callable[[str], None] | None = None
+) -> None:
+    """Run an application without a model until SIGINT or SIGTERM. ``on_ready`` is called with the URL."""
+    with listening_socket(settings.host, settings.port) as listening:
+        allow_many_connections()
+        server = HttpServer(server_config(app, settings, metrics), metrics)
+        if on_ready is not None:
+            on_ready(service_url(settings.host, listening))
+        server.run(sockets=[listening])
 
-    def __init__(self, config: uvicorn.Config, engine: Engine, handler: RequestHandler) -> None:
+
+class HttpServer(uvicorn.Server):
+    """A server that ends on the first signal, and survives a lack of file descriptors."""
+
+    def __init__(self, config: uvicorn.Config, metrics: Metrics) -> None:
         super().__init__(config)
-        self.engine = engine
-        self.handler = handler
+        self.metrics = metrics
         self._next_accept_report = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -109,7 +122,7 @@ class Server(uvicorn.Server):
         if not str(context.get("message", "")).startswith("socket.accept()"):
             loop.default_exception_handler(context)
             return
-        self.engine.metrics.dropped.labels("no_files").inc()
+        self.metrics.dropped.labels("no_files").inc()
         if loop.time() >= self._next_accept_report:
             self._next_accept_report = loop.time() + ACCEPT_REPORT_SECONDS
             logger.error(
@@ -120,11 +133,25 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start to shut down, or exit at once on a second Ctrl-C."""
-        self.engine.refuse_new()
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
-            self.engine.queue.close()  # a forced exit skips the lifespan, which would close it
         self.should_exit = True
+
+
+class Server(HttpServer):
+    """A server that refuses new requests as soon as it starts to shut down, and closes its socket."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine, handler: RequestHandler) -> None:
+        super().__init__(config, engine.metrics)
+        self.engine = engine
+        self.handler = handler
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Start to shut down, or exit at once on a second Ctrl-C."""
+        self.engine.refuse_new()
+        super().handle_exit(sig, frame)
+        if self.force_exit:
+            self.engine.queue.close()  # a forced exit skips the lifespan, which would close it
 
     def handle_loaded(self, on_ready: Callable[[str], None] | None, url: str) -> None:
         """Report that the model is loaded, or stop if loading failed."""
@@ -136,6 +163,13 @@ class Server(uvicorn.Server):
 
 def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings) -> Server:
     """Make a server; run it with ``server.run(sockets=[…])``."""
+    app = create_app(extractor, settings)
+    config = server_config(app, settings, app.state.engine.metrics)
+    return Server(config, app.state.engine, app.state.handler)
+
+
+def server_config(app: FastAPI, settings: ServeSettings, metrics: Metrics) -> uvicorn.Config:
+    """Return the configuration of a server, with limits for its connections."""
     max_connections, accepted_at_once = connection_limits(open_file_limit())
     if settings.max_connections is not None and settings.max_connections > max_connections:
         raise ConfigError(
@@ -143,8 +177,6 @@ def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeS
             "Use a smaller number, or raise the limit (ulimit -n)",
             option="max_connections",
         )
-    app = create_app(extractor, settings)
-    metrics = app.state.engine.metrics
     limiter = ConnectionLimiter(
         settings.max_connections or max_connections,
         metrics,
@@ -152,7 +184,7 @@ def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeS
         write_seconds=settings.request_seconds,
     )
     metrics.add_gauge("cascade_srn_connections", "Open connections.", lambda: len(limiter.open))
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app,
         access_log=False,  # AccessLogMiddleware logs neither addresses nor texts
         log_config=None,
@@ -165,7 +197,6 @@ def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeS
         server_header=False,
         ws="none",
     )
-    return Server(config, app.state.engine, app.state.handler)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

@@ -1,6 +1,8 @@
 """RDF, written with pyoxigraph and read with rdflib, and the reverse where both can."""
 
+import json
 import re
+import sys
 from collections import Counter
 
 import pytest
@@ -188,8 +190,18 @@ def test_rdf_is_the_same_each_time(strange_graph, tmp_path, libraries, format):
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
+def test_jsonld_needs_no_library(any_graph, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyoxigraph", None)
+    report = export_graph(any_graph, tmp_path / "graph.jsonld")
+    found = json.loads((tmp_path / "graph.jsonld").read_text(encoding="utf-8"))
+    assert found["@context"]["node"] == f"{BASE_IRI}node/"
+    types = Counter(name for resource in found["@graph"] for name in resource.get("@type", ()))
+    assert (types["skos:Concept"], types["srn:Edge"]) == (report.n_nodes, report.n_edges)
+    assert types["srn:Fact"] == any_graph.record["counts"]["evidence"]
+
+
 def test_a_missing_library_is_reported(sample_graph, tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyoxigraph", None)
+    monkeypatch.setitem(sys.modules, "pyoxigraph", None)
     with pytest.raises(ConfigError) as caught:
         export_graph(sample_graph, tmp_path / "graph.ttl")
     assert "cascade-srn[rdf]" in caught.value.hint

@@ -69,8 +69,8 @@ def _to_triples(oxigraph: Any, resources: Iterable[Resource], prefixes: Mapping[
     datatypes = {name: expand(datatype) for name, datatype in TYPES.items() if datatype != "@id"}
     for resource in resources:
         subject = expand(resource.name)
-        for name in resource.types:
-            yield make_triple(subject, of_type, expand_often(name))
+        for of_class in resource.types:
+            yield make_triple(subject, of_type, expand_often(of_class))
         for name, value in resource.properties:
             if isinstance(value, Name):
                 found = expand_often(value)

@@ -182,8 +182,8 @@ def _describe_characters(graph: FilteredGraph, documents: dict[tuple[str, int], 
         yield _make_characters(types, documents[shard, row], start, end, text, [])
     types = _names("nif:Phrase", "nif:RFC5147String")
     for shard, row, start, end, text, score, nodes in graph.rows(_PHRASES):
-        properties = [("itsrdf:taIdentRef", _make_name("node", node)) for node in nodes if node is not None]
-        properties += [] if score is None else [("itsrdf:taConfidence", score)]
+        links = [("itsrdf:taIdentRef", _make_name("node", node)) for node in nodes if node is not None]
+        properties = _without_none([*links, ("itsrdf:taConfidence", score)])
         yield _make_characters(types, documents[shard, row], start, end, text, properties)
 
 

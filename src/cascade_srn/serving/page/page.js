@@ -9,6 +9,7 @@ import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice, sh
 import { Result } from "./result.js";
 import { createScoreFilter } from "./score_filter.js";
 import { Service } from "./service.js";
+import { debounce, latestOnly } from "./timing.js";
 
 // Milliseconds without a change before a request is sent.
 const [TYPING_DELAY, SLIDER_DELAY] = [350, 60];
@@ -148,38 +149,6 @@ function askForKey() {
   };
   showNotice("asking", message, createKeyForm(submit));
   if (!isTyping) byId("key").focus();
-}
-
-/** Wrap an async job so that a new call aborts the previous one, which then neither continues nor fails. */
-function latestOnly(job) {
-  let current = null;
-  const run = async () => {
-    current?.abort();
-    const own = new AbortController();
-    current = own;
-    try {
-      await job(own.signal);
-    } catch (error) {
-      if (!own.signal.aborted) throw error;
-    }
-  };
-  run.abort = () => current?.abort();
-  return run;
-}
-
-/** Wrap a function so that it runs after a time without calls. `now` does not wait. */
-function debounce(action, milliseconds) {
-  let timer = 0;
-  const cancel = () => clearTimeout(timer);
-  const schedule = () => {
-    cancel();
-    timer = setTimeout(action, milliseconds);
-  };
-  const now = () => {
-    cancel();
-    action();
-  };
-  return Object.assign(schedule, { cancel, now });
 }
 
 for (const format of DOWNLOAD_FORMATS) {

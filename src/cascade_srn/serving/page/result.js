@@ -8,6 +8,7 @@ import { showGraph } from "./graph.js";
 import { Labels } from "./labels.js";
 import { showEntities, showTriples } from "./lists.js";
 import { CodePoints } from "./offsets.js";
+import { addTabs } from "./tabs.js";
 
 /** The result of the last request. */
 export class Result {
@@ -132,31 +133,4 @@ function rememberFocus(element) {
   const view = element?.closest("[role=tabpanel]");
   const position = view ? Array.from(view.querySelectorAll("button, .node")).indexOf(element) : -1;
   return () => (position < 0 ? null : view.querySelectorAll("button, .node")[position]);
-}
-
-/** Set up tabs by the ARIA pattern: one tab in the tab order, arrow keys move and show. `onShow` gets the panel id. */
-function addTabs(list, onShow) {
-  const tabs = Array.from(list.querySelectorAll("[role=tab]"));
-  const show = (tab) => {
-    for (const each of tabs) {
-      each.setAttribute("aria-selected", String(each === tab));
-      each.tabIndex = each === tab ? 0 : -1;
-      byId(each.getAttribute("aria-controls")).hidden = each !== tab;
-    }
-    onShow(tab.getAttribute("aria-controls"));
-  };
-  list.addEventListener("click", (event) => {
-    const tab = event.target.closest("[role=tab]");
-    if (tab) show(tab);
-  });
-  list.addEventListener("keydown", (event) => {
-    const position = tabs.indexOf(document.activeElement);
-    const last = tabs.length - 1;
-    const [next, previous] = [position === last ? 0 : position + 1, position === 0 ? last : position - 1];
-    const target = { ArrowRight: next, ArrowLeft: previous, Home: 0, End: last }[event.key];
-    if (position < 0 || target === undefined) return;
-    event.preventDefault();
-    tabs[target].focus();
-    show(tabs[target]);
-  });
 }

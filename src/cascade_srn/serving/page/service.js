@@ -58,6 +58,15 @@ export class Service {
     return (await this.#request("convert", { body: { document } })).json();
   }
 
+  /** Send a GET request with parameters, of which lists are repeated and empty values are left out. */
+  async get(path, { parameters = {}, signal } = {}) {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(parameters)) {
+      for (const one of [value].flat()) if (one !== null && one !== undefined && one !== "") query.append(name, one);
+    }
+    return this.#request(query.size ? `${path}?${query}` : path, { signal });
+  }
+
   async #request(path, { body = null, signal }) {
     for (let attempt = 1; ; attempt += 1) {
       const response = await this.#send(path, body, signal);

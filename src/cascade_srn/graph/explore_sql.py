@@ -1,0 +1,132 @@
+"""SQL of the explorer: filters of edges, and the queries that apply them.
+
+Parameters of users are values of the query. Labels are quoted, and years are numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cascade_srn.config import Settings, require_range
+
+NODE = "node, name, label, n_mentions, n_documents, degree, first_date, last_date"
+EDGE = 'edge, head, label, tail, n, n_documents, best_score, mean_score, first_date, last_date, "symmetric", flag'
+BEST = "n_documents DESC, n DESC, best_score DESC NULLS LAST, edge"
+# Ends of an edge are compared with each other and not with the parameter: DuckDB only uses the index of a column if it
+# is the only one with a constant.
+INCIDENT = f"""
+    SELECT tail AS other, {EDGE} FROM graph.edges WHERE head = $node
+    UNION ALL SELECT head AS other, {EDGE} FROM graph.edges WHERE tail = $node AND head <> tail"""
+# Case, accents and hyphens do not matter in a search.
+FOLD = "trim(regexp_replace(lower(strip_accents({})), '[\\s‐‑‒–-]+', ' ', 'g'))"
+
+
+@dataclass(frozen=True)
+class Filters(Settings):
+    """Which edges are shown.
+
+    Attributes:
+        types: Entity types of neighbours; empty for all.
+        relations: Relation types; empty for all.
+        min_score: Lowest best score of an edge. Edges without a score always pass.
+        min_count: Fewest pieces of evidence.
+        first_year: First year of the evidence. Evidence without a date does not pass.
+        last_year: Last year of the evidence.
+    """
+
+    types: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ()
+    min_score: float = 0.0
+    min_count: int = 1
+    first_year: int | None = None
+    last_year: int | None = None
+
+    def __post_init__(self) -> None:
+        require_range("min_score", self.min_score, 0, 1)
+        require_range("min_count", self.min_count, 1)
+        for name in ("first_year", "last_year"):
+            if getattr(self, name) is not None:
+                require_range(name, getattr(self, name), 0, 9999)
+
+    @property
+    def years(self) -> tuple[str, str] | None:
+        """First and last year as text of four digits; None if all years are shown."""
+        if self.first_year is None and self.last_year is None:
+            return None
+        return f"{self.first_year or 0:04}", f"{9999 if self.last_year is None else self.last_year:04}"
+
+
+NO_FILTERS = Filters()
+
+
+def choose_edges(filters: Filters, more: str = "") -> str:
+    """Return common table expressions up to ``chosen``: the edges in ``found`` that pass the filters.
+
+    Entity types are not checked. Joins are materialized before conditions, since DuckDB would otherwise apply the
+    conditions while it scans the table, without the index.
+    """
+    condition = f"n >= $min_count AND {min_score('best_score')} AND {one_of('label', filters.relations)}"
+    if filters.years is None:
+        return f"chosen AS MATERIALIZED (SELECT {more}{EDGE} FROM found WHERE {condition})"
+    return f"""
+        proof AS MATERIALIZED (
+            SELECT {more}f.edge, head, label, tail, "symmetric", flag, v.shard, v."row", v.score, v.date
+            FROM found AS f JOIN graph.evidence AS v ON v.edge = f.edge),
+        counted_edges AS (
+            SELECT {more}edge, head, label, tail, count(*) AS n, count(DISTINCT (shard, "row")) AS n_documents,
+                max(score) AS best_score, avg(score) AS mean_score, min(date) AS first_date, max(date) AS last_date,
+                "symmetric", flag
+            FROM proof WHERE {in_years(filters)} GROUP BY ALL),
+        chosen AS MATERIALIZED (SELECT * FROM counted_edges WHERE {condition})"""
+
+
+def count_related(direction: str, filters: Filters) -> str:
+    """Return a common table expression ``counted`` of the nodes that have a relation with a node."""
+    end = "head" if direction == "in" else "tail"
+    return f"""
+        found AS MATERIALIZED ({INCIDENT}), {choose_edges(filters, "other, ")},
+        counted AS (
+            SELECT other AS node, n, n_documents, best_score, first_date, last_date, edge FROM chosen
+            WHERE label = $relation AND ("symmetric" OR {end} = other))"""
+
+
+def count_mentions(beside: bool, filters: Filters) -> str:
+    """Return a common table expression ``counted`` of all nodes, or of those in the same documents as a node."""
+    if not beside and filters.years is None:
+        return """counted AS (
+            SELECT node, n_mentions AS n, n_documents, NULL AS best_score, first_date, last_date, NULL AS edge
+            FROM graph.nodes)"""
+    own = 'SELECT DISTINCT shard, "row" FROM graph.mentions WHERE node = $node' if beside else ""
+    places = f'SELECT d.shard, d."row", d.date FROM graph.documents AS d WHERE {in_years(filters, "d.date")}'
+    if beside:
+        places += ' AND (d.shard, d."row") IN (FROM own)'
+    return f"""
+        {f"own AS MATERIALIZED ({own})," if beside else ""} places AS MATERIALIZED ({places}),
+        counted AS (
+            SELECT node, count(*) AS n, count(DISTINCT (m.shard, m."row")) AS n_documents, NULL AS best_score,
+                min(date) AS first_date, max(date) AS last_date, NULL AS edge
+            FROM graph.mentions AS m JOIN places AS p ON m.shard = p.shard AND m."row" = p."row"
+            {"WHERE node <> $node" if beside else ""} GROUP BY node)"""
+
+
+def in_years(filters: Filters, date: str = "date") -> str:
+    """Return a condition that a date is in the years of the filters."""
+    if filters.years is None:
+        return "true"
+    first, last = filters.years
+    return f"left({date}, 4) BETWEEN '{first}' AND '{last}'"
+
+
+def min_score(score: str) -> str:
+    """Return a condition that a score is high enough, or missing. 0.9 in single precision is less than 0.9."""
+    return f"coalesce(round({score}::DOUBLE, 6), 1) >= $min_score"
+
+
+def one_of(column: str, labels: Sequence[str]) -> str:
+    """Return a condition that a column has one of the labels; true if there are none."""
+    if not labels:
+        return "true"
+    return f"{column} IN ({', '.join(_quote(label) for label in labels)})"
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

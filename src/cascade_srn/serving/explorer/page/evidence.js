@@ -1,0 +1,68 @@
+/* The card of the selected edge: the sentences that it comes from, drawn with their entities and relation. */
+
+import { createHeader, createNodeButton, formatYears } from "./details.js";
+import { createHtml, formatCount, formatScore } from "./dom.js";
+import { createRelationLabel } from "./lists.js";
+
+/** Show an edge with the first page of its evidence. `onMore(offset)` returns the next page. */
+export function showEvidence(container, found, { labels, onSelect, onMore, onCsv, onClose }) {
+  const { edge, total } = found;
+  const createEnd = (end) =>
+    createNodeButton({ node: edge[end], name: edge[`${end}_name`], label: edge[`${end}_label`] }, labels, onSelect);
+  const header = createHeader(
+    onClose,
+    createHtml("h3", { class: "triple" }, createEnd("head"), " ", createRelationLabel(edge.label, labels), " ",
+      createEnd("tail")),
+  );
+  const facts = [
+    formatCount(total, "sentence", "sentences"),
+    `best score ${formatScore(edge.best_score)}`,
+    `mean ${formatScore(edge.mean_score)}`,
+    formatYears(edge),
+  ];
+  const csv = createHtml("button", { type: "button", class: "quiet-button", click: onCsv }, "CSV");
+  const flag = edge.flag ? [createHtml("span", { class: "flag" }, edge.flag)] : [];
+  const list = createHtml("ol", { class: "evidence" }, ...found.evidence.map(createSentence));
+  const more = createHtml("button", { type: "button", class: "action" });
+  const update = () => {
+    const left = total - list.children.length;
+    more.hidden = left <= 0;
+    more.textContent = `Show more (${left.toLocaleString("en")} left)`;
+  };
+  more.addEventListener("click", async () => {
+    more.disabled = true;
+    const next = await onMore(list.children.length);
+    more.disabled = false;
+    if (!next) return;
+    list.append(...next.evidence.map(createSentence));
+    update();
+  });
+  update();
+  const summary = createHtml("p", { class: "facts" }, facts.filter(Boolean).join(" · "), " ", ...flag, csv);
+  container.replaceChildren(header, summary, list, more);
+}
+
+function createSentence(row) {
+  const name = row.title || row.document_id || "Document";
+  const more = [
+    row.title ? row.document_id : "",
+    row.date,
+    `score ${formatScore(row.score)}`,
+    `characters ${row.sentence_start}–${row.sentence_end}`,
+  ];
+  const model = `Model ${row.model ?? "unknown"}, cascade-srn ${row.version ?? "unknown"}`;
+  return createHtml(
+    "li",
+    {},
+    createDrawing(row),
+    createHtml("p", { class: "source", title: model }, createHtml("bdi", {}, name),
+      createHtml("span", { class: "help" }, ` ${more.filter(Boolean).join(" · ")}`)),
+  );
+}
+
+/** Insert the drawing of the server, which escapes all text. Without one, show the two names. */
+function createDrawing({ drawing, head_text: head, tail_text: tail, sentence_text: text }) {
+  if (!drawing) return createHtml("p", { dir: "auto" }, text || `${head} … ${tail}`);
+  const parsed = new DOMParser().parseFromString(drawing, "text/html");
+  return createHtml("div", { class: "drawing" }, ...parsed.body.children);
+}

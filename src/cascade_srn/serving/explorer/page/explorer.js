@@ -1,0 +1,258 @@
+/* The explorer: keeps the state, asks the server for what it needs, and shows it. */
+
+import { Canvas } from "./canvas.js";
+import { addCanvasKeys } from "./canvas_keys.js";
+import { createNodeButton, showNode } from "./details.js";
+import { byId, createHtml, formatCount } from "./dom.js";
+import { showEvidence } from "./evidence.js";
+import { createFilters } from "./filters.js";
+import { Labels } from "./labels.js";
+import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "./notices.js";
+import { createPng, createSvgFile } from "./picture.js";
+import { createSearch } from "./search.js";
+import { Service } from "./service.js";
+import { formatState, isNarrow, NO_FILTERS, readState } from "./state.js";
+import { rankingParameters, showEdges, showRanking, showRankingForm } from "./tables.js";
+import { addTabs } from "./tabs.js";
+import { latestOnly } from "./timing.js";
+
+const [EVIDENCE_PAGE, RANKING_PAGE, CSV_ROWS] = [10, 25, 1000];
+const NOTHING = { centres: [], nodes: [], edges: [] };
+
+const service = new Service({ onWait: () => showNotice("waiting", "The server is busy. Retrying.") });
+const fetchJson = async (path, parameters, signal) =>
+  (await service.get(`api/${path}`, { parameters, signal })).json();
+
+let overview = null;
+let labels = new Labels();
+let state = readState(location.hash);
+let view = NOTHING;
+let nRanked = RANKING_PAGE;
+// Whether the user has changed the view since the page was opened.
+let hasMoved = false;
+// What the shown neighbourhood was asked with.
+let shownQuery = "";
+
+/** Change the state and the address, and show the result. */
+function update(changes, { replaces = false } = {}) {
+  state = { ...state, ...changes };
+  hasMoved = true;
+  const address = formatState(state) || location.pathname + location.search;
+  if (replaces) history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  attempt(refresh);
+}
+
+const onSelect = (node) => update({ nodes: addTo(state.nodes, node), selected: node, edge: null, view: viewWithGraph() });
+const onEdge = (edge) => update({ edge, selected: null });
+const onClose = () => {
+  update({ selected: null, edge: null });
+  byId(`tab-${state.view}`).focus();
+};
+const addTo = (nodes, node) => (nodes.includes(node) ? nodes : [...nodes, node]);
+const viewWithGraph = () => (state.view === "ranking" ? "graph" : state.view);
+
+const canvas = new Canvas(byId("canvas"), { onNode: onSelect, onEdge, onNothing: () => hasSelection() && onClose() });
+addCanvasKeys(canvas, { onNode: onSelect, announce: (text) => (byId("focused").textContent = text) });
+const hasSelection = () => state.selected !== null || state.edge !== null;
+
+const filters = createFilters({ onChange: (changes) => update(changes) });
+createSearch({
+  find: async (q, signal) => (await fetchJson("search", { q }, signal)).nodes,
+  labels: () => labels,
+  // A search starts a new view.
+  onChoose: (node) => update({ nodes: [node], selected: node, edge: null, view: viewWithGraph(), rankingBy: null }),
+  onError: (error) => showError(error, () => {}),
+});
+const showTab = addTabs(byId("tabs"), (panel) => {
+  const name = panel.replace("view-", "");
+  if (name !== state.view) update({ view: name });
+});
+
+/** Show the state: load the neighbourhood if it has changed, then the ranking and the selected node or edge. */
+const refresh = latestOnly(async (signal) => {
+  showBusy(true);
+  await loadOverview(signal);
+  filters.show(state.filters, state.limit);
+  showTab(byId(`tab-${state.view}`));
+  await loadView(signal);
+  if (state.view === "ranking") await loadRanking(signal);
+  await loadCard(signal);
+  clearNotice();
+  showBusy(false);
+});
+
+async function loadOverview(signal) {
+  if (overview) return;
+  overview = await fetchJson("overview", {}, signal);
+  const { types, relations, n_nodes: nNodes, n_edges: nEdges } = overview;
+  labels = new Labels({
+    entity_types: types.map(({ label }) => label),
+    relation_types: relations.map(({ label }) => label),
+    symmetric: relations.filter(({ symmetric }) => symmetric).map(({ label }) => label),
+  });
+  filters.describe(overview, labels);
+  const size = `${formatCount(nNodes, "entity", "entities")}, ${formatCount(nEdges, "relation", "relations")}`;
+  byId("graph-size").textContent = `${overview.name}: ${size}`;
+  byId("graph-size").hidden = false;
+  const start = (node) => update({ nodes: [node], selected: node, edge: null });
+  const rows = types.map(({ label }) => {
+    const nodes = overview.best.filter((node) => node.label === label);
+    return createHtml("li", {}, createHtml("span", { class: "help" }, label),
+      ...nodes.map((node) => createNodeButton(node, labels, start)));
+  });
+  byId("best").replaceChildren(...rows);
+}
+
+async function loadView(signal) {
+  const { nodes, filters: chosen, limit } = state;
+  const query = JSON.stringify([nodes, chosen, limit]);
+  if (query !== shownQuery) {
+    const found = nodes.length ? await fetchJson("neighbourhood", { node: nodes, ...chosen, limit }, signal) : NOTHING;
+    signal.throwIfAborted();
+    [view, shownQuery] = [found, query];
+    byId("empty").hidden = nodes.length > 0;
+    byId("stage").hidden = nodes.length === 0;
+    byId("n-edges").textContent = nodes.length ? view.edges.length : "";
+    showEdges(byId("view-table"), view, { labels, onSelect, onEdge });
+    canvas.show(view, labels);
+  }
+  byId("result").classList.toggle("filled", nodes.length > 0);
+  byId("status").textContent = nodes.length ? summarize() : "";
+  for (const id of ["get-png", "get-svg"]) byId(id).hidden = !nodes.length || state.view === "ranking";
+  byId("get-csv").hidden = !nodes.length && state.view !== "ranking";
+  canvas.select(state.edge === null ? state.selected && `n:${state.selected}` : `e:${state.edge}`);
+}
+
+function summarize() {
+  const text = `${formatCount(view.nodes.length, "entity", "entities")}, ${formatCount(view.edges.length, "relation", "relations")}`;
+  const hidden = view.centres.reduce((n, { n_edges: all, n_shown: shown }) => n + all - shown, 0);
+  return hidden ? `${text}. The best neighbours are shown; ${formatCount(hidden, "more relation", "more relations")} left.` : text;
+}
+
+/** Return the node that rankings refer to. */
+const rankingNode = () => state.selected ?? state.nodes.at(-1) ?? null;
+const ranking = () => ({ type: state.rankingType, by: state.rankingBy });
+
+async function loadRanking(signal) {
+  const node = rankingNode();
+  const described = node && (await fetchJson("node", { node }, signal));
+  showRankingForm(overview, described, ranking());
+  const parameters = { ...rankingParameters(node, ranking(), state.filters), limit: nRanked };
+  const found = await fetchJson("ranking", parameters, signal);
+  signal.throwIfAborted();
+  const onMore = () => {
+    nRanked += 4 * RANKING_PAGE;
+    attempt(refresh);
+  };
+  showRanking(byId("ranking"), found, { labels, onSelect, onEdge, onMore });
+  byId("status").textContent = formatCount(found.total, "entity", "entities");
+}
+
+async function loadCard(signal) {
+  const card = byId("card");
+  const { selected, edge, filters: chosen } = state;
+  if (edge !== null) {
+    const { min_score, first_year, last_year } = chosen;
+    const parameters = { edge, min_score, first_year, last_year, limit: EVIDENCE_PAGE };
+    const onMore = (offset) => attempt(() => fetchJson("evidence", { ...parameters, offset }));
+    const onCsv = () => attempt(() => saveCsv("evidence.csv", { ...parameters, limit: CSV_ROWS }));
+    const found = await fetchJson("evidence", parameters, signal);
+    signal.throwIfAborted();
+    showEvidence(card, found, { labels, onSelect, onMore, onCsv, onClose });
+  } else if (selected !== null) {
+    const node = await fetchJson("node", { node: selected }, signal);
+    signal.throwIfAborted();
+    const onToggle = (id) => update({ nodes: state.nodes.includes(id) ? without(state.nodes, id) : [...state.nodes, id] });
+    const onOnly = (id) => update({ nodes: [id] });
+    const onMore = () => update({ limit: Math.min(200, 2 * state.limit) });
+    showNode(card, node, view, { labels, onSelect, onEdge, onToggle, onOnly, onMore, onClose });
+  }
+  const key = edge === null ? selected : `edge ${edge}`;
+  if (card.dataset.shows !== String(key)) card.scrollTop = 0;
+  const isOpened = card.hidden && key !== null;
+  card.dataset.shows = key;
+  card.hidden = key === null;
+  // In one column, the card is below the graph: show both.
+  if (isOpened && hasMoved && isNarrow() && state.view === "graph") byId("stage").scrollIntoView({ block: "start" });
+}
+
+const without = (nodes, node) => nodes.filter((one) => one !== node);
+
+/** Run a job. If it fails, show the error and offer to try again. */
+async function attempt(job) {
+  try {
+    return await job();
+  } catch (error) {
+    showBusy(false);
+    showError(error, () => attempt(job));
+    return null;
+  }
+}
+
+function showError(error, onRetry) {
+  if (error.status === 401) {
+    const message = service.hasKey ? "The API key is wrong." : "This server requires an API key.";
+    const submit = (key) => {
+      service.setKey(key);
+      attempt(refresh);
+    };
+    showNotice("asking", message, createKeyForm(submit));
+    byId("key").focus();
+  } else if (error.status === 404 || error.status === 422) {
+    // The link is of another graph, or its labels have changed.
+    const restart = () => update({ nodes: [], filters: NO_FILTERS, selected: null, edge: null, rankingBy: null });
+    showNotice("error", error.message, createHtml("button", { type: "button", class: "retry", click: restart }, "Start again"));
+  } else showNotice("error", error.message, createRetryButton(onRetry));
+}
+
+async function saveCsv(path, parameters) {
+  save(await (await service.get(`api/${path}`, { parameters })).blob(), path);
+}
+
+function save(blob, name) {
+  const address = URL.createObjectURL(blob);
+  createHtml("a", { href: address, download: name }).click();
+  // The browser may read the blob after this function has returned.
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+const downloads = {
+  "get-png": async () => save(await createPng(canvas), "graph.png"),
+  "get-svg": async () => save(createSvgFile(canvas, document.title), "graph.svg"),
+  "get-csv": () => {
+    if (state.view !== "ranking") return saveCsv("neighbourhood.csv", { node: state.nodes, ...state.filters, limit: state.limit });
+    return saveCsv("ranking.csv", { ...rankingParameters(rankingNode(), ranking(), state.filters), limit: CSV_ROWS });
+  },
+  "copy-link": async () => {
+    await navigator.clipboard.writeText(location.href);
+    byId("status").textContent = "The link to this view is copied.";
+  },
+};
+for (const [id, job] of Object.entries(downloads)) byId(id).addEventListener("click", () => attempt(job));
+byId("zoom-in").addEventListener("click", () => canvas.zoomBy(1));
+byId("zoom-out").addEventListener("click", () => canvas.zoomBy(-1));
+byId("zoom-fit").addEventListener("click", () => canvas.fit(true));
+byId("ranking-form").addEventListener("change", () => {
+  nRanked = RANKING_PAGE;
+  update({ rankingType: byId("ranking-type").value || null, rankingBy: byId("ranking-by").value || null });
+});
+document.addEventListener("keydown", (event) => {
+  const isTyping = /^(INPUT|SELECT|TEXTAREA)$/u.test(event.target.tagName);
+  if (event.key === "Escape" && hasSelection() && !isTyping) onClose();
+  else if (event.key === "/" && !isTyping) {
+    event.preventDefault();
+    byId("search").focus();
+  }
+});
+window.addEventListener("popstate", () => {
+  state = readState(location.hash);
+  attempt(refresh);
+});
+window.addEventListener("hashchange", () => {
+  if (location.hash === formatState(state)) return;
+  state = readState(location.hash);
+  attempt(refresh);
+});
+
+attempt(refresh);

@@ -1,0 +1,98 @@
+/* The tables: the edges of the view, and rankings. */
+
+import { createEvidenceButton, createNodeButton, formatYears } from "./details.js";
+import { byId, createHtml, formatCount, formatScore } from "./dom.js";
+import { createRelationLabel } from "./lists.js";
+
+const createCell = (css, ...children) => createHtml("td", { class: css }, ...children);
+
+/** Show the edges of a neighbourhood, those in the most documents first. */
+export function showEdges(container, { nodes, edges }, { labels, onSelect, onEdge }) {
+  const byNode = new Map(nodes.map((node) => [node.node, node]));
+  const sorted = edges.toSorted((a, b) => b.n_documents - a.n_documents || b.n - a.n || a.edge - b.edge);
+  const rows = sorted.map((edge) =>
+    createHtml(
+      "tr",
+      {},
+      createCell("", createNodeButton(byNode.get(edge.head), labels, onSelect)),
+      createCell("", createRelationLabel(edge.label, labels),
+        ...(edge.flag ? [" ", createHtml("span", { class: "flag" }, edge.flag)] : [])),
+      createCell("", createNodeButton(byNode.get(edge.tail), labels, onSelect)),
+      createCell("amount", edge.n_documents.toLocaleString("en")),
+      createCell("amount", createEvidenceButton(edge, onEdge)),
+      createCell("amount", formatYears(edge)),
+      createCell("score", formatScore(edge.best_score)),
+    ),
+  );
+  const headings = ["Subject", "Relation", "Object", "Documents", "Evidence", "Years", "Score"];
+  showTable(container, formatCount(rows.length, "relation", "relations"), headings, rows, "No relations to show.");
+}
+
+/** Show a ranking. `onMore()` loads more rows. */
+export function showRanking(container, { rows: found, total }, { labels, onSelect, onEdge, onMore }) {
+  const most = Math.max(1, ...found.map((row) => row.n_documents));
+  const rows = found.map((row, number) => {
+    const level = createHtml("span", { class: "level", "aria-hidden": "true" });
+    level.style.setProperty("--level", row.n_documents / most);
+    const evidence = row.edge === null ? formatCount(row.n, "mention", "mentions") : createEvidenceButton(row, onEdge);
+    return createHtml(
+      "tr",
+      {},
+      createCell("rank", String(number + 1)),
+      createCell("", createNodeButton(row, labels, onSelect)),
+      createCell("amount documents", level, row.n_documents.toLocaleString("en")),
+      createCell("amount", evidence),
+      createCell("amount", formatYears(row)),
+      createCell("score", row.best_score === null ? "" : formatScore(row.best_score)),
+    );
+  });
+  const hasScores = found.some((row) => row.best_score !== null);
+  const headings = ["", "Entity", "Documents", hasScores ? "Evidence" : "Mentions", "Years", hasScores ? "Score" : ""];
+  showTable(container, formatCount(total, "entity", "entities"), headings, rows, "No entities pass the filters.");
+  if (found.length < total) {
+    const text = `Show more (${(total - found.length).toLocaleString("en")} left)`;
+    container.append(createHtml("button", { type: "button", class: "action", click: onMore }, text));
+  }
+}
+
+/** Offer the rankings that are possible for a node, and show which is chosen. */
+export function showRankingForm({ types }, node, { type, by }) {
+  const typeOptions = [["", "all types"], ...types.map(({ label }) => [label, label])];
+  fillSelect(byId("ranking-type"), typeOptions, type ?? "");
+  const options = [["", "in all documents"]];
+  if (node) {
+    options.push(["documents", `that also mention ${node.name}`]);
+    for (const { label, direction } of node.relations) {
+      if (direction !== "out") options.push([`in ${label}`, `with ${label} ${direction === "both" ? "↔" : "→"} ${node.name}`]);
+      else options.push([`out ${label}`, `with ${node.name} ${label} →`]);
+    }
+  }
+  fillSelect(byId("ranking-by"), options, by ?? "");
+}
+
+/** Return the parameters of a ranking. */
+export function rankingParameters(node, { type, by }, { min_score, min_count, first_year, last_year }) {
+  const [direction, ...rest] = (by ?? "").split(" ");
+  const relation = rest.join(" ");
+  const related = node && by ? { node, ...(relation ? { relation, direction } : {}) } : {};
+  return { type, ...related, min_score, min_count, first_year, last_year };
+}
+
+function fillSelect(select, options, chosen) {
+  select.replaceChildren(...options.map(([value, text]) => createHtml("option", { value }, text)));
+  select.value = options.some(([value]) => value === chosen) ? chosen : "";
+}
+
+function showTable(container, caption, headings, rows, emptyText) {
+  if (!rows.length) return container.replaceChildren(createHtml("p", { class: "nothing" }, emptyText));
+  const cells = headings.map((heading) => createHtml("th", { scope: "col" }, heading));
+  return container.replaceChildren(
+    createHtml(
+      "table",
+      { class: "drawing listing" },
+      createHtml("caption", { class: "visually-hidden" }, caption),
+      createHtml("thead", {}, createHtml("tr", {}, ...cells)),
+      createHtml("tbody", {}, ...rows),
+    ),
+  );
+}
