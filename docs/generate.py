@@ -56,7 +56,7 @@ def _describe_parameter(param: Any) -> tuple[str, str, str]:
     shown = param.show_default if isinstance(param.show_default, str) else param.default
     if param.required:
         default = "required"
-    elif shown in (None, "", False) or param.is_flag or shown == ():
+    elif shown in (None, "", False) or getattr(param, "is_flag", False) or shown == ():
         default = ""
     else:
         default = f"`{shown}`"
