@@ -128,8 +128,10 @@ def read_corpus(settings: DataSettings) -> Corpus:
 
 
 def compute_checksums(settings: DataSettings) -> dict[str, tuple[str, str]]:
-    """Return paths and checksums of the annotated documents that still exist, without parsing them."""
-    return {name: (path, checksum(Path(path))) for name, path in settings.splits.items() if Path(path).exists()}
+    """Return paths and checksums of the annotated documents that still exist, by setting, without parsing them."""
+    return {
+        f"data.{name}": (path, checksum(Path(path))) for name, path in settings.splits.items() if Path(path).exists()
+    }
 
 
 def check_teacher_schema(theirs: Schema, own: Schema, settings: DataSettings) -> Schema:

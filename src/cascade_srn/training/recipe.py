@@ -299,6 +299,12 @@ class Recipe(Settings):
                 "Give a folder of labels, use cascade-srn distil, or remove the section",
                 option="data.labels",
             )
+        if self.model.start is not None and self.fresh is not None:
+            raise ConfigError(
+                f"the recipe has a section 'fresh', but the encoder comes from model.start, {self.model.start!r}",
+                "Remove one of the two",
+                option="model.start",
+            )
         if self.model.encoder.name != FRESH and self.fresh is not None:
             raise ConfigError(
                 f"the recipe has a section 'fresh', but model.encoder.name is {self.model.encoder.name!r}",
@@ -308,14 +314,30 @@ class Recipe(Settings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the recipe") -> Self:
-        """Make a recipe from plain values. Sections may be null."""
+        """Make a recipe from plain values. Sections may be null.
+
+        With ``model.start``, settings of the model that are not given are those of the trained model.
+        """
         if isinstance(values, Mapping):
             values = {key: value for key, value in values.items() if value is not None}
+            if "model" in values:
+                values["model"] = _complete_model(values["model"], where)
         return super().from_dict(values, where)
 
     def to_yaml(self) -> str:
         """Return the YAML text of all settings, defaults included."""
         return str(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120))
+
+
+def _complete_model(model: Any, where: str) -> Any:
+    """Complete the section ``model`` from the trained model that it names, if it does."""
+    start = model.get("start") if isinstance(model, Mapping) else None
+    # The recipe in a run folder is complete, and can be read without the trained model.
+    if not isinstance(start, str) or model.keys() >= {f.name for f in dataclasses.fields(ModelSettings)}:
+        return model
+    from cascade_srn.model.start import Start  # loads transformers
+
+    return Start(start).complete(model, f"{where}: model")
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
