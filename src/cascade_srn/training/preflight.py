@@ -128,7 +128,23 @@ def preflight(model: Model, corpus: Corpus) -> Preflight:
             for p in problems
             if p.where
         ]
-    return Preflight(tuple(findings))
+    return Preflight(tuple(findings), tuple(_describe_data(corpus)))
+
+
+def _describe_data(corpus: Corpus) -> Iterator[str]:
+    """Yield a line for each split with what was read, and one if there is no dev."""
+    for name, split in corpus.splits.items():
+        report = split.report
+        counts = (
+            f"{report.documents} documents, {report.sentences} sentences, {report.entities} entities, "
+            f"{report.relations} relations"
+        )
+        yield f"{name}: {counts}{' (held out of train)' * split.held_out}"
+    if "dev" not in corpus.splits:
+        yield (
+            "dev: missing, so the last weights are kept and no thresholds are chosen; give a file, or a share of train "
+            "to hold out, such as data.dev=0.1"
+        )
 
 
 def require_entities(corpus: Corpus) -> None:
