@@ -236,13 +236,13 @@ class Suggestion:
         if self.start is not None:
             yield f"  # A trained model that has {self._shared_labels(self.start)}. Other labels are new."
             yield f"  start: {self.start.name}"
-            yield "  # Start from a pretrained encoder instead:"
+            yield "  # Start from a pretrained encoder instead of the model above:"
             yield "  # encoder:"
             yield f"  #   name: {self.encoder.name}"
             return
         yield "  encoder:"
         yield f"    name: {self.encoder.name}  # hub id or folder, downloaded once"
-        yield "  # Start from a trained model instead of an encoder. It may have other labels:"
+        yield "  # Start from a trained model instead of the encoder above. It may have other labels:"
         yield f"  # start: {DEFAULT}"
 
     def _data(self) -> Iterator[str]:
@@ -282,8 +282,11 @@ class Suggestion:
             yield "  precision: tf32"
 
     def _output(self) -> str:
-        stem = Path(self.paths.train).name.partition(".")[0] or "mine"
-        return _scalar(f"runs/{stem}")
+        path = Path(self.paths.train)
+        stem = path.name.partition(".")[0]
+        # The folder says more than the name of a split.
+        name = path.absolute().parent.name if stem in ("train", "training") else stem
+        return _scalar(f"runs/{name or 'mine'}")
 
     def _shared_labels(self, start: Start) -> str:
         train = self.summaries["train"]
