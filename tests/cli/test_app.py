@@ -64,6 +64,7 @@ def test_all_commands_are_there():
         "download",
         "evaluate",
         "extract",
+        "init",
         "reproduce",
         "serve",
         "train",

@@ -23,6 +23,7 @@ from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.graph import app as graph
+from cascade_srn.cli.init import init
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
@@ -53,7 +54,7 @@ def _options(
     pass
 
 
-for command in (adapt, calibrate, convert, distil, download, evaluate, extract, reproduce, serve, train):
+for command in (adapt, calibrate, convert, distil, download, evaluate, extract, init, reproduce, serve, train):
     app.command()(command)
 app.add_typer(benchmark, name="benchmark")
 app.add_typer(graph, name="graph")
