@@ -1,5 +1,7 @@
 """The command line as a whole: version, help and imports."""
 
+import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -26,8 +28,9 @@ def _commands(group=None, prefix=()):
 COMMANDS = dict(_commands())
 
 
-def test_version(capsys):
-    assert run("--version") == 0
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(capsys, flag):
+    assert run(flag) == 0
     assert capsys.readouterr().out == f"cascade-srn {cascade_srn.__version__}\n"
 
 
@@ -56,7 +59,8 @@ def test_an_unknown_option_is_rejected(capsys):
 
 
 def test_all_commands_are_there():
-    names = {
+    names = set(COMMANDS)
+    single = {
         "adapt",
         "calibrate",
         "convert",
@@ -69,12 +73,14 @@ def test_all_commands_are_there():
         "serve",
         "train",
     }
+    assert {(name,) for name in single} <= names
     groups = {
-        "benchmark": {"srn", "extract", "corpus", "train", "growth", "serve", "worst-text"},
+        "benchmark": {"corpus", "srn", "extract", "train", "growth", "serve", "worst-text"},
         "corpus": {"run", "status", "verify"},
         "graph": {"build", "explain", "export", "serve"},
     }
-    assert set(COMMANDS) == {(name,) for name in names} | {(group, name) for group in groups for name in groups[group]}
+    for group, commands in groups.items():
+        assert {(group, command) for command in commands} <= names
 
 
 @pytest.mark.parametrize("name", COMMANDS, ids=" ".join)
@@ -96,3 +102,38 @@ def test_options_of_the_same_name_are_described_alike():
         for name in ("convert", "extract")
     )
     assert (convert.opts, convert.metavar, convert.help) == (extract.opts, extract.metavar, extract.help)
+
+
+@pytest.mark.parametrize("arguments", [(), ("extract",), ("graph",), ("graph", "build")])
+def test_short_help(capsys, arguments):
+    assert run(*arguments, "-h") == 0
+    short = capsys.readouterr().out
+    assert run(*arguments, "--help") == 0
+    assert capsys.readouterr().out == short
+    assert "Usage: " in short
+
+
+def test_commands_are_in_panels():
+    group = get_command(app)
+    assert all(isinstance(command.rich_help_panel, str) for command in group.commands.values())
+
+
+@pytest.mark.parametrize("name", COMMANDS, ids=" ".join)
+def test_examples_have_options_that_exist(name):
+    command = COMMANDS[name]
+    text = f"{command.help}\n{command.epilog or ''}"
+    start = " ".join(("cascade-srn", *name))
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith(start)]
+    assert lines
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for line in lines:
+        assert {word for word in shlex.split(line) if word.startswith("-") and word != "-"} <= options
+
+
+@pytest.mark.parametrize(("words", "expected"), [("cascade-srn ev", "evaluate"), ("cascade-srn graph ex", "explain")])
+def test_shell_completion(words, expected):
+    variables = {"_CASCADE_SRN_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
+    shown = subprocess.run(
+        [sys.executable, "-m", "cascade_srn"], env=os.environ | variables, capture_output=True, text=True, check=True
+    )
+    assert expected in shown.stdout

@@ -194,7 +194,7 @@ def test_offsets_within_words(tmp_path, capsys):
     write_documents(DOCUMENTS, tmp_path / "data.jsonl")
     whole = shown(capsys, saved_model(), tmp_path / "data.jsonl")
     cut_short(tmp_path / "data.jsonl")
-    assert "no entities" in failure(capsys, saved_model(), tmp_path / "data.jsonl")
+    assert "--align" in failure(capsys, saved_model(), tmp_path / "data.jsonl")
     assert run(saved_model(), tmp_path / "data.jsonl", "--align", "expand") == 0
     found = capsys.readouterr()
     assert _scores(found.out) == _scores(whole)
@@ -261,3 +261,17 @@ def test_a_folder_where_a_file_is(tmp_path, capsys):
 def test_data_without_annotations(tmp_path, capsys):
     (tmp_path / "data.jsonl").write_text('{"text": "Ada leads."}\n', encoding="utf-8")
     assert "no entities" in failure(capsys, saved_model(), tmp_path / "data.jsonl")
+
+
+def test_predictions(tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "same.json", "spert")
+    text = shown(capsys, corpus(), "--predictions", tmp_path / "same.json", "--json", tmp_path / "scores.json")
+    assert text.splitlines()[0].endswith(", end to end")
+    assert "speed" not in text
+    record = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert {figure["f1"]["mean"] for figure in record["figures_of_models"]} == {1.0}
+
+
+def test_predictions_of_unknown_format(tmp_path, capsys):
+    (tmp_path / "odd.txt").write_text("nothing known", encoding="utf-8")
+    assert "--predictions-format" in failure(capsys, corpus(), "--predictions", tmp_path / "odd.txt")

@@ -301,3 +301,34 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path, capsys):
     (tmp_path / "a.txt").write_text(TEXT)
     assert run(tmp_path) == 0
     assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["a"]
+
+
+def test_a_table_to_a_table(tmp_path, capsys):
+    (tmp_path / "in.csv").write_text(f"doi,body,year\nx,{TEXT},2020\n", encoding="utf-8")
+    options = ("--field", "body", "--id-field", "doi", "--keep", "year", "--output", tmp_path / "out.csv")
+    assert run(tmp_path / "in.csv", *options) == 0
+    header, *rows = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()
+    assert header.endswith(",year")
+    assert rows
+    assert all(row.startswith("x,") and row.endswith(",2020") for row in rows)
+    (document,) = read_documents(tmp_path / "out.csv")
+    assert document.entities
+
+
+def test_a_field_that_no_record_has(tmp_path, capsys):
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": TEXT}), encoding="utf-8")
+    assert run(tmp_path / "in.jsonl", "--keep", "year") == 0
+    assert "'year'" in capsys.readouterr().err
+
+
+def test_labels(capsys):
+    assert run("--text", TEXT) == 0
+    label = json.loads(capsys.readouterr().out)["entities"][0]["label"]
+    assert run("--text", TEXT, "--labels", label) == 0
+    assert {entity["label"] for entity in json.loads(capsys.readouterr().out)["entities"]} == {label}
+
+
+def test_an_unknown_label(tmp_path, capsys):
+    chosen = ("--model", model_folder(), "--device", "cpu", "--output", tmp_path / "out.csv")
+    assert "--labels" in failure(capsys, "extract", "--text", TEXT, "--labels", "Planet", *chosen)
+    assert not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.conftest import COMMAND, raising, run
 
 from cascade_srn import read_documents
+from cascade_srn.cli.failures import FoldedNotes
 from cascade_srn.errors import ConfigError, DataError, ModelError
 
 FULL = "No space left on device"
@@ -188,3 +189,17 @@ def test_a_full_standard_error_keeps_the_exit_code(tmp_path):
     command = [*COMMAND, "convert", str(tmp_path / "nowhere"), str(tmp_path / "b.jsonl")]
     with open("/dev/full", "wb") as full:
         assert subprocess.run(command, stderr=full, check=False).returncode == 2
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_repeated_notes_are_folded_on_a_terminal(capsys, monkeypatch, terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    notes = FoldedNotes()
+    for line in range(3):
+        notes.tell(f"a.jsonl, line {line}: the record has no field 'text'")
+    notes.tell("b.jsonl, line 7: the line is empty")
+    notes.finish()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == (3 if terminal else 4)
+    assert ("2 more" in lines[-1]) is terminal
+    assert all(line.startswith("Note: ") for line in lines)

@@ -16,7 +16,7 @@ class Kept:
         self.documents, self.ended = [], None
         self.rejected, self.broken = rejected, broken
 
-    def write(self, document):
+    def write(self, document, fields=None):
         if document.id == self.rejected:
             raise DataError("it does not fit", "Shorten it", option="size")
         if document.id == self.broken:

@@ -39,6 +39,9 @@ def written(format, path, *documents):
         (None, "a.html", True, "html"),
         (None, "a.JSONL", True, "jsonl"),
         (None, "a.txt", False, "table"),
+        (None, "a.csv", True, "csv"),
+        (None, "a.tsv", True, "tsv"),
+        (None, "a.parquet", True, "parquet"),
         ("brat", "a.html", True, "brat"),
     ],
 )
@@ -47,14 +50,14 @@ def test_the_default_format(format, output, terminal, expected):
 
 
 def test_unknown_formats():
-    with pytest.raises(ConfigError, match="format is 'json', .*table, jsonl, brat, html.*'jsonl'"):
+    with pytest.raises(ConfigError, match="format is 'json', .*table, jsonl, .*brat, html.*'jsonl'"):
         choose_format("json", None, terminal=True)
-    with pytest.raises(ConfigError, match="out .*table, jsonl, brat, html") as error:
+    with pytest.raises(ConfigError, match="out .*table, jsonl, .*brat, html") as error:
         choose_format(None, Path("out"), terminal=True)
     assert error.value.option == "format"
 
 
-@pytest.mark.parametrize("format", ["brat", "html"])
+@pytest.mark.parametrize("format", ["brat", "html", "parquet"])
 def test_formats_that_need_an_output(format):
     with pytest.raises(ConfigError, match=format) as error:
         make_writer(format, None, schema=SCHEMA, terminal=True)

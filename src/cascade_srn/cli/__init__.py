@@ -20,9 +20,11 @@ from cascade_srn.cli.corpus import app as corpus
 from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
+from cascade_srn.cli.examples import add_examples
 from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.graph import app as graph
+from cascade_srn.cli.info import info, models
 from cascade_srn.cli.init import init
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
@@ -34,8 +36,8 @@ app = typer.Typer(
     cls=ErrorReportingGroup,
     help="Joint entity and relation extraction.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # subcommands inherit them
 )
 
 
@@ -48,17 +50,27 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     pass
 
 
-for command in (adapt, calibrate, convert, distil, download, evaluate, extract, init, reproduce, serve, train):
-    app.command()(command)
-app.add_typer(benchmark, name="benchmark")
-app.add_typer(graph, name="graph")
-app.add_typer(corpus, name="corpus")
+_EXTRACT, _TRAIN, _EVALUATE, _FILES = "Extract", "Train", "Evaluate", "Data and models"
+_COMMANDS = {
+    _EXTRACT: (extract, serve),
+    _TRAIN: (init, train, adapt, distil, calibrate),
+    _EVALUATE: (evaluate, reproduce),
+    _FILES: (convert, download, info, models),
+}
+for _panel, _commands in _COMMANDS.items():
+    for _function in _commands:
+        app.command(rich_help_panel=_panel)(_function)
+app.add_typer(corpus, name="corpus", rich_help_panel=_EXTRACT)
+app.add_typer(graph, name="graph", rich_help_panel=_EXTRACT)
+app.add_typer(benchmark, name="benchmark", rich_help_panel=_EVALUATE)
+add_examples(app)
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:

@@ -34,11 +34,22 @@ if TYPE_CHECKING:
 def evaluate(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL… [DATA]", help="One or more models (folders or hub ids), then the data."),
+        typer.Argument(metavar="MODEL… [DATA]", help="Models (folders or hub ids), then the data."),
     ],
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Predictions made elsewhere, in any format, also of PURE, PL-Marker, DyGIE++ and SpERT. They are "
+            "scored like a model. Repeatable.",
+        ),
+    ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODEL", help="Model to compare with. Repeatable. Two models are always compared."),
+        typer.Option(
+            metavar="MODEL|FILE",
+            help="Model or predictions to compare with. Repeatable. Two models are always compared.",
+        ),
     ] = None,
     symmetric: Annotated[
         str, typer.Option(metavar="directed|canonical|doubled|all", help="How to count symmetric relations.")
@@ -70,6 +81,16 @@ def evaluate(
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="PATH", help="JSON file for all scores.")] = None,
     format: DataFormat = None,
+    predictions_format: Annotated[
+        str | None, typer.Option(metavar="F", help="Format of the predictions. Detected by default.")
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|MODEL",
+            help="With --predictions: labels and symmetric relations, from schema.json, types.json or a model.",
+        ),
+    ] = None,
     align: Alignment = EvaluateOptions.align,
     constraints: Constraints = EvaluateOptions.constraints,
     keep_escapes: KeepEscapes = EvaluateOptions.keep_escapes,
@@ -85,20 +106,22 @@ def evaluate(
     """Score models on annotated data: NER, RE boundaries and RE strict.
 
     Several models, such as the seeds of a recipe, give mean ± standard deviation. Two models, or --against, give the
-    difference with a bootstrap interval. --from-text scores what a user gets for the text of the data.
+    difference with a bootstrap interval. --from-text scores what a user gets for the text of the data. --predictions
+    scores what another program has predicted, and needs no model.
     """
     if foreign:
         _refuse_with_foreign(locals())
         foreign_options = make_settings(ForeignOptions, locals(), models=tuple(paths), texts=tuple(foreign))
         _evaluate_foreign(foreign_options, device, json, per_label=per_label)
         return
-    if len(paths) < 2:
+    if len(paths) < 2 and not predictions:
         raise ConfigError(f"only {paths[0]!r} was given", "Pass one or more models, then the data: MODEL… DATA")
     options = make_settings(
         EvaluateOptions,
         locals(),
         models=tuple(paths[:-1]),
         data=paths[-1],
+        predictions=tuple(predictions or ()),
         against=tuple(against or ()),
         by=tuple(by or ()),
         n_resamples=resamples,
@@ -120,7 +143,7 @@ def evaluate(
 
 
 # Options that need gold annotations.
-_NEED_GOLD = ("against", "gold_entities", "from_text", "train", "by", "report", "format")
+_NEED_GOLD = ("predictions", "against", "gold_entities", "from_text", "train", "by", "report", "format")
 
 
 def _refuse_with_foreign(arguments: Mapping[str, Any]) -> None:

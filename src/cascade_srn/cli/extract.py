@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.cli.failures import CLOSED_PIPE, discard_stdout, print_note, was_closed
+from cascade_srn.cli.failures import CLOSED_PIPE, FoldedNotes, discard_stdout, print_note, was_closed
 from cascade_srn.cli.options import (
     BatchWords,
     Constraints,
@@ -35,8 +35,8 @@ def extract(
         list[str] | None,
         typer.Argument(
             metavar="[FILE|FOLDER|PATTERN|-]…",
-            help="Raw text: .txt, .jsonl and .pdf files (also .gz, .xz, .bz2), folders, quoted patterns, or - for "
-            "standard input.",
+            help="Raw text: .txt, .jsonl, .csv, .tsv and .pdf files (also .gz, .xz, .bz2), .parquet files, folders, "
+            "quoted patterns, or - for standard input.",
         ),
     ] = None,
     text: Annotated[list[str] | None, typer.Option(metavar="T", help="A text to extract from. Repeatable.")] = None,
@@ -46,7 +46,7 @@ def extract(
     format: Annotated[
         str | None,
         typer.Option(
-            metavar="table|jsonl|brat|html",
+            metavar="table|jsonl|csv|tsv|parquet|brat|html",
             help="Output format. Default: from the file ending of --output; else table on a terminal, jsonl in a pipe.",
         ),
     ] = None,
@@ -58,11 +58,18 @@ def extract(
         str,
         typer.Option(
             metavar="auto|file|line|record",
-            help="Unit that is one document. auto: a record of .jsonl, a whole .txt file.",
+            help="Unit that is one document. auto: a record of .jsonl, a whole .txt file. Tables: always a row.",
         ),
     ] = "auto",
     field: TextField = "text",
     id_field: Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")] = "id",
+    keep: Annotated[
+        str,
+        typer.Option(metavar="NAME,…", help="Fields of the records to copy to the output: jsonl, csv, tsv or parquet."),
+    ] = "",
+    labels: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Extract only entities and relations of these types.")
+    ] = None,
     segmenter: SegmenterName = "rules",
     skip: Annotated[
         str,
@@ -88,30 +95,41 @@ def extract(
     Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was extracted.
     """
     from cascade_srn.extraction.sources import Sources
-    from cascade_srn.extraction.writers import check_output, choose_format
+    from cascade_srn.extraction.writers import check_kept, check_output, choose_format
+    from cascade_srn.runs.display import show_status
     from cascade_srn.runs.process import sigterm_as_exit
 
     if output is None and was_closed("stdout"):
         raise ConfigError("standard output is closed", "Pass a file for the results", option="output")
     output_format = choose_format(format, output, terminal=sys.stdout.isatty())
+    kept = _split(keep)
+    check_kept(kept, output_format)
     sources = Sources(
-        _find_inputs(inputs, text), text or (), per=per, field=field, id_field=id_field, output=output, tell=print_note
+        _find_inputs(inputs, text),
+        text or (),
+        per=per,
+        field=field,
+        id_field=id_field,
+        keep=kept,
+        output=output,
+        tell=print_note,
     )
     check_output(output_format, output)
     check_overlaps(overlaps)
     split = find_segmenter(segmenter, skip)
-    # After the checks, since these imports take seconds.
-    from cascade_srn.extractor import Extractor
-    from cascade_srn.runs.device import find_device
+    with show_status(f"Loading {model or 'the model'} …"):
+        # After the checks, since these imports take seconds.
+        from cascade_srn.extractor import Extractor
+        from cascade_srn.runs.device import find_device
 
-    extractor = Extractor.from_pretrained(
-        model,
-        device=find_device(device),
-        precision=precision,
-        segmenter=split,
-        overlaps=overlaps,
-        constraints=constraints,
-    )
+        extractor = Extractor.from_pretrained(
+            model,
+            device=find_device(device),
+            precision=precision,
+            segmenter=split,
+            overlaps=overlaps,
+            constraints=constraints,
+        )
     try:
         # Documents that are finished before SIGTERM are kept, as after Ctrl-C.
         with sigterm_as_exit():
@@ -121,6 +139,7 @@ def extract(
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
+                labels=None if labels is None else _split(labels),
                 batch_words=batch_words,
                 strict=strict,
             )
@@ -130,6 +149,10 @@ def extract(
         raise typer.Exit(CLOSED_PIPE) from None
     if n_skipped:
         raise typer.Exit(SOME_SKIPPED)
+
+
+def _split(names: str) -> list[str]:
+    return [name for part in names.split(",") if (name := part.strip())]
 
 
 def _find_inputs(inputs: list[str] | None, text: list[str] | None) -> list[str]:
@@ -150,10 +173,12 @@ def _run(
     format: str,
     output: Path | None,
     threshold: list[str],
+    labels: list[str] | None,
     batch_words: int,
     strict: bool,
 ) -> int:
     """Extract, write the results, and return the number of skipped texts."""
+    from cascade_srn.data.selecting import select_labels
     from cascade_srn.extraction.run import extract_all, format_totals, show_extraction_progress
     from cascade_srn.extraction.writers import make_writer
     from cascade_srn.inference.thresholds import parse_thresholds
@@ -161,20 +186,29 @@ def _run(
     thresholds = parse_thresholds(threshold, extractor.schema, extractor.model.settings.thresholds)
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal and output is None else 0
-    writer = make_writer(format, output, schema=extractor.schema, terminal=terminal, width=width)
+    if labels is not None:
+        select_labels(labels, extractor.schema)  # raises before the output is created
+    writer = make_writer(format, output, schema=extractor.schema, terminal=terminal, width=width, kept=sources.keep)
+    notes = FoldedNotes()
     # Results on the terminal show the progress themselves.
     shown = sys.stderr.isatty() and (output is not None or not terminal)
-    with show_extraction_progress(sources.n_bytes, shown=shown) as progress:
-        counts = extract_all(
-            extractor,
-            sources,
-            writer,
-            batch_words=batch_words,
-            thresholds=thresholds,
-            strict=strict,
-            tell=print_note,
-            progress=progress,
-        )
+    try:
+        with show_extraction_progress(sources.n_bytes, shown=shown) as progress:
+            counts = extract_all(
+                extractor,
+                sources,
+                writer,
+                batch_words=batch_words,
+                thresholds=thresholds,
+                labels=labels,
+                strict=strict,
+                tell=notes.tell,
+                progress=progress,
+            )
+    finally:
+        notes.finish()
+    for name in sorted(sources.unseen):
+        print_note(f"no record has the field {name!r}, which was to be kept")
     if output is not None or counts.bad:
         typer.echo(format_totals(counts, output), err=True)
     return counts.bad

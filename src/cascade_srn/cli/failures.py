@@ -2,8 +2,10 @@
 
 import errno
 import os
+import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cascade_srn.data.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, ReadReport, may_be_missed
+from cascade_srn.data.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, WITHOUT_ENTITY, ReadReport, may_be_missed
 from cascade_srn.errors import CascadeError
 
 USAGE, INTERRUPTED = 2, 130
@@ -56,6 +58,7 @@ FLAGS = {
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 _REPORTED = "reported"
+_NAMES_AND_NUMBERS = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9]+")
 _closed: set[str] = set()
 
 
@@ -123,10 +126,37 @@ def print_note(message: str) -> None:
     typer.echo(f"Note: {join_lines(message)}", err=True)
 
 
+class FoldedNotes:
+    """Prints notes, and on a terminal only the first of those that differ in numbers and names alone.
+
+    A file or pipe gets all notes, so that it names everything that was skipped.
+    """
+
+    def __init__(self) -> None:
+        self._folds = sys.stderr.isatty()
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def tell(self, message: str) -> None:
+        """Print a note, or count it."""
+        key = _NAMES_AND_NUMBERS.sub("", message.partition(": ")[2] or message)
+        self._counts[key] += 1
+        if self._first.setdefault(key, message) is message or not self._folds:
+            print_note(message)
+
+    def finish(self) -> None:
+        """Print the numbers of the notes that were only counted."""
+        for key, first in self._first.items():
+            if self._folds and self._counts[key] > 1:
+                print_note(f"{self._counts[key] - 1} more like this: {first}")
+        self._counts.clear()
+        self._first.clear()
+
+
 def print_read_notes(report: ReadReport) -> None:
     """Print notes on fields that are not read, such as misspelled ones, expanded offsets, and escaped tokens."""
     for kind, count in report.noted.items():
-        if may_be_missed(kind) or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES):
+        if may_be_missed(kind) or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES, WITHOUT_ENTITY):
             print_note(f"{count} x {kind} (first: {report.examples[kind][0]})")
 
 

@@ -15,6 +15,8 @@ EXPANDED_MENTION = "mention aligned outward to whole words"
 """The same for a mention of a coreference cluster."""
 ESCAPES = "escaped token read as its characters"
 """Kind of the note about a token such as ``-LRB-``, which was read as a bracket."""
+WITHOUT_ENTITY = "predicted relation left out, because its head or tail is not a predicted entity"
+"""Kind of the note about a prediction that no score can count."""
 
 # Known fields of published corpora that are not read.
 KNOWN_FIELDS = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")

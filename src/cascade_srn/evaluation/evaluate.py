@@ -1,8 +1,10 @@
 """Run models on annotated data, and write the results."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +18,13 @@ from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, suggest
 from cascade_srn.evaluation.from_text import rebuild_text, restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions
+from cascade_srn.evaluation.predictions import (
+    align_predictions,
+    check_gold_entities,
+    choose_schema,
+    match_documents,
+    read_predictions,
+)
 from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name, display_names
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
@@ -101,7 +110,7 @@ def evaluate(
     environment: Mapping[str, Any] | None = None,
     on_read: Callable[[ReadReport], None] = lambda report: None,
 ) -> Evaluation:
-    """Load models one after the other and predict on annotated data.
+    """Load models one after the other and predict on annotated data, or read predictions made elsewhere.
 
     ``on_read`` is called with the report of each file that is read, before the first model is loaded.
     """
@@ -142,11 +151,42 @@ def evaluate(
             batch_words=options.batch_words,
         )
 
-    paths = (*options.models, *options.against)
-    models = tuple(run(path, name) for path, name in zip(paths, display_names(paths), strict=True))
-    check_same_labels(models)
-    n_models = len(options.models)
-    return Evaluation(options, gold, models[:n_models], models[n_models:], training, environment or {})
+    sides = (*options.models, *options.predictions), options.against
+    paths = (*sides[0], *sides[1])
+    names = dict(zip(paths, display_names(paths), strict=True))
+    files = [*options.predictions, *(path for path in options.against if os.path.isfile(path))]
+    found = {path: match_documents(gold, read_predictions(path, options, on_read), names[path]) for path in files}
+    models = {path: run(path, names[path]) for path in paths if path not in found}
+    if found:
+        gold, models = _add_predictions(options, gold, models, found, names)
+    check_same_labels([models[path] for path in paths])
+    first, second = (tuple(models[path] for path in side) for side in sides)
+    return Evaluation(options, gold, first, second, training, environment or {})
+
+
+def _add_predictions(
+    options: EvaluateOptions,
+    gold: list[Document],
+    models: Mapping[str, EvaluatedModel],
+    found: Mapping[str, list[Document]],
+    names: Mapping[str, str],
+) -> tuple[list[Document], dict[str, EvaluatedModel]]:
+    """Return gold and the models by path, with predictions made elsewhere as further models.
+
+    The words of all are the same, except from text, where the evaluation aligns them.
+    """
+    known = next((model.schema for model in models.values()), None)
+    schema = choose_schema(options, known, gold, list(found.values()))
+    further = {path: EvaluatedModel(names[path], schema, one, seconds=None) for path, one in found.items()}
+    every = {**models, **further}
+    if not options.from_text:
+        gold, *aligned = align_predictions(gold, [model.predicted for model in every.values()])
+        pairs = zip(every.items(), aligned, strict=True)
+        every = {path: replace(model, predicted=one) for (path, model), one in pairs}
+    if options.gold_entities:
+        for path in found:
+            check_gold_entities(gold, every[path].predicted, names[path])
+    return gold, every
 
 
 def require_writable(report: Path | None, json_path: Path | None) -> None:

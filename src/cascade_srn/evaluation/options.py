@@ -18,8 +18,9 @@ RESAMPLED = ("documents", "sentences")
 class EvaluateOptions(Settings):
     """Models, the data to evaluate them on, and how. ``cascade-srn evaluate --help`` describes the options.
 
-    ``against`` are the models of the second side of a comparison. None stands for the detected format, and for the
-    ``overlaps`` and ``constraints`` of each model.
+    ``predictions`` are files with predictions made elsewhere, which are scored like models. ``against`` are the models
+    or such files of the second side of a comparison. None stands for the detected format, and for the ``overlaps`` and
+    ``constraints`` of each model.
     """
 
     models: tuple[str, ...]
@@ -41,9 +42,12 @@ class EvaluateOptions(Settings):
     n_resamples: int = 10_000
     seed: int = 0
     constraints: str | None = None
+    predictions: tuple[str, ...] = ()
+    predictions_format: str | None = None
+    schema: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.models:
+        if not self.models and not self.predictions:
             raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
         check_overlaps(self.overlaps)
@@ -66,10 +70,13 @@ class EvaluateOptions(Settings):
                 "Evaluate one or the other",
                 option="gold_entities",
             )
+        for name in ("schema", "predictions_format"):
+            if getattr(self, name) is not None and not self.predictions:
+                raise ConfigError(f"{name} is for predictions made elsewhere", "Give them", option="predictions")
         require_range("batch_words", self.batch_words, 1, option="batch_words")
         require_range("n_resamples", self.n_resamples, 100, option="n_resamples")
         require_range("seed", self.seed, 0, option="seed")
-        _require_distinct((*self.models, *self.against))
+        _require_distinct((*self.models, *self.predictions, *self.against))
 
     @property
     def policies(self) -> tuple[str, ...]:

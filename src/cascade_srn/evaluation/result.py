@@ -49,6 +49,7 @@ def display_names(paths: Sequence[str]) -> list[str]:
 class EvaluatedModel:
     """Predictions of a model, and the seconds from words or text to triples, without loading.
 
+    ``seconds`` is None for predictions made elsewhere.
     ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
     ``constraints`` is "on" if the constraints of the schema were applied.
     """
@@ -56,7 +57,7 @@ class EvaluatedModel:
     name: str
     schema: Schema
     predicted: list[Document]
-    seconds: float
+    seconds: float | None
     joint: bool = True
     overlaps: str | None = None
     constraints: str = "off"
@@ -71,8 +72,10 @@ class EvaluatedModel:
         """Number of words."""
         return sum(len(sentence) for document in self.predicted for sentence in document.sentences)
 
-    def measure_speed(self) -> dict[str, Any]:
-        """Return the speed of this single run as plain values for JSON."""
+    def measure_speed(self) -> dict[str, Any] | None:
+        """Return the speed of this single run as plain values for JSON, or None if it is not known."""
+        if self.seconds is None:
+            return None
         return {
             "seconds": self.seconds,
             "sentences_per_second": self.n_sentences / self.seconds,

@@ -21,7 +21,7 @@ def format_evaluation(evaluation: Evaluation, *, per_label: bool = False) -> str
     models = (*evaluation.models, *evaluation.against)
     parts += [f"{model.name} predicts entities only, and no relations." for model in models if not model.joint]
     parts += _violations(evaluation, models)
-    return "\n\n".join([*parts, _speed(evaluation, models)])
+    return "\n\n".join([*parts, *_speed(evaluation, models)])
 
 
 def _heading(evaluation: Evaluation) -> str:
@@ -129,12 +129,15 @@ def _violations(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> lis
     return [format_table(rows)] if rows[1:] else []
 
 
-def _speed(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:
+def _speed(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> list[str]:
+    """Return a table of the speed of models. Predictions made elsewhere have none."""
     rows: list[tuple[str, ...]] = [("speed of this one run", "sentences/s", "words/s", "seconds")]
     for model in models:
-        speed = model.measure_speed()
-        figures = (speed["sentences_per_second"], speed["words_per_second"])
-        rows.append((model.name, *(f"{figure:,.0f}" for figure in figures), f"{model.seconds:.2f}"))
+        if (speed := model.measure_speed()) is not None:
+            figures = (speed["sentences_per_second"], speed["words_per_second"])
+            rows.append((model.name, *(f"{figure:,.0f}" for figure in figures), f"{speed['seconds']:.2f}"))
+    if not rows[1:]:
+        return []
     known = evaluation.environment
     lines = [format_table(rows)]
     if hardware := known.get("gpu") or known.get("cpu"):
@@ -144,4 +147,4 @@ def _speed(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:
             f"on {hardware}{threads}; encoder in {known['precision']}, {batches}; with warm-up, without loading"
         )
         lines.append("(cascade-srn benchmark extract measures speed)")
-    return "\n".join(lines)
+    return ["\n".join(lines)]

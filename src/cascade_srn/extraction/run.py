@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
-from cascade_srn.extraction.writers import Writer
+from cascade_srn.extraction.targets import Writer
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText, describe_error
 from cascade_srn.inference.thresholds import ThresholdsLike
@@ -57,6 +57,7 @@ def extract_all(
     *,
     batch_words: int = 4096,
     thresholds: ThresholdsLike | None = None,
+    labels: Sequence[str] | None = None,
     strict: bool = False,
     tell: Callable[[str], None] = lambda sentence: None,
     progress: Callable[[ExtractionTotals], None] = lambda totals: None,
@@ -68,13 +69,14 @@ def extract_all(
     raises an error, after the documents before it are written.
 
     Args:
+        labels: Labels to return; None returns all.
         tell: Called with each message to the user.
         progress: Called with the totals after each document.
     """
     totals = ExtractionTotals()
     run = _ExtractionRun(totals, tell, strict)
     try:
-        for document in run.extract(extractor, sources, batch_words, thresholds):
+        for document in run.extract(extractor, sources, batch_words, thresholds, labels):
             run.write(writer, document)
             progress(totals)
         if not totals.documents:
@@ -108,6 +110,7 @@ class _ExtractionRun:
         self.strict = strict
         self._in_progress: deque[Text | Unreadable] = deque()
         self._place = ""
+        self._fields: Mapping[str, Any] = {}
 
     def extract(
         self,
@@ -115,13 +118,16 @@ class _ExtractionRun:
         sources: Iterable[Text | Unreadable],
         batch_words: int,
         thresholds: ThresholdsLike | None,
+        labels: Sequence[str] | None,
     ) -> Iterator[Document]:
         # Unreadable sources pass through the stream as bad texts, so that they are reported in order.
         items: Iterator[Any] = self._prepare(extractor, sources)
-        for document in extractor.stream(items, batch_words=batch_words, thresholds=thresholds, on_error=self._skip):
+        for document in extractor.stream(
+            items, batch_words=batch_words, thresholds=thresholds, labels=labels, on_error=self._skip
+        ):
             source = self._in_progress.popleft()
             assert isinstance(source, Text)
-            self.totals.position, self._place = source.position, source.place
+            self.totals.position, self._place, self._fields = source.position, source.place, source.fields
             yield document
 
     def _prepare(self, extractor: Extractor, sources: Iterable[Text | Unreadable]) -> Iterator[Document | Unreadable]:
@@ -150,7 +156,7 @@ class _ExtractionRun:
     def write(self, writer: Writer, document: Document) -> None:
         """Write a document, or report it if the format cannot represent it."""
         try:
-            writer.write(document)
+            writer.write(document, self._fields)
         except CascadeError as error:
             self._report(_at(self._place, error), error)
         else:

@@ -1,14 +1,15 @@
 """Read texts from files, folders, patterns, standard input or arguments."""
 
 import glob
+import math
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from cascade_srn.config import require_choice
 from cascade_srn.data.formats.base import MalformedInput
@@ -18,6 +19,7 @@ from cascade_srn.data.raw_text import ENDINGS as TEXT_ENDINGS
 from cascade_srn.data.raw_text import RECORDS, TEXT, TextFile, find_text_files, has_records, open_text, plain_name
 from cascade_srn.data.reports import Place
 from cascade_srn.errors import CascadeError, DataError, did_you_mean, short_repr
+from cascade_srn.extraction.table_input import PARQUET, TABLE_ENDINGS, is_table, read_rows
 from cascade_srn.storage.files import PACKED, convert_to_utf8, encodable_names
 from cascade_srn.text.pdf import is_pdf, parse_pdf
 from cascade_srn.text.presplit import given_sentences
@@ -60,17 +62,21 @@ def _find_files(argument: str) -> list[tuple[Path, str]]:
         return [(member, member.relative_to(path).as_posix()) for member in find_text_files(path, ENDINGS)]
     if os.path.exists(path):
         # A pipe such as the shell's <(command) has no suffix.
-        if not _is_input(path) and not is_stream(path):
+        if not _is_input(path) and not is_table(path) and not is_stream(path):
             raise DataError(
-                f"{path} does not end in {', '.join(ENDINGS)}", f"Rename it, or read it from standard input: - < {path}"
+                f"{path} does not end in {', '.join((*ENDINGS, *TABLE_ENDINGS))}",
+                f"Rename it, or read it from standard input: - < {path}",
             )
         return [(path, path.name)]
     if glob.has_magic(argument):
         matches = [Path(match) for match in sorted(glob.glob(argument, recursive=True))]
         files = [match for match in matches if match.is_file()]
-        if not any(map(_is_input, files)):
+        # Other patterns and folders match tables that belong to the texts, such as a list of them.
+        endings = TABLE_ENDINGS if argument.lower().endswith(TABLE_ENDINGS) else ENDINGS
+        inputs = [file for file in files if file.name.lower().endswith(endings)]
+        if not inputs:
             raise _no_match(argument, files)
-        return [(file, file.name) for file in files if _is_input(file)]
+        return [(file, file.name) for file in inputs]
     raise DataError(
         f"{argument} does not exist",
         "Give a file, a folder, a pattern or - for standard input, or pass the text itself",
@@ -125,7 +131,11 @@ class _OutputFiles:
 
 def _without_suffix(name: str) -> str:
     plain = plain_name(Path(name))
-    return plain.with_suffix("").as_posix() if plain.suffix.lower() in (TEXT, RECORDS, PDF) else plain.as_posix()
+    return (
+        plain.with_suffix("").as_posix()
+        if plain.suffix.lower() in (TEXT, RECORDS, PDF, ".csv", ".tsv", PARQUET)
+        else plain.as_posix()
+    )
 
 
 def _choose_names(files: dict[str, tuple[Path, str] | None]) -> dict[str, str]:
@@ -158,12 +168,14 @@ class Text:
     """A text to extract from, or a document if the input has words or sentences.
 
     ``place`` says where it was read, for messages. ``position`` is the number of bytes of all input before its end.
+    ``fields`` are fields of its record that are carried along.
     """
 
     id: str
     text: str | Document
     place: str
     position: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +198,10 @@ class Sources:
         arguments: Files, folders, patterns, or ``-`` for standard input.
         texts: Texts given directly.
         per: What a document is: "file", "line" or "record" of JSON lines; "auto" is a record in ``.jsonl`` files and a
-            file otherwise. A PDF is always one document.
+            file otherwise. A PDF is always one document, and a row of a table is, too.
         field: Field of a record with its text: a string, a list of sentences or a list of lists of words.
         output: Path that the run writes to, which is skipped in folders and patterns.
+        keep: Fields of records to carry along.
     """
 
     def __init__(
@@ -199,6 +212,7 @@ class Sources:
         per: str = "auto",
         field: str = "text",
         id_field: str = "id",
+        keep: Sequence[str] = (),
         stdin: BinaryIO | None = None,
         output: Path | None = None,
         tell: Callable[[str], None] = lambda sentence: None,
@@ -210,6 +224,9 @@ class Sources:
         self.per = per
         self.field = field
         self.id_field = id_field
+        self.keep = tuple(keep)
+        self.unseen = set(keep)
+        """Fields to carry along that no record has had so far."""
         self._stdin = stdin
 
     @property
@@ -231,6 +248,8 @@ class Sources:
                     path_shown = Path("standard input")
                     file = TextFile(path_shown, convert_to_utf8(path_shown, handle), handle)
                     yield from self._read(name, file, before, seeks=False)
+                elif is_table(path):
+                    yield from self._read_table(name, path, before)
                 else:
                     with open_text(path) as file:
                         yield from self._read(name, file, before, seeks=True)
@@ -259,8 +278,7 @@ class Sources:
     def _parse(self, name: str, data: bytes, place: Place, position: int, *, record: bool) -> Text | Unreadable:
         try:
             if record:
-                id, text = self._parse_record(parse_json_record(data, place), name)
-                return Text(id, text, str(place), position)
+                return self._parse_record(parse_json_record(data, place), name, position)
             # Standard input and pipes have no suffix.
             if not place.where and (_has_pdf_suffix(Path(place.file)) or is_pdf(data)):
                 return Text(name, parse_pdf(data, str(place)), str(place), position)
@@ -271,9 +289,29 @@ class Sources:
         except DataError as error:
             return Unreadable(error, position)
 
-    def _parse_record(self, record: Value, name: str) -> tuple[str, str | Document]:
+    def _read_table(self, name: str, path: Path, before: int) -> Iterator[Text | Unreadable]:
+        for row in read_rows(path, self.field, self.keep, (self.id_field,)):
+            position = before + row.position
+            if isinstance(row.value, DataError):
+                yield Unreadable(row.value, position)
+                continue
+            try:
+                yield self._parse_record(row.value, f"{name}-{row.number}", position)
+            except MalformedInput as refused:
+                yield Unreadable(refused.error, position)
+            except DataError as error:
+                yield Unreadable(error, position)
+
+    def _parse_record(self, record: Value, name: str, position: int) -> Text:
+        id, text = self._find_text(record, name)
+        fields = {key: _to_plain(record.raw[key]) for key in self.keep if key in record.raw}
+        self.unseen -= fields.keys()
+        return Text(id, text, str(record.place), position, fields)
+
+    def _find_text(self, record: Value, name: str) -> tuple[str, str | Document]:
         given = record.get(self.id_field)
-        id = name if given is None else given.identifier()
+        # An empty cell of a table is no id.
+        id = name if given is None or given.raw == "" else given.identifier()
         value = record.get(self.field)
         if self.field not in record.raw:
             hint = did_you_mean(self.field, [key for key in record.raw if isinstance(key, str)])
@@ -293,6 +331,19 @@ class Sources:
         if all(isinstance(item, list) for item in value.raw):
             return id, Document.from_words([item.words() for item in value.items()], id=id)
         return id, _join_sentences([item.string() for item in value.items()], id)
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a value that JSON can hold. Dates and other values of Parquet become text."""
+    if isinstance(value, list | tuple):
+        return [_to_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _to_plain(item) for key, item in value.items()}
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
 
 
 def _join_sentences(sentences: Sequence[str], id: str) -> Document:

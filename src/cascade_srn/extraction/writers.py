@@ -1,13 +1,12 @@
-"""Write documents as tables, JSON lines, brat files or an HTML page."""
+"""Write documents as text, JSON lines, tables, brat files or an HTML page."""
 
 import errno
 import io
 import sys
 import unicodedata
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -18,8 +17,12 @@ from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
 from cascade_srn.data.formats.brat import is_brat_label
 from cascade_srn.data.formats.files import is_stream, to_json
+from cascade_srn.data.formats.jsonl import FIELDS as JSONL_FIELDS
 from cascade_srn.data.formats.jsonl import to_record
+from cascade_srn.data.formats.table import COLUMNS
 from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.extraction.table_output import TEXT_COLUMNS, CsvWriter, ParquetWriter, require_pyarrow
+from cascade_srn.extraction.targets import NO_FIELDS, StreamTarget, Target, Writer
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
 from cascade_srn.storage.files import encodable_names, is_compressed
@@ -77,56 +80,23 @@ def _make_table(headings: Sequence[str], rows: Iterable[tuple[str, str, str, flo
     return table
 
 
-class StreamTarget:
-    """Standard output or another open stream, with the interface of :class:`AtomicFile`."""
-
-    def __init__(self, handle: BinaryIO) -> None:
-        self.handle = handle
-
-    def write(self, data: bytes) -> None:
-        """Write and flush."""
-        try:
-            self.handle.write(data)
-            self.handle.flush()
-        except OSError as error:
-            error.filename = "standard output"  # an error such as a full disk has no path
-            raise
-
-    def commit(self) -> None:
-        """Do nothing: a stream has no pending output."""
-
-    def abandon(self) -> Path | None:
-        """Return None: the reader has the output."""
-        return None
-
-
-Target = StreamTarget | AtomicFile
-
-FORMATS = ("table", "jsonl", "brat", "html")
+FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "brat", "html")
+# Formats with a place for fields that are carried along.
+_KEEPING = ("jsonl", "csv", "tsv", "parquet")
 # Default formats by suffix of the output.
-_BY_SUFFIX = {".jsonl": "jsonl", ".html": "html", ".htm": "html", ".txt": "table"}
+_BY_SUFFIX = {
+    ".jsonl": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "table",
+}
 _FILE_WIDTH = 120
 # Errors that concern a single file name.
 _NAME_ERRORS = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ENOENT)
 _MAX_NAME_BYTES = 200  # most file systems allow 255
-
-
-class Writer(ABC):
-    """Writer of documents to a target, which is finished or abandoned at the end."""
-
-    target: Target | AtomicFolder
-
-    @abstractmethod
-    def write(self, document: Document) -> None:
-        """Write a document, immediately if the format allows."""
-
-    def finish(self) -> None:
-        """Complete the output after the last document."""
-        self.target.commit()
-
-    def abandon(self) -> Path | None:
-        """Keep the documents so far, and return their path, or None if there are none."""
-        return self.target.abandon()
 
 
 class StreamWriter(Writer):
@@ -134,13 +104,13 @@ class StreamWriter(Writer):
 
     target: Target
 
-    def __init__(self, target: Target, render: Callable[[Document], str]) -> None:
+    def __init__(self, target: Target, render: Callable[[Document, Mapping[str, Any]], str]) -> None:
         self.target = target
         self.render = render
 
-    def write(self, document: Document) -> None:
+    def write(self, document: Document, fields: Mapping[str, Any] = NO_FIELDS) -> None:
         """Write a document."""
-        self.target.write(self.render(document).encode())
+        self.target.write(self.render(document, fields).encode())
 
 
 class PageWriter(Writer):
@@ -155,7 +125,7 @@ class PageWriter(Writer):
         self.documents: list[Document] = []
         self._drawn = False
 
-    def write(self, document: Document) -> None:
+    def write(self, document: Document, fields: Mapping[str, Any] = NO_FIELDS) -> None:
         """Add a document to the page."""
         self.documents.append(document)
 
@@ -189,7 +159,7 @@ class BratWriter(Writer):
         self.target = AtomicFolder(path)
         self._taken: set[str] = set()
 
-    def write(self, document: Document) -> None:
+    def write(self, document: Document, fields: Mapping[str, Any] = NO_FIELDS) -> None:
         """Write the two files of a document. Raise DataError if its id cannot be a file name."""
         name = self._choose_name(document.id)
         path = self.target.folder / f"{name}.ann"
@@ -264,6 +234,8 @@ def _check_labels(schema: Schema) -> None:
 
 def check_output(format: str, output: Path | None) -> None:
     """Check that the output can be written, before a model is loaded."""
+    if format == "parquet":
+        require_pyarrow(output)
     if output is None:
         return
     if format == "brat":
@@ -272,18 +244,47 @@ def check_output(format: str, output: Path | None) -> None:
         AtomicFile(output).discard()
 
 
-def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: bool = False, width: int = 0) -> Writer:
+def check_kept(kept: Sequence[str], format: str) -> None:
+    """Check the names of fields to carry along."""
+    if not kept:
+        return
+    if format not in _KEEPING:
+        raise ConfigError(
+            f"the format {format} has no place for fields of the input", f"Use {', '.join(_KEEPING)}", option="format"
+        )
+    taken = JSONL_FIELDS if format == "jsonl" else (*COLUMNS, *TEXT_COLUMNS)
+    for name in kept:
+        if name in taken:
+            raise ConfigError(f"the output has a field {name!r} of its own", "Leave it out", option="keep")
+        if kept.count(name) > 1:
+            raise ConfigError(f"the field {name!r} is given twice", "Give each field once", option="keep")
+
+
+def make_writer(
+    format: str,
+    output: Path | None,
+    *,
+    schema: Schema,
+    terminal: bool = False,
+    width: int = 0,
+    kept: Sequence[str] = (),
+) -> Writer:
     """Create the writer of a format, to standard output if ``output`` is None.
 
-    A ``width`` of 0 gives tables the width of files.
+    A ``width`` of 0 gives tables the width of files. ``kept`` are the names of fields that are carried along.
     """
     require_choice("format", format, FORMATS)
     _check_suffix(output)
+    check_kept(kept, format)
     if format == "brat":
         if output is None:
             raise ConfigError("the format brat needs a folder to write to", "Give a folder", option="output")
         _check_labels(schema)
         return BratWriter(output)
+    if format == "parquet":
+        require_pyarrow(output)
+        if output is None and terminal:
+            raise ConfigError("the format parquet needs a file to write to", "Give a file", option="output")
     if format == "html" and output is None and terminal:
         raise ConfigError("the format html needs a file to write to", "Give a file such as page.html", option="output")
     if format == "html":
@@ -294,8 +295,10 @@ def make_writer(format: str, output: Path | None, *, schema: Schema, terminal: b
     if format == "html":
         return PageWriter(target, schema, "Extracted" if output is None else encodable_names([output.stem])[0])
     if format == "jsonl":
-        return StreamWriter(target, lambda document: f"{to_json(to_record(document))}\n")
+        return StreamWriter(target, lambda document, fields: f"{to_json(to_record(document) | dict(fields))}\n")
+    if format in ("csv", "tsv", "parquet"):
+        return ParquetWriter(target, kept) if format == "parquet" else CsvWriter(target, format, kept)
     colour = terminal and output is None
     return StreamWriter(
-        target, lambda document: f"{format_document(document, width=width or _FILE_WIDTH, colour=colour)}\n"
+        target, lambda document, _: f"{format_document(document, width=width or _FILE_WIDTH, colour=colour)}\n"
     )

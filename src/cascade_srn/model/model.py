@@ -225,10 +225,10 @@ class Model:
             ModelError: If the folder has no model, a damaged one, or one with another schema or preset.
         """
         folder = Path(folder)
-        settings, found, encoder_config, checksums = _read_config(folder)
+        settings, found, encoder_config, checksums = read_config(folder)
         refuse_remote_code(folder)
         _check_expectations(folder, settings, found, schema, preset)
-        stored = _stored_weights(folder / WEIGHTS_FILE)
+        stored = stored_weights(folder / WEIGHTS_FILE)
         check_sizes(encoder_config, f"the encoder in {str(folder / CONFIG_FILE)!r}", n_tensors=len(stored))
 
         def build() -> Network:
@@ -246,11 +246,11 @@ class Model:
 
 def read_settings(folder: str | Path) -> tuple[ModelSettings, Schema]:
     """Read the settings and the schema of a model without its weights."""
-    settings, schema, _, _ = _read_config(Path(folder))
+    settings, schema, _, _ = read_config(Path(folder))
     return settings, schema
 
 
-def _read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], dict[str, str]]:
+def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], dict[str, str]]:
     """Read the settings, the schema, the configuration of the encoder and the checksums of the other files."""
     path = folder / CONFIG_FILE
     if folder.is_file():
@@ -316,7 +316,7 @@ def _check_expectations(
     raise ModelError(f"the model in {str(folder)!r} {has}, not {preset!r}", "Choose a model with that preset")
 
 
-def _stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+def stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return the shape and the dtype of each stored weight, without reading the weights."""
     try:
         with safe_open(path, framework="pt") as file:

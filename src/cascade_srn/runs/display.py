@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
 
 # Seconds of silence after which a line is printed in any case, and between two updates of a bar.
 _MAX_SILENCE, _REFRESH = 60.0, 0.5
@@ -69,6 +70,17 @@ def show_progress(console: Console, row: Callable[[P], ProgressRow], *, counts: 
     columns = (TextColumn("{task.description}"), BarColumn(), *numbers, TextColumn("{task.fields[figures]}"))
     with Progress(*columns, console=console, refresh_per_second=1 / _REFRESH, transient=True) as bar:
         yield Display(console, row, bar)
+
+
+@contextmanager
+def show_status(text: str) -> Iterator[None]:
+    """Show a line with a spinner on standard error during this block, if that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(Text(text)):
+        yield
 
 
 def console_for(*, is_main: bool) -> Console:

@@ -32,14 +32,17 @@ def sniff(head: str, path: Path) -> bool:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a file line by line."""
-    return read_json_lines(path, context, _read_document)
+    return read_json_lines(path, context, read_record)
 
 
-def _read_document(record: Value, context: ReadContext) -> Document:
+def read_record(
+    record: Value, context: ReadContext, ner_field: str = "ner", relations_field: str = "relations"
+) -> Document:
+    """Read one document. Predictions have fields of other names."""
     record = record.with_document_id("doc_key")
     sentences = record.field("sentences").items()
-    ner, relations = (_get_per_sentence(record, name, len(sentences)) for name in ("ner", "relations"))
-    record.note_unread(FIELDS, context)
+    ner, relations = (_get_per_sentence(record, name, len(sentences)) for name in (ner_field, relations_field))
+    record.note_unread((*FIELDS, ner_field, relations_field), context)
     found: list[Sentence] = []
     windows: list[_Window] = []
     first = 0

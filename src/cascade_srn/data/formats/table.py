@@ -115,7 +115,9 @@ def _to_number(value: Any, kind: type[int] | type[float]) -> Any:
 
 def _read_document(rows: list[Value], context: ReadContext) -> Document:
     first = rows[0]
-    text = first.field("text").string()
+    # An empty cell of a document without entities is an empty text.
+    is_empty = first.raw["text"] is None and all(row.raw["start"] is None for row in rows)
+    text = "" if is_empty else first.field("text").string()
     for row in rows[1:]:
         if row.raw["text"] not in (None, "", text):
             problem = "whose text differs from that of the first row of its document"
@@ -160,7 +162,7 @@ def _read_link(row: Value) -> Iterator[Link]:
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write a row for each entity, then for each relation. Words are lost. Without a suffix, CSV is written."""
     suffix = plain_name(path).suffix
-    rows = (row for document in documents for row in _to_rows(document))
+    rows = (row for document in documents for row in to_rows(document))
     if suffix == ".parquet":
         _write_parquet(rows, path)
         return
@@ -190,7 +192,8 @@ def _write_parquet(rows: Iterator[dict[str, Any]], path: Path) -> None:
         writer.write_table(pa.Table.from_pylist(batch, schema))
 
 
-def _to_rows(document: Document) -> Iterator[dict[str, Any]]:
+def to_rows(document: Document) -> Iterator[dict[str, Any]]:
+    """Yield the row of each entity, then of each relation. A document without entities has one row."""
     text: str | None = document.text
     for entity in document.entities:
         yield {"document": document.id, "text": text, "score": entity.score} | _bounds(entity)

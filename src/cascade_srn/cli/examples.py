@@ -1,0 +1,60 @@
+"""Examples at the end of the help of each command."""
+
+import typer
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "adapt": (
+        "cascade-srn adapt abstracts.jsonl.gz --encoder allenai/scibert_scivocab_uncased --output adapted",
+        "cascade-srn adapt papers/ --holdout test.json --output adapted --resume",
+    ),
+    "benchmark corpus": ("cascade-srn benchmark corpus --device cpu",),
+    "benchmark extract": ("cascade-srn benchmark extract --model runs/example --data test.jsonl",),
+    "benchmark growth": ("cascade-srn benchmark growth --no-plot",),
+    "benchmark serve": ("cascade-srn benchmark serve --device cpu",),
+    "benchmark srn": ("cascade-srn benchmark srn --device cuda",),
+    "benchmark train": ("cascade-srn benchmark train --device cuda",),
+    "benchmark worst-text": ("cascade-srn benchmark worst-text --output worst.json",),
+    "calibrate": ("cascade-srn calibrate runs/example/best dev.jsonl --output calibrated --by-label",),
+    "corpus status": ("cascade-srn corpus status out",),
+    "corpus verify": ("cascade-srn corpus verify out --json",),
+    "distil": (
+        "cascade-srn distil runs/large/best --text abstracts.jsonl --recipe student.yaml --output runs/student",
+    ),
+    "download": ("cascade-srn download scierc --output data/scierc",),
+    "evaluate": (
+        "cascade-srn evaluate runs/example test.jsonl --per-label",
+        "cascade-srn evaluate seed-0 seed-1 seed-2 test.jsonl --report report",
+        "cascade-srn evaluate test.json --predictions pure.json --against spert.json",
+    ),
+    "extract": (
+        'cascade-srn extract --text "We train a CRF for named entity recognition."',
+        "cascade-srn extract papers/ --output found.jsonl",
+        "cascade-srn extract papers.csv --field abstract --id-field doi --keep title,year --output found.csv",
+        "cascade-srn extract paper.pdf --model runs/example --format html --output paper.html",
+    ),
+    "graph build": ("cascade-srn graph build found.jsonl --output graph",),
+    "graph explain": ('cascade-srn graph explain graph "conditional random field"',),
+    "graph export": ("cascade-srn graph export graph --output graph.graphml --min-count 2",),
+    "graph serve": ("cascade-srn graph serve graph --open",),
+    "info": ("cascade-srn info scierc-small", "cascade-srn info runs/example --json"),
+    "models": ("cascade-srn models", "cascade-srn models --json"),
+    "reproduce": ("cascade-srn reproduce list", "cascade-srn reproduce main --quick"),
+    "serve": ("cascade-srn serve --port 8000", "cascade-srn serve --model runs/example --host 0.0.0.0"),
+    "train": (
+        "cascade-srn train recipe.yaml training.epochs=5",
+        "cascade-srn train recipe.yaml --seeds 5 --jobs 2",
+    ),
+}
+
+
+def add_examples(app: typer.Typer, prefix: str = "") -> None:
+    """Add the examples to all commands that have no text of their own at the end of their help."""
+    for command in app.registered_commands:
+        name = command.name or getattr(command.callback, "__name__", "").replace("_", "-")
+        if lines := EXAMPLES.get(f"{prefix}{name}"):
+            # Paragraphs, because the lines of a paragraph are joined.
+            text = "\n\n".join(["Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)])
+            command.epilog = command.epilog or text
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            add_examples(group.typer_instance, f"{prefix}{group.name} ")

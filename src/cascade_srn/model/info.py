@@ -1,0 +1,187 @@
+"""Describe a model folder without loading the model."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cascade_srn.config import ModelSettings
+from cascade_srn.model.card import summarize
+from cascade_srn.model.model import CARD_FILE, CONFIG_FILE, WEIGHTS_FILE, read_config, stored_weights
+from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import bundled_models, find_model
+from cascade_srn.storage.files import checksum
+
+_SCORES = re.compile(r"^## Scores\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_RULE = re.compile(r"[\s|:-]+")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What is known about a model from its folder.
+
+    Attributes:
+        name: Name that was asked for.
+        folder: Where the model is.
+        version: Release of the package that wrote it.
+        settings: Settings of the model, with its thresholds.
+        schema: Its labels.
+        n_parameters: Number of stored numbers.
+        dtypes: Their types, such as F16.
+        n_bytes: Size of all files.
+        sha256: SHA-256 of the weights.
+        damaged: Files that are missing or differ from the checksums of the folder.
+        scores: Rows of the first table in the section "Scores" of the card, the heading first.
+    """
+
+    name: str
+    folder: Path
+    version: str
+    settings: ModelSettings
+    schema: Schema
+    n_parameters: int
+    dtypes: tuple[str, ...]
+    n_bytes: int
+    sha256: str
+    damaged: tuple[str, ...]
+    scores: tuple[tuple[str, ...], ...]
+
+    @property
+    def family(self) -> str:
+        """The model in one phrase."""
+        return summarize(self.settings, self.schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        heading, *rows = self.scores or ((),)
+        return {
+            "name": self.name,
+            "folder": str(self.folder),
+            "family": self.settings.method,
+            "description": self.family,
+            "version": self.version,
+            "n_parameters": self.n_parameters,
+            "dtypes": list(self.dtypes),
+            "n_bytes": self.n_bytes,
+            "sha256": self.sha256,
+            "damaged": list(self.damaged),
+            "schema": self.schema.to_dict(),
+            "settings": self.settings.to_dict(),
+            "scores": [dict(zip(heading, row, strict=True)) for row in rows],
+        }
+
+    def __str__(self) -> str:
+        settings = self.settings
+        relations = [f"{n} (symmetric)" if n in self.schema.symmetric else n for n in self.schema.relation_types]
+        rows = [
+            ("model", self.name),
+            ("folder", str(self.folder)),
+            ("family", self.family),
+            ("entity types", ", ".join(self.schema.entity_types)),
+            ("relation types", ", ".join(relations) if settings.joint and relations else "none"),
+            ("thresholds", _join(settings.thresholds.to_dict())),
+            ("overlaps", settings.overlaps or "flat"),
+            ("constraints", f"{settings.constraints}, {len(self.schema.constraints)} relation types have some"),
+            ("text form", settings.text_form),
+            ("context words", str(settings.encoder.context_words)),
+            ("size", f"{self.n_bytes / 1e6:,.1f} MB, {self.n_parameters:,} parameters in {', '.join(self.dtypes)}"),
+            ("SHA-256", f"{self.sha256} ({WEIGHTS_FILE})"),
+            ("written by", f"cascade-srn {self.version}"),
+        ]
+        if self.damaged:
+            rows.append(("damaged files", ", ".join(self.damaged)))
+        width = max(len(name) for name, _ in rows)
+        lines = [f"{name:<{width}}  {value}" for name, value in rows]
+        if self.scores:
+            lines += ["", "scores of the model card", *_format_rows(self.scores)]
+        return "\n".join(lines)
+
+
+def describe_model(name: str | Path | None = None) -> ModelInfo:
+    """Describe a model: a folder, the name of a bundled model, or a hub id, which is downloaded.
+
+    Raises:
+        ModelError: There is no such model, or its configuration or weights cannot be read.
+
+    Example:
+        >>> describe_model("scierc-small").schema.symmetric == {"COMPARE", "CONJUNCTION"}
+        True
+    """
+    folder = find_model(name)
+    settings, schema, _, checksums = read_config(folder)
+    weights = stored_weights(folder / WEIGHTS_FILE)
+    found = {path.name: checksum(path) for path in folder.iterdir() if path.is_file() and path.name in checksums}
+    config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    return ModelInfo(
+        name=folder.name if name is None else str(name),
+        folder=folder.absolute(),
+        version=str(config.get("cascade_srn_version", "unknown")),
+        settings=settings,
+        schema=schema,
+        n_parameters=sum(math.prod(shape) for shape, _ in weights.values()),
+        dtypes=tuple(sorted({dtype for _, dtype in weights.values()})),
+        n_bytes=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+        sha256=found.get(WEIGHTS_FILE) or checksum(folder / WEIGHTS_FILE),
+        damaged=tuple(sorted(file for file, expected in checksums.items() if found.get(file) != expected)),
+        scores=_read_scores(folder / CARD_FILE),
+    )
+
+
+def list_models() -> list[dict[str, str]]:
+    """Return the name, the source ("bundled" or "hub cache") and the folder of each model on this machine."""
+    bundled = [{"name": n, "source": "bundled", "folder": str(find_model(n))} for n in bundled_models()]
+    return bundled + [{"name": n, "source": "hub cache", "folder": str(f)} for n, f in _cached_models()]
+
+
+def _cached_models() -> list[tuple[str, Path]]:
+    """Return the models of this package in the cache of the hub client, in their latest revision."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    from cascade_srn.storage.bundled import is_model
+
+    try:
+        repositories = scan_cache_dir().repos
+    except CacheNotFound:
+        return []
+    found = []
+    for repository in repositories:
+        newest = sorted(repository.revisions, key=lambda revision: revision.last_modified, reverse=True)
+        if repository.repo_type == "model" and newest and is_model(newest[0].snapshot_path):
+            found.append((repository.repo_id, newest[0].snapshot_path))
+    return sorted(found)
+
+
+def _read_scores(card: Path) -> tuple[tuple[str, ...], ...]:
+    """Return the cells of the first table in the section "Scores" of a card. A card may be missing or have none."""
+    try:
+        text = card.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ()
+    section = _SCORES.search(text)
+    rows: list[tuple[str, ...]] = []
+    for line in section[1].splitlines() if section else ():
+        if not line.startswith("|"):
+            if rows:
+                break
+        elif not _RULE.fullmatch(line):
+            rows.append(tuple(cell.strip() for cell in line.strip().strip("|").split("|")))
+    return tuple(rows) if len({len(row) for row in rows}) == 1 else ()
+
+
+def _join(values: dict[str, Any]) -> str:
+    """Join the values that are set, those of single labels included."""
+    flat = {key: value for key, value in values.items() if isinstance(value, int | float)}
+    for group in values.values():
+        flat |= group if isinstance(group, dict) else {}
+    return ", ".join(f"{key} {value:g}" for key, value in flat.items())
+
+
+def _format_rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
