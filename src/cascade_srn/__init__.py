@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cascade_srn.data import read_documents, read_schema, write_documents
     from cascade_srn.extractor import Extractor
     from cascade_srn.model.model import Model
+    from cascade_srn.model.start import start_model
     from cascade_srn.schema import Schema
     from cascade_srn.training import TrainingSettings, train
     from cascade_srn.types import Document, Entity, Mention, Relation, Sentence, Span, Triple
@@ -28,6 +29,7 @@ _MODULES = {
     "data": ("read_documents", "read_schema", "write_documents"),
     "extractor": ("Extractor",),
     "model.model": ("Model",),
+    "model.start": ("start_model",),
     "schema": ("Schema",),
     "training": ("TrainingSettings", "train"),
     "types": ("Document", "Entity", "Mention", "Relation", "Sentence", "Span", "Triple"),
@@ -51,6 +53,7 @@ __all__ = [
     "__version__",
     "read_documents",
     "read_schema",
+    "start_model",
     "train",
     "write_documents",
 ]

@@ -409,6 +409,8 @@ class ModelSettings(Settings):
         constraints: "on" if the constraints of the schema are applied to relations by default, else "off".
         text_form: Characters that the model reads: "natural" (plain quotes and hyphens, no invisible characters),
             "escaped" (the same, with brackets and double quotes as in the Penn Treebank) or "verbatim".
+        start: In a recipe, the trained model whose weights training starts from: a model folder, the name of a bundled
+            model, or a hub id. It is not stored with the model.
 
     Example:
         >>> settings = ModelSettings.from_dict({"encoder": {"name": "roberta-base"}, "fusion": "late"})
@@ -435,6 +437,7 @@ class ModelSettings(Settings):
     baseline: BaselineSettings = field(default_factory=BaselineSettings)
     constraints: str = "off"
     text_form: str = "natural"
+    start: str | None = None
 
     def __post_init__(self) -> None:
         require_choice("text_form", self.text_form, TEXT_FORMS)

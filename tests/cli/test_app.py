@@ -68,6 +68,7 @@ def test_all_commands_are_there():
         "evaluate",
         "extract",
         "info",
+        "init",
         "models",
         "reproduce",
         "serve",

@@ -17,7 +17,8 @@ def test_from_a_recipe_to_a_model(real_curves, recipe, tmp_path, capsys):
     printed = capsys.readouterr().out.splitlines()
     # Checks of the data, a line per evaluation and epoch, the table, and the folder of the model.
     assert printed[0] == "preflight:"
-    assert "6 x " in printed[1]
+    assert printed[1].startswith("  train: 12 documents")
+    assert any("6 x " in line for line in printed)
     assert [line.split("  ")[1] for line in printed if line.startswith("epoch")] == ["step 3/6", "step 6/6"]
     assert sum("RE strict, directed, micro" in line for line in printed) == 2
     assert printed[-1] == f"The model is in {tmp_path / 'run'}/best"

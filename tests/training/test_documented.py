@@ -2,11 +2,15 @@
 
 import dataclasses
 import re
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.twelve_sentences import DOCUMENTS
 
+from cascade_srn.data import write_documents
+from cascade_srn.model.model import Model
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.recipe import DataSettings, FreshEncoderSettings
 from cascade_srn.training.settings import DistillationSettings
@@ -40,9 +44,25 @@ def test_every_setting_and_its_default(name, settings):
             assert (float(read) if isinstance(default, float) else read) == default, key
 
 
+def _example(name):
+    (code,) = [code for code in re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL) if name in code]
+    return code
+
+
+@pytest.mark.slow
+def test_the_example_that_starts_from_a_trained_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_documents(DOCUMENTS[:4], "train.jsonl")
+    exec(
+        _example("start_model").replace("train(model, documents)", "islice(train(model, documents), 1)"),
+        {"islice": islice},
+    )
+    assert Model.load("my-model").schema.entity_types == ("Organization", "Person", "Place")
+
+
 @pytest.mark.slow
 def test_the_example_in_python(tmp_path, monkeypatch, capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    code = _example("load_recipe")
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

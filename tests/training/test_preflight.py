@@ -12,7 +12,7 @@ from cascade_srn.errors import DataError, SchemaError
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import read_corpus
-from cascade_srn.training.preflight import Preflight, preflight, require_entities
+from cascade_srn.training.preflight import preflight, require_entities
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.types import Document, Sentence, Span, Triple
 
@@ -28,10 +28,12 @@ ANOTHER = _sentence("data", [(0, 1, "Thing")])
 
 
 def _found(tmp_path, train, dev=(), *, encoder=(), model=(), **data):
-    """The findings for documents, each a list of sentences."""
+    """The findings for documents, each a list of sentences. ``dev`` may be a share of train."""
     paths = {}
     for split, documents in (("train", train), ("dev", dev)):
-        if documents:
+        if isinstance(documents, float):
+            paths[split] = documents
+        elif documents:
             paths[split] = str(tmp_path / f"{split}.jsonl")
             whole = [Document.from_sentences(sentences, id=f"{split}-{i}") for i, sentences in enumerate(documents)]
             write_documents(whole, paths[split])
@@ -48,9 +50,28 @@ def _counts(report):
 
 def test_nothing_to_report(tmp_path):
     report = _found(tmp_path, [[GOOD]], [[OTHER]])
-    assert report == Preflight()
-    assert str(report) == "preflight: nothing to report"
-    assert report.to_dict() == {"findings": []}
+    assert report.findings == ()
+    assert report.to_dict() == {"notes": list(report.notes), "findings": []}
+    assert str(report).splitlines()[1:3] == [f"  {note}" for note in report.notes]
+
+
+def test_what_was_read(tmp_path):
+    train, dev = _found(tmp_path, [[GOOD], [OTHER]], [[OTHER]]).notes
+    assert train == "train: 2 documents, 2 sentences, 3 entities, 1 relations"
+    assert dev.startswith("dev: 1 ")
+
+
+def test_dev_is_missing(tmp_path):
+    _, note = _found(tmp_path, [[GOOD]]).notes
+    assert note.startswith("dev: missing")
+    assert "data.dev=0.1" in note
+
+
+def test_dev_is_held_out(tmp_path):
+    train, dev = _found(tmp_path, [[GOOD], [OTHER], [ANOTHER]], 0.3).notes
+    assert train.startswith("train: 2 documents")
+    assert dev.startswith("dev: 1 documents")
+    assert "held out" in dev
 
 
 def test_sentences_without_words(tmp_path):

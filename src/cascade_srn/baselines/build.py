@@ -26,7 +26,7 @@ from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.srn import SelectionRecurrentNetwork
 from cascade_srn.fusion.markers import Markers
-from cascade_srn.model.family import ModelFamily
+from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
 from cascade_srn.schema import Schema
 
 N_TASKS = 2
@@ -92,12 +92,21 @@ _TABLES = ModelFamily(
     network=build_tables,
     collator=lambda settings, schema, pieces, tokenizer: TableCollator(pieces, schema, settings.method),
     search=TableSearch,
+    label_rows=lambda settings: {
+        "entities.output.": LabelRows(ENTITY_ROWS),
+        "relations.output.": LabelRows(RELATION_ROWS),
+    },
 )
 _PIPELINE = ModelFamily(
     markers=lambda settings, schema: pipeline_markers(schema) if _has_relations(settings, schema) else {},
     network=build_pipeline,
     collator=_pipeline_collator,
     search=PipelineSearch,
+    # The first row is the class of spans that are no entity, and of pairs without a relation.
+    label_rows=lambda settings: {
+        "spans.output.": LabelRows(ENTITY_ROWS, before=1),
+        "relations.output.": LabelRows(RELATION_ROWS, before=1),
+    },
 )
 BASELINES = {"pfn": _TABLES, "table-srn": _TABLES, "pipeline": _PIPELINE}
 """The baselines by ``ModelSettings.method``."""

@@ -25,6 +25,7 @@ from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.graph import app as graph
 from cascade_srn.cli.info import info, models
+from cascade_srn.cli.init import init
 from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
@@ -59,7 +60,7 @@ def _options(
 _EXTRACT, _TRAIN, _EVALUATE, _FILES = "Extract", "Train", "Evaluate", "Data and models"
 _COMMANDS = {
     _EXTRACT: (extract, serve),
-    _TRAIN: (train, adapt, distil, calibrate),
+    _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
     _FILES: (convert, download, info, models),
 }

@@ -58,7 +58,7 @@ class Distillation:
         self.recipe = recipe
         with ExitStack() as held:
             self._check_folder(held, n_seeds, make_accelerator(device), resume=resume, overwrite=overwrite)
-            if recipe.model.encoder.name != FRESH:
+            if recipe.model.encoder.name != FRESH and recipe.model.start is None:
                 require_encoder(recipe.model.encoder.name)
                 load_tokenizer(recipe.model.encoder.name)
             data = replace(recipe.data, labels=None)

@@ -14,7 +14,7 @@ from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.inference.cascade_search import CascadeSearch
-from cascade_srn.model.family import ModelFamily
+from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
 from cascade_srn.schema import Schema
 
 # The module that registers the baselines.
@@ -92,10 +92,20 @@ def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, token
     return Collator(pieces, markers, schema, settings.fusion)
 
 
+def _label_rows(settings: ModelSettings) -> dict[str, LabelRows]:
+    entity, relation = LabelRows(ENTITY_ROWS), LabelRows(RELATION_ROWS)
+    matcher = ("matcher.start.", "matcher.last.") if settings.matcher == "linear" else ("matcher.output.",)
+    rows = {"relations.entity_tags.": entity}
+    for head, labels in (("entity_head", entity), ("relations.object_head", relation)):
+        rows |= {f"{head}.{layer}": labels for layer in ("start.", "end.", *matcher)}
+    return rows
+
+
 CASCADE = ModelFamily(
     markers=lambda settings, schema: marker_names(settings.fusion, schema.entity_types),
     network=build_cascade,
     collator=_collator,
     search=CascadeSearch,
+    label_rows=_label_rows,
 )
 """The family of ``ModelSettings.method == "cascade"``."""

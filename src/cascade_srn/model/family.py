@@ -5,7 +5,7 @@ Families share everything else: data, encoders, the training loop, the predictor
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -67,6 +67,20 @@ class BatchMaker(RowMaker, Protocol):
         """Make a training batch of gold sentences. A family refuses settings that do not apply to it."""
 
 
+ENTITY_ROWS, RELATION_ROWS = "entity", "relation"
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Rows of a weight that belong to labels, in the order of the schema.
+
+    ``kind`` is whether the labels are entity types or relation types. ``before`` is the number of rows before them.
+    """
+
+    kind: str
+    before: int = 0
+
+
 @dataclass(frozen=True)
 class ModelFamily:
     """A model family, as the functions that make its parts."""
@@ -79,3 +93,5 @@ class ModelFamily:
     collator: Callable[[ModelSettings, Schema, WordPieces, Any], BatchMaker]
     # Makes a search from a network, a collator and the search settings of a batch.
     search: Callable[[Any, Any, SearchSettings], Search]
+    # Returns the weights with a row for each label, by the start of their names.
+    label_rows: Callable[[ModelSettings], Mapping[str, LabelRows]]

@@ -71,6 +71,11 @@ class Model:
         Raises:
             ModelError: If the encoder cannot be loaded.
         """
+        if settings.start is not None:
+            raise ModelError(
+                f"settings.start is {settings.start!r}, but Model.create makes an untrained model",
+                "Use cascade_srn.start_model(name, schema)",
+            )
         if settings.encoder.name == FRESH and not Path(FRESH).exists():
             raise ModelError(
                 f"only a recipe can make the encoder {FRESH!r}, from its training text",
@@ -191,7 +196,7 @@ class Model:
         config = {
             "format_version": FORMAT_VERSION,
             "cascade_srn_version": __version__,
-            "model": replace(self.settings, encoder=encoder).to_dict(),
+            "model": {k: v for k, v in replace(self.settings, encoder=encoder).to_dict().items() if k != "start"},
             "schema": self.schema.to_dict(),
             "encoder": {key: value for key, value in encoder_config.items() if key not in dropped},
         }

@@ -15,6 +15,7 @@ from cascade_srn.errors import DataError, SchemaError
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
+from cascade_srn.training.holdout import hold_out
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.types import Document
 
@@ -28,11 +29,12 @@ class Split:
     documents: list[Document]
     report: ReadReport
     sha256: str
+    held_out: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description for ``data.json``."""
         report = self.report
-        return {
+        described = {
             "path": self.path,
             "sha256": self.sha256,
             "documents": report.documents,
@@ -43,6 +45,7 @@ class Split:
             "skipped": dict(report.skipped),
             "noted": dict(report.noted),
         }
+        return described | ({"held_out": [document.id for document in self.documents]} if self.held_out else {})
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,9 @@ def read_corpus(settings: DataSettings) -> Corpus:
                 option=f"data.{name}",
             )
     splits = {name: _read(name, path, settings) for name, path in settings.splits.items()}
+    if settings.held_out is not None:
+        train, dev = _divide(splits["train"], settings.held_out, settings.split_seed)
+        splits = {"train": train, "dev": dev, **{name: split for name, split in splits.items() if name == "test"}}
     if not any(len(sentence) for document in splits["train"].documents for sentence in document.sentences):
         raise DataError(
             f"data.train, {settings.train!r}, contains no sentence with words",
@@ -128,8 +134,10 @@ def read_corpus(settings: DataSettings) -> Corpus:
 
 
 def compute_checksums(settings: DataSettings) -> dict[str, tuple[str, str]]:
-    """Return paths and checksums of the annotated documents that still exist, without parsing them."""
-    return {name: (path, checksum(Path(path))) for name, path in settings.splits.items() if Path(path).exists()}
+    """Return paths and checksums of the annotated documents that still exist, by setting, without parsing them."""
+    return {
+        f"data.{name}": (path, checksum(Path(path))) for name, path in settings.splits.items() if Path(path).exists()
+    }
 
 
 def check_teacher_schema(theirs: Schema, own: Schema, settings: DataSettings) -> Schema:
@@ -158,6 +166,21 @@ def _read(name: str, path: str, settings: DataSettings) -> Split:
     )
     documents = list(stream)
     return Split(name, path, documents, stream.report, checksum(Path(path)))
+
+
+def _divide(train: Split, share: float, seed: int) -> tuple[Split, Split]:
+    """Hold documents of train out for dev."""
+    documents, held = hold_out(train.documents, share, seed)
+    report = ReadReport(skipped=train.report.skipped, noted=train.report.noted, examples=train.report.examples)
+    for document in documents:
+        report.count(document)
+    dev = ReadReport()
+    for document in held:
+        dev.count(document)
+    return (
+        replace(train, documents=documents, report=report),
+        Split("dev", train.path, held, dev, train.sha256, held_out=True),
+    )
 
 
 def training_examples(

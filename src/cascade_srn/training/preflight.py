@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from itertools import combinations
 from typing import Any
@@ -18,6 +18,7 @@ from cascade_srn.data.reports import may_be_missed
 from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.errors import DataError
 from cascade_srn.model.model import Model
+from cascade_srn.model.start import StartedLabels
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Corpus, Split
 from cascade_srn.types import Document, Sentence, Span
@@ -76,25 +77,37 @@ class Finding:
 
 @dataclass(frozen=True)
 class Preflight:
-    """All findings in the data of a recipe."""
+    """All findings in the data of a recipe, and notes on what is used."""
 
     findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"findings": [asdict(finding) for finding in self.findings]}
+        return {"notes": list(self.notes), "findings": [asdict(finding) for finding in self.findings]}
+
+    def with_start(self, name: str, labels: StartedLabels) -> Preflight:
+        """Return the findings with the labels that the model takes over from a trained one."""
+        report = replace(self, notes=(*self.notes, f"start: {name} {labels}"))
+        if not labels.direction:
+            return report
+        problem = "relation type that is symmetric either in the start or in the data, but not in both"
+        consequence = "it keeps its weights; check data.symmetric"
+        examples = tuple(map(repr, labels.direction[:_EXAMPLES_KEPT]))
+        finding = Finding("start", problem, len(labels.direction), consequence, examples)
+        return replace(report, findings=(*self.findings, finding))
 
     def with_uncertain(self, count: int, confidence: float) -> Preflight:
         """Return the findings with the number of labelled sentences that are too uncertain to learn from."""
         if not count:
             return self
         problem = f"labelled sentence with a decision less certain than {confidence:g}"
-        return Preflight((*self.findings, Finding("labels", problem, count, "not used for training", ())))
+        finding = Finding("labels", problem, count, "not used for training", ())
+        return replace(self, findings=(*self.findings, finding))
 
     def __str__(self) -> str:
-        if not self.findings:
-            return "preflight: nothing to report"
-        return "\n".join(["preflight:", *(f"  {finding}" for finding in self.findings)])
+        lines = [*self.notes, *map(str, self.findings)] + ["no problem found"] * (not self.findings)
+        return "\n".join(["preflight:", *(f"  {line}" for line in lines)])
 
 
 def preflight(model: Model, corpus: Corpus) -> Preflight:
@@ -115,7 +128,23 @@ def preflight(model: Model, corpus: Corpus) -> Preflight:
             for p in problems
             if p.where
         ]
-    return Preflight(tuple(findings))
+    return Preflight(tuple(findings), tuple(_describe_data(corpus)))
+
+
+def _describe_data(corpus: Corpus) -> Iterator[str]:
+    """Yield a line for each split with what was read, and one if there is no dev."""
+    for name, split in corpus.splits.items():
+        report = split.report
+        counts = (
+            f"{report.documents} documents, {report.sentences} sentences, {report.entities} entities, "
+            f"{report.relations} relations"
+        )
+        yield f"{name}: {counts}{' (held out of train)' * split.held_out}"
+    if "dev" not in corpus.splits:
+        yield (
+            "dev: missing, so the last weights are kept and no thresholds are chosen; give a file, or a share of train "
+            "to hold out, such as data.dev=0.1"
+        )
 
 
 def require_entities(corpus: Corpus) -> None:

@@ -1,5 +1,6 @@
 """Progress reports of training, and where they go: the log, trackers and curves."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -13,7 +14,9 @@ from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.evaluation.scores import Scores
 from cascade_srn.storage.atomic import replacing_path
 from cascade_srn.training.run_folder import TASKS, TRACKERS
+from cascade_srn.training.settings import AUTO_TRACKER
 
+DEFAULT_TRACKER = "tensorboard"
 # Keys of the log with the names of the curves.
 _LOSSES = {"loss": "total", "loss_entity": "entity", "loss_subject": "subject", "loss_object": "object"}
 
@@ -83,19 +86,33 @@ def selection_score(scores: Scores) -> float:
     return scores.ner.counts.f1 + scores.re_strict.counts.f1
 
 
-def check_trackers(names: Sequence[str]) -> None:
-    """Refuse trackers that do not exist or are not installed."""
+def choose_trackers(names: Sequence[str]) -> list[str]:
+    """Return the trackers to use. "auto" is TensorBoard, or a warning if it is not installed.
+
+    Raises:
+        ConfigError: If another tracker does not exist or is not installed.
+    """
     known, installed = {str(name) for name in LOGGER_TYPE_TO_CLASS}, {str(name) for name in get_available_trackers()}
-    for name in names:
+    chosen = [name for name in names if name != AUTO_TRACKER]
+    if AUTO_TRACKER in names and DEFAULT_TRACKER in installed:
+        chosen = [*dict.fromkeys([DEFAULT_TRACKER, *chosen])]
+    elif AUTO_TRACKER in names:
+        warnings.warn(
+            "nothing is logged to TensorBoard, because it is not installed. Install it with pip install "
+            "'cascade-srn[train]', or set training.trackers to [].",
+            stacklevel=2,
+        )
+    for name in chosen:
         if name not in known:
             raise ConfigError(f"training.trackers contains {name!r}, which is not a tracker", did_you_mean(name, known))
         if name not in installed:
-            package = "'cascade-srn[train]'" if name == "tensorboard" else name
+            package = "'cascade-srn[train]'" if name == DEFAULT_TRACKER else name
             raise ConfigError(
                 f"the tracker {name!r} is not installed",
                 f"Install it with pip install {package}, or remove it from the trackers",
                 option="training.trackers",
             )
+    return chosen
 
 
 def tracker_options(names: Sequence[str], folder: Path) -> dict[str, Any]:

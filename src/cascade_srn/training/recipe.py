@@ -11,7 +11,7 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 import yaml
 
-from cascade_srn.config import FRESH, FusionSettings, ModelSettings, Settings, require_choice, require_range
+from cascade_srn.config import FRESH, MAX_SEED, FusionSettings, ModelSettings, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError, did_you_mean, short_repr
 from cascade_srn.schema import MIN_PAIR_COUNT, RelationConstraints
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings, parse_names
@@ -193,7 +193,7 @@ class DataSettings(Settings):
 
     Attributes:
         train: Annotated documents to learn from.
-        dev: Annotated documents to choose the best weights on.
+        dev: Annotated documents to choose the best weights on: a path, or a share of train to hold out, such as 0.1.
         test: Annotated documents to score at the end.
         format: Format of all three; None to detect it.
         schema: File with the labels; None to use the labels of the documents.
@@ -206,10 +206,12 @@ class DataSettings(Settings):
         keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
         map: File with new names of labels, and labels to drop (:class:`cascade_srn.data.label_map.LabelMap`).
         labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
+        split_seed: Seed of the choice of the held-out documents, if ``dev`` is a share. It is the same for all runs of
+            a series with several seeds.
     """
 
     train: str
-    dev: str | None = None
+    dev: str | float | None = None
     test: str | None = None
     format: str | None = None
     schema: str | None = None
@@ -221,9 +223,15 @@ class DataSettings(Settings):
     keep_escapes: bool = False
     map: str | None = None
     labels: str | None = None
+    split_seed: int = 0
 
     def __post_init__(self) -> None:
         require_choice("data.align", self.align, ALIGNMENTS)
+        require_range("data.split_seed", self.split_seed, 0, MAX_SEED)
+        if self.held_out is not None and not 0 < self.held_out < 1:
+            raise ConfigError(
+                f"data.dev is {self.dev!r}", "Give a path, or a share between 0 and 1, such as 0.1", option="data.dev"
+            )
         require_range("data.min_pair_count", self.min_pair_count, 0)
         for name, content in (("symmetric", "the symmetric relations"), ("constraints", "the constraints")):
             if self.schema is not None and getattr(self, name):
@@ -246,7 +254,12 @@ class DataSettings(Settings):
     def splits(self) -> dict[str, str]:
         """Paths of the splits that are given, by name."""
         given = {"train": self.train, "dev": self.dev, "test": self.test}
-        return {split: path for split, path in given.items() if path is not None}
+        return {split: path for split, path in given.items() if isinstance(path, str)}
+
+    @property
+    def held_out(self) -> float | None:
+        """Share of train to hold out for dev, or None."""
+        return None if isinstance(self.dev, str) else self.dev
 
 
 @dataclass(frozen=True)
@@ -299,6 +312,12 @@ class Recipe(Settings):
                 "Give a folder of labels, use cascade-srn distil, or remove the section",
                 option="data.labels",
             )
+        if self.model.start is not None and self.fresh is not None:
+            raise ConfigError(
+                f"the recipe has a section 'fresh', but the encoder comes from model.start, {self.model.start!r}",
+                "Remove one of the two",
+                option="model.start",
+            )
         if self.model.encoder.name != FRESH and self.fresh is not None:
             raise ConfigError(
                 f"the recipe has a section 'fresh', but model.encoder.name is {self.model.encoder.name!r}",
@@ -308,14 +327,30 @@ class Recipe(Settings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the recipe") -> Self:
-        """Make a recipe from plain values. Sections may be null."""
+        """Make a recipe from plain values. Sections may be null.
+
+        With ``model.start``, settings of the model that are not given are those of the trained model.
+        """
         if isinstance(values, Mapping):
             values = {key: value for key, value in values.items() if value is not None}
+            if "model" in values:
+                values["model"] = _complete_model(values["model"], where)
         return super().from_dict(values, where)
 
     def to_yaml(self) -> str:
         """Return the YAML text of all settings, defaults included."""
         return str(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120))
+
+
+def _complete_model(model: Any, where: str) -> Any:
+    """Complete the section ``model`` from the trained model that it names, if it does."""
+    start = model.get("start") if isinstance(model, Mapping) else None
+    # The recipe in a run folder is complete, and can be read without the trained model.
+    if not isinstance(start, str) or model.keys() >= {f.name for f in dataclasses.fields(ModelSettings)}:
+        return model
+    from cascade_srn.model.start import Start  # loads transformers
+
+    return Start(start).complete(model, f"{where}: model")
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:

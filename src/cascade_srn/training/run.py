@@ -17,6 +17,7 @@ from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.model.model import Model
+from cascade_srn.model.start import OPTION, Start
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.folders import leaving_no_folders
@@ -26,7 +27,7 @@ from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
 from cascade_srn.training.loop import Loop, evaluate
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.preflight import preflight, require_entities
-from cascade_srn.training.progress import Progress, can_draw, check_trackers, draw_curves, flatten, tracker_options
+from cascade_srn.training.progress import Progress, can_draw, choose_trackers, draw_curves, flatten, tracker_options
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
 from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings
@@ -88,12 +89,17 @@ def _train_in_memory(loop: Loop) -> Iterator[Progress]:
         restore_best()
 
 
-def create_model(recipe: Recipe, corpus: Corpus, *, accelerator: Accelerator, folder: Path) -> Model:
+def create_model(
+    recipe: Recipe, corpus: Corpus, *, accelerator: Accelerator, folder: Path, start: Start | None = None
+) -> Model:
     """Create the model of a recipe. Parameters that are not pretrained are random, by the recipe's seed.
 
-    All processes must call this. A fresh encoder is passed to them through the shared ``folder``.
+    All processes must call this. A fresh encoder is passed to them through the shared ``folder``. ``start`` is the
+    trained model that the recipe names.
     """
     settings, seed = recipe.model, recipe.training.seed
+    if start is not None:
+        return start.build(corpus.schema, settings, seed=seed)
     if settings.encoder.name != FRESH:
         return Model.create(settings, corpus.schema, seed=seed)
     with _fresh_encoder(recipe, corpus, accelerator, folder) as name:
@@ -146,8 +152,8 @@ class Run:
     ) -> None:
         self.recipe = recipe
         self.folder = RunFolder(recipe.output)
-        check_trackers(recipe.training.trackers)
-        self.context = RunContext(device, command, **tracker_options(recipe.training.trackers, self.folder.path))
+        trackers = choose_trackers(recipe.training.trackers)
+        self.context = RunContext(device, command, **tracker_options(trackers, self.folder.path))
         self.accelerator, self.device = self.context.accelerator, self.context.device
         with ExitStack() as locks:
             if self.context.is_main:
@@ -157,7 +163,7 @@ class Run:
             if self.context.is_main:
                 self._check_space()
                 if not overwrite:
-                    self.folder.refuse_other_data(self.corpus.checksums)
+                    self.folder.refuse_other_data(self._checksums())
                 self.folder.begin(recipe, overwrite=overwrite)
             self.accelerator.wait_for_everyone()
             state = load_state(self.loop, self.folder.last)
@@ -169,16 +175,27 @@ class Run:
 
     def _prepare(self, on_step: Callable[[int], None]) -> None:
         recipe = self.recipe
+        self.start = None if recipe.model.start is None else Start(recipe.model.start)
         self.corpus = read_corpus(recipe.data)
         require_entities(self.corpus)
-        self.model = create_model(recipe, self.corpus, accelerator=self.accelerator, folder=self.folder.path)
+        self.model = create_model(
+            recipe, self.corpus, accelerator=self.accelerator, folder=self.folder.path, start=self.start
+        )
         self.model.network.to(self.device)
         self.preflight = preflight(self.model, self.corpus)
+        if self.start is not None:
+            self.started_labels = self.start.labels(self.corpus.schema, joint=self.model.network.relations is not None)
+            self.preflight = self.preflight.with_start(self.start.name, self.started_labels)
         examples, dev = training_examples(self.model, self.corpus.train, self.corpus.dev)
         self.mixture = self._mixture(examples)
         material = examples if self.mixture is None else self.mixture
         self.loop = Loop(self.model, material, dev, recipe.training, accelerator=self.accelerator, on_step=on_step)
         self.loop.rehearse()
+
+    def _checksums(self) -> dict[str, tuple[str, str]]:
+        """Return paths and checksums of everything that the run learns from, by setting."""
+        started = {} if self.start is None else {OPTION: (self.start.name, self.start.sha256)}
+        return {f"data.{name}": found for name, found in self.corpus.checksums.items()} | started
 
     def _mixture(self, examples: list[Example]) -> Mixture | None:
         """Mix gold sentences with labelled ones, if the recipe has data.labels."""
@@ -210,6 +227,9 @@ class Run:
         described = self.corpus.to_dict()
         if self.mixture is not None:
             described["labels"] |= {"learned": len(self.mixture.kept), "uncertain": self.mixture.n_uncertain}
+        if self.start is not None:
+            origin = {"path": self.start.name, "sha256": self.start.sha256}
+            described["start"] = origin | self.started_labels.to_dict()
         self.folder.write_json(DATA, described)
         self.folder.write_json(PREFLIGHT, self.preflight.to_dict())
         self.folder.write_json(ENVIRONMENT, self.context.environment())

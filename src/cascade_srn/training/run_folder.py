@@ -98,7 +98,8 @@ class RunFolder(OutputFolder):
             model, data = replace(before.model, text_form="verbatim"), replace(before.data, keep_escapes=True)
             before = replace(before, model=model, data=data)
         for key, old, new in differences(before.to_dict(), recipe.to_dict()):
-            if key != "output":
+            # Trackers have no influence on the model.
+            if key not in ("output", "training.trackers"):
                 raise ConfigError(
                     f"the run in {str(self.path)!r} was started with {key}={old!r} and cannot be resumed with "
                     f"{key}={new!r}",
@@ -106,17 +107,20 @@ class RunFolder(OutputFolder):
                 )
 
     def refuse_other_data(self, checksums: Mapping[str, tuple[str, str]]) -> None:
-        """Refuse data that have changed since the run was started. ``checksums`` are paths and checksums by key."""
+        """Refuse data that have changed since the run was started.
+
+        ``checksums`` are paths and checksums by setting, such as ``data.train``.
+        """
         before = self.read_json(DATA)
         if before is None:
             return
         for name, (path, sha256) in checksums.items():
-            described = before.get(name)
+            described = before.get(name.rpartition(".")[2])
             if not isinstance(described, dict) or not isinstance(described.get("sha256"), str):
-                raise self.damaged(DATA, f"no checksum of data.{name}")
+                raise self.damaged(DATA, f"no checksum of {name}")
             if described["sha256"] != sha256:
                 raise DataError(
-                    f"data.{name}, {path!r}, has changed since the run was started",
+                    f"{name}, {path!r}, has changed since the run was started",
                     "Resume with the same data, or start over",
                     option="overwrite",
                 )

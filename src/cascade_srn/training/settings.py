@@ -11,6 +11,7 @@ from cascade_srn.errors import ConfigError
 PRECISIONS = ("float32", "tf32", "bf16")
 SCHEDULES = ("linear", "cosine", "constant")
 OPTIMISERS = ("adamw", "adam")
+AUTO_TRACKER = "auto"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class TrainingSettings(Settings):
         log_steps: Steps between lines of the log.
         save_every: Epochs between states to resume from; 0 or None for none.
         save_steps: Steps between states to resume from; 0 or None for none.
-        trackers: Names of accelerate's trackers.
+        trackers: Names of accelerate's trackers. "auto" is TensorBoard if it is installed.
     """
 
     epochs: int = 30
@@ -78,7 +79,7 @@ class TrainingSettings(Settings):
     log_steps: int = 50
     save_every: int | None = 1
     save_steps: int | None = None
-    trackers: tuple[str, ...] = ("tensorboard",)
+    trackers: tuple[str, ...] = (AUTO_TRACKER,)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulation", "log_steps"):

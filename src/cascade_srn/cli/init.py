@@ -1,0 +1,61 @@
+"""``cascade-srn init``: write a recipe for annotated documents."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cascade_srn.cli.options import Alignment, DataFormat, Device, KeepEscapes, LabelMapFile
+
+
+def init(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Annotated documents to learn from.")],
+    dev: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Documents to choose the best weights on. Default: a part of DATA is held out."
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="Documents to score at the end.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Recipe to write.")] = Path(
+        "recipe.yaml"
+    ),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    format: DataFormat = None,
+    align: Alignment = "exact",
+    skip_malformed: Annotated[
+        bool, typer.Option("--skip-malformed", help="Skip and count malformed records instead of stopping.")
+    ] = False,
+    keep_escapes: KeepEscapes = False,
+    map: LabelMapFile = None,
+    device: Device = "auto",
+) -> None:
+    """Write a recipe for annotated documents, with comments, to train with or to edit.
+
+    The data are read to count labels and to suggest an encoder or a trained model, the number of epochs and the
+    documents for dev.
+
+    Examples:
+
+        cascade-srn init corpus.jsonl
+
+        cascade-srn init train.json --dev dev.json --test test.json --output scierc.yaml
+    """
+    from cascade_srn.training.suggestion import DataPaths, Suggestion, check_target
+
+    check_target(output, overwrite=overwrite)
+    paths = DataPaths(
+        str(data),
+        None if dev is None else str(dev),
+        None if test is None else str(test),
+        format=format,
+        align=align,
+        skip_malformed=skip_malformed,
+        keep_escapes=keep_escapes,
+        map=None if map is None else str(map),
+    )
+    suggestion = Suggestion.for_data(paths, device=device)
+    suggestion.write(output, overwrite=overwrite)
+    for name, summary in suggestion.summaries.items():
+        typer.echo(f"{name}: {summary}")
+    typer.echo(f"Wrote {output}. Train with: cascade-srn train {output}")

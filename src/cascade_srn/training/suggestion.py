@@ -1,0 +1,345 @@
+"""Suggest a recipe for annotated documents: a YAML file with comments, to train with or to edit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from cascade_srn.data import read_documents
+from cascade_srn.data.alignment import Align
+from cascade_srn.data.formats.files import DocumentStream, replacing
+from cascade_srn.data.label_map import read_label_map
+from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.model.start import Start
+from cascade_srn.storage.bundled import DEFAULT, bundled_models
+from cascade_srn.training.holdout import count_labels
+from cascade_srn.training.recipe import parse_yaml
+from cascade_srn.types import Document
+
+# Frequent words of English. They are 25 % of the words of SciERC and 19 % of those of the example corpus.
+_ENGLISH = frozenset(
+    {"the", "of", "and", "to", "in", "a", "is", "for", "with", "that", "on", "by", "as", "are", "this"}
+)
+_ENGLISH_SHARE = 0.08
+# Share of the annotations whose labels the bundled model has, from which training starts from that model.
+_SHARED_LABELS = 0.5
+# Sentences from which a GPU trains an encoder of base size.
+_BASE_SENTENCES = 200
+# Sentences that training shows to the model in all epochs together: 30 epochs of SciERC.
+_SENTENCES_SEEN, _FEWEST_EPOCHS, _MOST_EPOCHS = 56_000, 10, 60
+# Documents from which a tenth of them is enough for dev, instead of a fifth.
+_MANY_DOCUMENTS = 50
+_LABELS_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A pretrained encoder to suggest, and the sentences per second and thread that training reads, estimated."""
+
+    name: str
+    per_thread: float
+
+
+# By language and size. Estimate for English: a quarter of the speed of the encoder alone, which was measured on two
+# cores in float32. The small multilingual encoder has twice as many layers as the English one.
+ENCODERS = {
+    ("English", "small"): Encoder("sentence-transformers/all-MiniLM-L6-v2", 18),
+    ("English", "base"): Encoder("sentence-transformers/all-mpnet-base-v2", 3.5),
+    ("other", "small"): Encoder("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 9),
+    ("other", "base"): Encoder("FacebookAI/xlm-roberta-base", 3.5),
+}
+# Sentences per second on a GPU, from the cost of recipes/scierc.yaml on a shared H200.
+_GPU_SPEED = 300
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """Counts of annotated documents.
+
+    Attributes:
+        format: Format of the file.
+        documents: Number of documents.
+        sentences: Number of sentences with words.
+        entities: Number of entities by type.
+        relations: Number of relations by type.
+        english_share: Share of the words that are frequent English words.
+    """
+
+    format: str
+    documents: int
+    sentences: int
+    entities: Counter[str]
+    relations: Counter[str]
+    english_share: float
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], format: str) -> DataSummary:
+        """Count documents."""
+        n_documents = n_sentences = n_words = n_english = 0
+        counts: dict[str, Counter[str]] = {"entity": Counter(), "relation": Counter()}
+        for document in documents:
+            n_documents += 1
+            for (kind, label), count in count_labels(document).items():
+                counts[kind][label] += count
+            for sentence in document.sentences:
+                n_sentences += bool(len(sentence))
+                n_words += len(sentence)
+                n_english += sum(word.lower() in _ENGLISH for word in sentence.words)
+        share = n_english / max(1, n_words)
+        return cls(format, n_documents, n_sentences, counts["entity"], counts["relation"], share)
+
+    @property
+    def language(self) -> str:
+        """ "English" or "other"."""
+        return "English" if self.english_share >= _ENGLISH_SHARE else "other"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.documents} documents, {self.sentences} sentences, {self.entities.total()} entities, "
+            f"{self.relations.total()} relations"
+        )
+
+
+@dataclass(frozen=True)
+class DataPaths:
+    """The data of a recipe to suggest, and how to read it. See :class:`~cascade_srn.training.recipe.DataSettings`."""
+
+    train: str
+    dev: str | None = None
+    test: str | None = None
+    format: str | None = None
+    align: str = "exact"
+    skip_malformed: bool = False
+    keep_escapes: bool = False
+    map: str | None = None
+
+    def summaries(self) -> dict[str, DataSummary]:
+        """Read and count each split.
+
+        Raises:
+            DataError: If a file cannot be read, or train has no entity.
+        """
+        given = {"train": self.train, "dev": self.dev, "test": self.test}
+        found: dict[str, DataSummary] = {}
+        for name, path in given.items():
+            if path is not None:
+                stream = self._read(path)
+                found[name] = DataSummary.of(stream, stream.format)
+        for name in ("train", "dev"):
+            if name in found and not found[name].entities:
+                raise DataError(
+                    f"{given[name]} contains no entity to learn from ({found[name]}; read as {found[name].format})",
+                    "Give annotated documents, or name another format",
+                    option="format",
+                )
+        return found
+
+    def _read(self, path: str) -> DocumentStream:
+        return read_documents(
+            path,
+            self.format,
+            strict=not self.skip_malformed,
+            align=cast(Align, self.align),
+            keep_escapes=self.keep_escapes,
+            labels=read_label_map(self.map),
+        )
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A recipe for annotated documents. Make one with :meth:`for_data`.
+
+    Attributes:
+        paths: The data.
+        summaries: Counts of each split.
+        start: Trained model to start from, or None.
+        encoder: Pretrained encoder, if there is no start.
+        epochs: Passes over the training sentences.
+        dev_share: Share of train to hold out, if there is no dev and more than one document.
+        seconds: Expected time of training, a rough estimate.
+        device: The device that the time is for, in words.
+        is_gpu: Whether that is a GPU.
+
+    Example:
+        >>> suggestion = Suggestion.for_data(DataPaths("train.jsonl"))
+        >>> suggestion.write("recipe.yaml")
+    """
+
+    paths: DataPaths
+    summaries: Mapping[str, DataSummary]
+    start: Start | None
+    encoder: Encoder
+    epochs: int
+    dev_share: float | None
+    seconds: float
+    device: str
+    is_gpu: bool
+
+    @classmethod
+    def for_data(cls, paths: DataPaths, *, device: str = "auto") -> Suggestion:
+        """Read documents and choose settings by simple rules (docs/training.md)."""
+        import torch
+
+        from cascade_srn.runs.device import find_device
+
+        summaries = paths.summaries()
+        train, found = summaries["train"], find_device(device)
+        is_gpu = found.type == "cuda"
+        start = _find_start(train)
+        size = "base" if is_gpu and start is None and train.sentences >= _BASE_SENTENCES else "small"
+        encoder = ENCODERS[train.language, size]
+        epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, round(_SENTENCES_SEEN / max(1, train.sentences))))
+        n_threads = torch.get_num_threads()
+        speed = _GPU_SPEED if is_gpu else encoder.per_thread * n_threads
+        if "dev" in summaries or train.documents < 2:
+            share = None
+        else:
+            share = 0.1 if train.documents >= _MANY_DOCUMENTS else 0.2
+        described = torch.cuda.get_device_name(found) if is_gpu else f"a CPU with {n_threads} threads"
+        seconds = epochs * train.sentences / speed
+        return cls(paths, summaries, start, encoder, epochs, share, seconds, described, is_gpu)
+
+    def write(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the recipe to a file.
+
+        Raises:
+            ConfigError: If the file exists and ``overwrite`` is false.
+        """
+        check_target(path, overwrite=overwrite)
+        with replacing(Path(path)) as handle:
+            handle.write(self.to_yaml(path).encode())
+
+    def to_yaml(self, path: str | Path = "recipe.yaml") -> str:
+        """Return the text of the recipe. ``path`` is its name in the comment with the command."""
+        parts = (self._heading(path), self._model(), self._data(), self._training(), [f"output: {self._output()}"])
+        return "\n".join(line for part in parts for line in part) + "\n"
+
+    def _heading(self, path: str | Path) -> Iterator[str]:
+        train = self.summaries["train"]
+        yield f"# Recipe for {_comment(self.paths.train)}, suggested by cascade-srn init. See docs/training.md."
+        yield "#"
+        yield f"#   cascade-srn train {_comment(str(path))}"
+        yield "#"
+        for name, summary in self.summaries.items():
+            yield f"# {name}: {summary}"
+        for kind, counts in (("Entity", train.entities), ("Relation", train.relations)):
+            yield f"# {kind} types: {_list_labels(counts)}"
+        yield f"# Expected time: {_duration(self.seconds)} on {self.device}, roughly. Training shows the time left."
+
+    def _model(self) -> Iterator[str]:
+        yield "model:"
+        if self.start is not None:
+            yield f"  # A trained model that has {self._shared_labels(self.start)}. Other labels are new."
+            yield f"  start: {self.start.name}"
+            yield "  # Start from a pretrained encoder instead of the model above:"
+            yield "  # encoder:"
+            yield f"  #   name: {self.encoder.name}"
+            return
+        yield "  encoder:"
+        yield f"    name: {self.encoder.name}  # hub id or folder, downloaded once"
+        yield "  # Start from a trained model instead of the encoder above. It may have other labels:"
+        yield f"  # start: {DEFAULT}"
+
+    def _data(self) -> Iterator[str]:
+        paths, train = self.paths, self.summaries["train"]
+        yield "data:"
+        yield f"  train: {_scalar(paths.train)}"
+        if paths.dev is not None:
+            yield f"  dev: {_scalar(paths.dev)}"
+        elif self.dev_share is not None:
+            yield f"  dev: {self.dev_share}  # share of the documents of train to hold out, or a file"
+            yield "  split_seed: 0"
+        else:
+            yield "  # There is a single document, of which nothing can be held out. Without dev, the last weights are"
+            yield "  # kept and no thresholds are chosen."
+            yield "  dev: null"
+        yield (
+            f"  test: {_scalar(paths.test)}" if paths.test is not None else "  # test: test.jsonl  # scored at the end"
+        )
+        same = {summary.format for summary in self.summaries.values()} == {train.format}
+        if same:
+            yield f"  format: {train.format}"
+        for name, default in (("align", "exact"), ("skip_malformed", False), ("keep_escapes", False), ("map", None)):
+            if (value := getattr(paths, name)) != default:
+                yield f"  {name}: {_scalar(value)}"
+        symmetric = sorted(self.start.schema.symmetric & train.relations.keys()) if self.start is not None else []
+        yield f"  symmetric: {_scalar(symmetric)}  # relation types without direction"
+
+    def _training(self) -> Iterator[str]:
+        yield "training:"
+        yield f"  epochs: {self.epochs}"
+        yield "  batch_size: 16"
+        yield "  learning_rate: 1e-3"
+        yield "  encoder_learning_rate: 5e-5"
+        yield "  corruption: 0.2  # share of wrong entities that relations are learned with, as in prediction"
+        yield f"  evaluate_every: {max(1, self.epochs // 20)}"
+        if self.is_gpu:
+            yield "  precision: tf32"
+
+    def _output(self) -> str:
+        path = Path(self.paths.train)
+        stem = path.name.partition(".")[0]
+        # The folder says more than the name of a split.
+        name = path.absolute().parent.name if stem in ("train", "training") else stem
+        return _scalar(f"runs/{name or 'mine'}")
+
+    def _shared_labels(self, start: Start) -> str:
+        train = self.summaries["train"]
+        shared = [*(train.entities.keys() & set(start.schema.entity_types))]
+        shared += train.relations.keys() & set(start.schema.relation_types)
+        return f"{len(shared)} of the {len(train.entities) + len(train.relations)} labels"
+
+
+def check_target(path: str | Path, *, overwrite: bool = False) -> None:
+    """Refuse a file that exists, unless it is to be overwritten."""
+    if Path(path).is_dir():
+        raise ConfigError(f"{str(path)!r} is a folder", "Give the name of a YAML file", option="output")
+    if Path(path).exists() and not overwrite:
+        raise ConfigError(f"{str(path)!r} exists", "Choose another name, or overwrite it", option="overwrite")
+
+
+def _find_start(train: DataSummary) -> Start | None:
+    """Return the bundled model if it has the labels of most annotations."""
+    if DEFAULT not in bundled_models():
+        return None
+    start = Start(DEFAULT)
+    counts = ((train.entities, start.schema.entity_types), (train.relations, start.schema.relation_types))
+    shared = sum(found[label] for found, labels in counts for label in labels)
+    return start if shared >= _SHARED_LABELS * (train.entities.total() + train.relations.total()) else None
+
+
+def _list_labels(counts: Counter[str]) -> str:
+    shown = [f"{_comment(label)} ({count})" for label, count in counts.most_common(_LABELS_SHOWN)]
+    more = f", and {len(counts) - _LABELS_SHOWN} more" if len(counts) > _LABELS_SHOWN else ""
+    return (", ".join(shown) or "none") + more
+
+
+def _comment(text: str) -> str:
+    """Return text for a comment, on one line and without characters that YAML refuses."""
+    return text if text.isprintable() else json.dumps(text)
+
+
+def _scalar(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    for style in (None, '"'):
+        text = yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf, allow_unicode=True)
+        text = text.removesuffix("...\n").rstrip("\n")
+        # A recipe reads a few plain words, such as 1e5, in another way than YAML 1.1.
+        if parse_yaml(text, "the value") == value:
+            break
+    return text
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return "about a minute"
+    if seconds < 5400:
+        return f"about {math.ceil(seconds / 60)} minutes"
+    return f"about {math.ceil(seconds / 3600)} hours"

@@ -1,0 +1,166 @@
+"""``cascade-srn init``."""
+
+import json
+from collections import Counter
+
+import pytest
+import yaml
+from tests.cli.conftest import failure, run
+from tests.twelve_sentences import DOCUMENTS
+
+from cascade_srn.data import write_documents
+from cascade_srn.training import suggestion
+from cascade_srn.training.corpus import read_corpus
+from cascade_srn.training.recipe import load_recipe
+from cascade_srn.training.suggestion import DataSummary
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+
+def _science(n=4):
+    """Documents with labels of the bundled model, and one more."""
+    made = []
+    for i in range(n):
+        words = f"we train the tagger{i} for parsing{i} and compare it with corpus{i}".split()
+        method, task, other = Span(3, 4, "Method"), Span(5, 6, "Task"), Span(10, 11, "Dataset")
+        triples = [Triple(method, "USED-FOR", task), Triple(method, "COMPARE", task)]
+        made.append(Document.from_sentences([Sentence.from_words(words, [method, task, other], triples)], id=str(i)))
+    return made
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_documents(DOCUMENTS, tmp_path / "corpus.jsonl")
+    return tmp_path / "corpus.jsonl"
+
+
+def test_a_recipe_for_one_file(data, tmp_path, capsys):
+    assert run("init", "corpus.jsonl", "--device", "cpu") == 0
+    assert "cascade-srn train recipe.yaml" in capsys.readouterr().out
+    text = (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
+    recipe = load_recipe("recipe.yaml")
+    assert recipe.model.encoder.name in {encoder.name for encoder in suggestion.ENCODERS.values()}
+    assert recipe.model.start is None
+    assert "# start: scierc-small" in text
+    assert (recipe.data.train, recipe.data.dev, recipe.data.format) == ("corpus.jsonl", 0.2, "jsonl")
+    assert recipe.output == "runs/corpus"
+    labels = Counter(entity.label for document in DOCUMENTS for entity in document.entities)
+    for label, count in labels.items():
+        assert f"{label} ({count})" in text
+    assert "Expected time" in text
+    assert read_corpus(recipe.data).dev
+
+
+def test_all_splits(data, tmp_path):
+    write_documents(DOCUMENTS[:5], tmp_path / "dev.jsonl")
+    write_documents(DOCUMENTS[5:], tmp_path / "test.json", format="spert")
+    target = tmp_path / "mine.yaml"
+    assert run("init", data, "--dev", tmp_path / "dev.jsonl", "--test", tmp_path / "test.json", "-o", target) == 0
+    found = load_recipe(target).data
+    assert (found.train, found.dev, found.test) == tuple(
+        map(str, (data, tmp_path / "dev.jsonl", tmp_path / "test.json"))
+    )
+    # The files have different formats, which are detected.
+    assert found.format is None
+    read_corpus(found)
+
+
+def test_labels_of_the_bundled_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_documents(_science(), "science.jsonl")
+    assert run("init", "science.jsonl", "--device", "cpu") == 0
+    recipe = load_recipe("recipe.yaml")
+    assert recipe.model.start == "scierc-small"
+    assert recipe.data.symmetric == ("COMPARE",)
+    assert "# encoder:" in (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
+
+
+def test_options_of_reading_are_written_to_the_recipe(data, tmp_path):
+    (tmp_path / "map.yaml").write_text("entities: {Place: Location}\n", encoding="utf-8")
+    options = "--map", "map.yaml", "--align", "expand", "--skip-malformed", "--keep-escapes", "--format", "jsonl"
+    assert run("init", data, *options) == 0
+    settings = load_recipe("recipe.yaml").data
+    assert (settings.map, settings.align, settings.skip_malformed, settings.keep_escapes) == (
+        "map.yaml",
+        "expand",
+        True,
+        True,
+    )
+    assert "Location" in read_corpus(settings).schema.entity_types
+
+
+def test_a_single_document_has_no_dev(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_documents(DOCUMENTS[:1], "one.jsonl")
+    assert run("init", "one.jsonl") == 0
+    assert load_recipe("recipe.yaml").data.dev is None
+
+
+@pytest.mark.parametrize("name", ["1e5", "null", "a: b # c", "naïve 😀", 'it\'s "x"', "-x", "tab\tname", "{a}"])
+def test_strange_names(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    spans = [Span(0, 1, f"{name}\n2"), Span(1, 2, "Other: [x]")]
+    sentence = Sentence.from_words(["one", "two"], spans, [Triple(spans[0], "is\u2028a", spans[1])])
+    write_documents([Document.from_sentences([sentence], id=str(i)) for i in range(3)], name, format="jsonl")
+    assert run("init", "--format", "jsonl", "--", name) == 0
+    recipe = load_recipe("recipe.yaml")
+    assert recipe.data.train == name
+    assert set(read_corpus(recipe.data).schema.entity_types) == {f"{name}\n2", "Other: [x]"}
+
+
+def test_an_existing_file_is_kept(data, tmp_path, capsys):
+    (tmp_path / "recipe.yaml").write_text("mine", encoding="utf-8")
+    assert "--overwrite" in failure(capsys, "init", data)
+    assert (tmp_path / "recipe.yaml").read_text(encoding="utf-8") == "mine"
+    assert run("init", data, "--overwrite") == 0
+    assert load_recipe("recipe.yaml")
+    capsys.readouterr()
+    failure(capsys, "init", data, "--output", tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{}\n", json.dumps({"text": "plain text"}) + "\n"])
+def test_data_to_learn_nothing_from(tmp_path, monkeypatch, capsys, content):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.jsonl").write_text(content, encoding="utf-8")
+    failure(capsys, "init", "bad.jsonl")
+    failure(capsys, "init", "missing.jsonl")
+    assert not (tmp_path / "recipe.yaml").exists()
+
+
+class TestRules:
+    def _summary(self, text, n=1):
+        sentence = Sentence.from_words(text.split(), [Span(0, 1, "X")])
+        return DataSummary.of([Document.from_sentences([sentence] * n)], "jsonl")
+
+    def test_language(self):
+        assert self._summary("the parser of the year is in a list").language == "English"
+        assert self._summary("der Parser des Jahres steht auf einer Liste").language == "other"
+
+    @pytest.mark.parametrize(("n", "epochs"), [(3, 60), (2000, 28), (50_000, 10)])
+    def test_epochs_fall_with_the_size_of_the_data(self, monkeypatch, n, epochs):
+        summary = self._summary("a b c", n)
+        monkeypatch.setattr(suggestion.DataPaths, "summaries", lambda self: {"train": summary})
+        found = suggestion.Suggestion.for_data(suggestion.DataPaths("x"), device="cpu")
+        assert found.epochs == epochs
+        assert found.encoder == suggestion.ENCODERS["English", "small"]
+        assert yaml.safe_load(found.to_yaml())["training"]["epochs"] == epochs
+
+
+@pytest.mark.slow
+def test_the_recipe_trains(data, tmp_path):
+    assert run("init", data, "--device", "cpu") == 0
+    tiny = "model.encoder.name=fresh", "fresh.width=16", "fresh.n_heads=2", "fresh.n_layers=1", "training.epochs=2"
+    assert run("train", "recipe.yaml", *tiny, "--device", "cpu") == 0
+    assert (tmp_path / "runs" / "corpus" / "best" / "config.json").is_file()
+
+
+@pytest.mark.slow
+def test_the_recipe_trains_from_the_bundled_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_documents(_science(8), "science.jsonl")
+    assert run("init", "science.jsonl", "--device", "cpu") == 0
+    assert run("train", "recipe.yaml", "training.epochs=1", "training.save_every=0", "--device", "cpu") == 0
+    printed = capsys.readouterr().out
+    assert "start: scierc-small keeps 4" in printed
+    summary = json.loads((tmp_path / "runs" / "science" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["data"]["start"]["new"] == ["Dataset"]
