@@ -68,7 +68,7 @@ def test_fields_that_are_not_read(tmp_path, capsys):
     (tmp_path / "data.jsonl").write_text(text.replace('"relations"', '"rels"'), encoding="utf-8")
     assert run(saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "new") == 0
     assert capsys.readouterr().err.startswith(f"Note: {len(DOCUMENTS)} x field 'rels'")
-    (tmp_path / "data.jsonl").write_text(text.replace('"entities"', '"spans"').replace('"relations"', '"rels"'))
+    (tmp_path / "data.jsonl").write_text(text.replace('"entities"', '"things"').replace('"relations"', '"rels"'))
     assert run(saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "other") == 2
     assert "Error: " in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

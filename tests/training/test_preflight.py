@@ -174,7 +174,8 @@ def test_malformed_annotations(tmp_path):
 
 
 def test_unknown_fields(tmp_path):
-    record = {"id": "odd", "text": "a parser", "words": [[[0, 1], [2, 8]]], "entites": [{"start": 2, "end": 8}]}
+    entity = {"start": 2, "end": 8, "label": "Thing"}
+    record = {"id": "odd", "text": "a parser", "words": [[[0, 1], [2, 8]]], "entites": [entity], "entities": [entity]}
     (tmp_path / "odd.jsonl").write_text(f"{json.dumps(record)}\n" * 4, encoding="utf-8")
     report = _found(tmp_path, [[GOOD]], dev=(), test=str(tmp_path / "odd.jsonl"))
     assert _counts(report)["test", "field 'entites' not read"] == 4
@@ -209,7 +210,7 @@ def test_frequent_or_different_labels_are_not_misspelt(tmp_path, labels):
 
 
 def test_nothing_to_learn_is_refused(tmp_path):
-    record = {"id": "odd", "text": "a parser", "words": [[[0, 1], [2, 8]]], "entites": [{"start": 2, "end": 8}]}
+    record = {"id": "odd", "text": "a parser", "words": [[[0, 1], [2, 8]]], "entites": "parser"}
     (tmp_path / "train.jsonl").write_text(f"{json.dumps(record)}\n" * 4, encoding="utf-8")
     write_documents([Document.from_sentences([GOOD], id="dev")], tmp_path / "dev.jsonl")
     paths = {split: str(tmp_path / f"{split}.jsonl") for split in ("train", "dev")}

@@ -147,6 +147,8 @@ def test_a_single_document_is_refused(tmp_path):
 )
 @pytest.mark.parametrize("format", FORMATS)
 def test_what_could_not_be_read_back_is_not_written(tmp_path, document, message, format):
+    if format in ("cas", "spacy"):
+        pytest.importorskip({"cas": "cassis"}.get(format, format))
     with pytest.raises(DataError, match=message):
         write_documents([document], tmp_path / "out", format)
     assert list(tmp_path.iterdir()) == []
