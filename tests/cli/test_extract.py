@@ -201,7 +201,8 @@ def test_an_interrupt_keeps_the_finished_documents(tmp_path, number, code):
     running.stdin.write(b"Ada Berg leads Norlux in Oslo.\n" * 2)
     running.stdin.flush()
     for _ in range(3000):  # until the first document is on the disk
-        if any(file.stat().st_size for file in tmp_path.iterdir()) or running.poll() is not None:
+        files = [file for file in tmp_path.rglob("*") if file.is_file()]
+        if any(file.stat().st_size for file in files) or running.poll() is not None:
             break
         time.sleep(0.1)
     running.send_signal(number)

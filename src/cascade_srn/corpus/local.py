@@ -169,7 +169,7 @@ class _Pool:
         if worker.task is not None:
             return self._retry(worker.task, reason)
         self.n_failed_starts += 1
-        if any(other.is_ready for other in self.workers.values()):
+        if self.workers:
             # The others have the memory that one more worker would need.
             self.free_slots.remove(worker.slot)
         elif self.n_failed_starts >= self.job.settings.max_attempts:
