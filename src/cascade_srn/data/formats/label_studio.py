@@ -60,7 +60,6 @@ def _read_task(task: Value, context: ReadContext) -> Document:
     task = task.with_document_id("id") if own is None else replace(task, place=data.with_document_id("id").place)
     text = _find_text(replace(data, place=task.place), "id")
     results = _choose_results(task, context)
-    reader = _ResultReader(context)
     mentions, links = [], []
     for item in results:
         kind = item.field("type").string()
@@ -70,7 +69,7 @@ def _read_task(task: Value, context: ReadContext) -> Document:
             mentions += _split_labels(item, kind, context)
         else:
             context.report.note(f"result of type {kind!r} not read", item.example())
-    return StandoffReader(task, text, context).build(mentions, reader.mention, links, reader.link)
+    return StandoffReader(task, text, context).build(mentions, _read_region, links, _read_relation)
 
 
 def _read_min_task(task: Value, context: ReadContext) -> Document:
@@ -81,7 +80,7 @@ def _read_min_task(task: Value, context: ReadContext) -> Document:
     text = _find_text(task, *_IGNORED)
     context.report.note("task of the min form, which has no relations", task.example())
     items = [part for name in spans for item in task.get_items(name) for part in _split_labels(item, "labels", context)]
-    return StandoffReader(task, text, context).build(items, _ResultReader(context).mention)
+    return StandoffReader(task, text, context).build(items, _read_region)
 
 
 def _find_text(data: Value, *others: str) -> str:
@@ -120,38 +119,33 @@ def _split_labels(item: Value, kind: str, context: ReadContext) -> list[Value]:
     return [replace(item, raw={**item.raw, "label": label}) for label in given]
 
 
-class _ResultReader:
-    """Reader of regions and relations."""
+def _read_region(item: Value) -> Mention:
+    value = item.get("value") or item
+    offsets = value.get("globalOffsets") or value
+    text = value.get("text")
+    id = item.get("id")
+    return Mention(
+        item.path if id is None else id.identifier(),
+        offsets.field("start").integer(),
+        offsets.field("end").integer(),
+        item.field("label").label(),
+        None if text is None else text.string(),
+        item.optional_score(),
+    )
 
-    def __init__(self, context: ReadContext) -> None:
-        self._context = context
 
-    def mention(self, item: Value) -> Mention:
-        value = item.get("value") or item
-        offsets = value.get("globalOffsets") or value
-        text = value.get("text")
-        id = item.get("id")
-        return Mention(
-            item.path if id is None else id.identifier(),
-            offsets.field("start").integer(),
-            offsets.field("end").integer(),
-            item.field("label").label(),
-            None if text is None else text.string(),
-            item.optional_score(),
-        )
-
-    def link(self, item: Value) -> Iterator[Link]:
-        head, tail = item.field("from_id").identifier(), item.field("to_id").identifier()
-        labels = item.get_items("labels")
-        if not labels:
-            raise item.refuse("relation without a label", "which has no label", "Label it, or remove it")
-        direction = item.get("direction")
-        towards = "right" if direction is None else direction.string()
-        for label in labels:
-            if towards != "left":
-                yield Link(head, label.label(), tail)
-            if towards in ("left", "bi"):
-                yield Link(tail, label.label(), head)
+def _read_relation(item: Value) -> Iterator[Link]:
+    head, tail = item.field("from_id").identifier(), item.field("to_id").identifier()
+    labels = item.get_items("labels")
+    if not labels:
+        raise item.refuse("relation without a label", "which has no label", "Label it, or remove it")
+    direction = item.get("direction")
+    towards = "right" if direction is None else direction.string()
+    for label in labels:
+        if towards != "left":
+            yield Link(head, label.label(), tail)
+        if towards in ("left", "bi"):
+            yield Link(tail, label.label(), head)
 
 
 def write(documents: Iterable[Document], path: Path) -> None:
