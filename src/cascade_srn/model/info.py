@@ -12,7 +12,13 @@ from typing import Any
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.model.card import summarize
-from cascade_srn.model.model import CARD_FILE, CONFIG_FILE, WEIGHTS_FILE, read_config, stored_weights
+from cascade_srn.model.folder import (
+    CARD_FILE,
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    read_config,
+    stored_weights,
+)
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import bundled_models, find_model
 from cascade_srn.storage.files import checksum
