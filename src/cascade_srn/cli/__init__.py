@@ -21,6 +21,7 @@ from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.examples import add_examples
+from cascade_srn.cli.export import export
 from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.graph import app as graph
@@ -62,7 +63,7 @@ _COMMANDS = {
     _EXTRACT: (extract, serve),
     _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, download, info, models),
+    _FILES: (convert, download, export, info, models),
 }
 for _panel, _commands in _COMMANDS.items():
     for _function in _commands:

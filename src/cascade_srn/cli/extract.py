@@ -119,12 +119,13 @@ def extract(
     split = find_segmenter(segmenter, skip)
     with show_status(f"Loading {model or 'the model'} …"):
         # After the checks, since these imports take seconds.
-        from cascade_srn.extractor import Extractor
+        from cascade_srn.extractor import Extractor, find_model
         from cascade_srn.runs.device import find_device
 
+        folder = find_model(model)
         extractor = Extractor.from_pretrained(
-            model,
-            device=find_device(device),
+            folder,
+            device=find_device(device, folder),
             precision=precision,
             segmenter=split,
             overlaps=overlaps,

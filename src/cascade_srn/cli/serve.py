@@ -97,7 +97,8 @@ def serve(
     from cascade_srn.extractor import Extractor, find_model
     from cascade_srn.runs.device import find_device
 
-    found_device, folder = find_device(device), find_model(model)
+    folder = find_model(model)
+    found_device = find_device(device, folder)
     # Large texts are tokenized in a thread of low priority. Threads of the tokenizer itself would have normal priority.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
