@@ -166,7 +166,8 @@ class WordPieces:
     Each distinct word is tokenized once and cached. The later turns of the cascade read the same words again.
 
     Args:
-        tokenizer: A fast tokenizer of transformers, or one of tokenizers together with ``special``.
+        tokenizer: A fast tokenizer of transformers, or one of tokenizers together with ``special``,
+            whose settings are changed.
         limit: Largest number of pieces in a window, special pieces included.
         overlap: Number of pieces that neighbouring windows share. None: a quarter of a window.
         cache_size: Largest number of words in the cache.
@@ -190,11 +191,13 @@ class WordPieces:
                     f"the tokenizer {type(tokenizer).__name__} has no fast version",
                     "Use an encoder whose folder has a tokenizer.json",
                 )
-            special, tokenizer = SpecialPieces.of(tokenizer), tokenizer.backend_tokenizer
+            # A copy, because the caller's tokenizer keeps its settings.
+            copied = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+            special, tokenizer = SpecialPieces.of(tokenizer), copied
         self.special = special
         self.prefix, self.suffix = (np.array(part, dtype=np.int64) for part in (special.prefix, special.suffix))
         self._fallback, self._mask, self._lead = special.fallback, special.mask, special.lead
-        self._backend = _word_tokenizer(tokenizer)
+        self._backend = _prepare_for_words(tokenizer)
         self._special = {i for i, token in self._backend.get_added_tokens_decoder().items() if token.special}
         self.limit = limit
         self.room = limit - len(self.prefix) - len(self.suffix)
@@ -377,13 +380,12 @@ def piece_limit(config: Any, tokenizer: Any) -> int:
     return min(limits, default=512)
 
 
-def _word_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
-    """Return a copy for single words, which does not truncate, and reads the name of a special token as text."""
-    backend = Tokenizer.from_str(tokenizer.to_str())
-    backend.no_truncation()
-    backend.no_padding()
-    backend.encode_special_tokens = True
-    return backend
+def _prepare_for_words(tokenizer: Tokenizer) -> Tokenizer:
+    """Make a tokenizer read single words: it does not truncate, and reads the name of a special token as text."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def _fallback_piece(tokenizer: Any) -> int:

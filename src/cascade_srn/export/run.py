@@ -20,7 +20,7 @@ from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.export.encoder import MAX_DIFFERENCE, compare_encoders, export_encoder, quantize_encoder
 from cascade_srn.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
-from cascade_srn.light.model import ENCODER_FILE, EXPORT_VERSION, REPORT_FILE, TOKENIZER_FILE, LightModel
+from cascade_srn.light.model import ENCODER_FILE, EXPORT_VERSION, REPORT_FILE, TOKENIZER_FILE, LightModel, file_crc32
 from cascade_srn.model.card import model_card
 from cascade_srn.model.folder import CARD_FILE, CHECKSUMS, CONFIG_FILE, EXPORT, FORMAT_VERSION, WEIGHTS_FILE
 from cascade_srn.model.model import Model
@@ -216,6 +216,7 @@ def _write_config(model: Model, settings: ModelSettings, target: Path, precision
             "limit": pieces.limit,
             "special_pieces": asdict(pieces.special),
             "markers": dict(model.cascade_collator.markers.ids),
+            "crc32": {name: file_crc32(target / name) for name in files},
         },
         CHECKSUMS: {name: checksum(target / name) for name in files},
     }
