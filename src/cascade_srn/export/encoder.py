@@ -19,6 +19,7 @@ OPSET = 18
 _MAX_BYTES = 1_800_000_000
 # Largest difference between the vectors of torch and of ONNX Runtime. Their typical size is 1.
 MAX_DIFFERENCE = 1e-3
+_OPERATORS = ["MatMul", "Gemm"]
 
 
 class _Encoder(nn.Module):
@@ -96,13 +97,14 @@ def compare_encoders(model: Any, path: Path, *, limit: int) -> float:
 def quantize_encoder(path: Path) -> None:
     """Replace the weights of an ONNX file by integers of 8 bits, with a scale for each output channel.
 
-    One scale for a whole weight loses several times as much, because a few channels have much larger weights.
+    One scale for a whole weight loses several times as much, because a few channels have much larger weights. The
+    embeddings stay in float32: they would have a single scale, and need no time.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     written = path.with_suffix(".int8")
     with _quiet():
-        quantize_dynamic(path, written, per_channel=True, weight_type=QuantType.QInt8)
+        quantize_dynamic(path, written, per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=_OPERATORS)
     written.replace(path)
 
 

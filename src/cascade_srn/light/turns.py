@@ -84,6 +84,18 @@ class LightNetwork:
 
         Shapes: returns (n_rows, n_words, n_sets, width)
         """
+        pieces, n_rows = self._read_pieces(rows, check), len(rows.item_lengths)
+        items: Array = np.zeros((n_rows * rows.n_items, pieces.shape[1]), dtype=np.float32)
+        begins = np.flatnonzero(np.diff(rows.target, prepend=-1))
+        items[rows.target[begins]] = self._pool(pieces, begins)
+        features = self.sequence(items.reshape(n_rows, rows.n_items, pieces.shape[1]), rows.item_lengths)
+        found: Array = features[np.arange(n_rows)[:, None], rows.word_items]
+        return found
+
+    def _read_pieces(self, rows: RowArrays, check: Callable[[], None]) -> Array:
+        """Run the encoder and return the vectors of the pieces of all items. Shape: (n_owned, width)."""
+        if not len(rows.source):
+            return np.zeros((0, self.sequence.forward.project.weight.shape[0]), dtype=np.float32)
         outputs = []
         first = 0
         for number, (n_windows, width) in enumerate(rows.passes):
@@ -93,13 +105,7 @@ class LightNetwork:
             hidden = self.read_windows(rows.piece_ids[part, :width], rows.piece_mask[part, :width].astype(np.int64))
             outputs.append(hidden.reshape(-1, hidden.shape[-1]))
             first += n_windows
-        pieces = (outputs[0] if len(outputs) == 1 else np.concatenate(outputs))[rows.source]
-        n_rows = len(rows.item_lengths)
-        items: Array = np.zeros((n_rows * rows.n_items, pieces.shape[1]), dtype=np.float32)
-        begins = np.flatnonzero(np.diff(rows.target, prepend=-1))
-        items[rows.target[begins]] = self._pool(pieces, begins)
-        features = self.sequence(items.reshape(n_rows, rows.n_items, -1), rows.item_lengths)
-        found: Array = features[np.arange(n_rows)[:, None], rows.word_items]
+        found: Array = (outputs[0] if len(outputs) == 1 else np.concatenate(outputs))[rows.source]
         return found
 
     def _pool(self, pieces: Array, begins: Integers) -> Array:
