@@ -6,6 +6,7 @@ import subprocess
 import sys
 import urllib.request
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -73,7 +74,7 @@ class TestExport:
     def export(self):
         from cascade_srn.export.run import export_model
 
-        return export_model
+        return partial(export_model, format="jsonl")
 
     @pytest.mark.parametrize(("fusion", "settings"), [("swift", {}), ("early", {"sequence_encoder": "bisrn"})])
     def test_the_same_documents(self, tmp_path, export, fusion, settings):
