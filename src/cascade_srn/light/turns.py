@@ -69,11 +69,22 @@ class LightNetwork:
         weights: All other weights, with the names of a :class:`.Cascade`.
         pooling: How the pieces of a word are combined: "first", "mean" or "max".
         fusion: How entities and the subject reach the later turns.
+        one_by_one: Read each window alone. In int8, windows that are read together share the scales of their vectors,
+            so that results would depend on the other texts of a batch.
     """
 
-    def __init__(self, read_windows: ReadWindows, weights: Weights, *, pooling: str, fusion: FusionSettings) -> None:
+    def __init__(
+        self,
+        read_windows: ReadWindows,
+        weights: Weights,
+        *,
+        pooling: str,
+        fusion: FusionSettings,
+        one_by_one: bool = False,
+    ) -> None:
         self.read_windows = read_windows
         self.pooling = pooling
+        self.pieces_at_once = 1 if one_by_one else _PIECES_AT_ONCE
         self.sequence = Srn.read(weights, "sequence")
         self.entity_head = SpanHead.read(weights, "entity_head")
         has_relations = "relations.subject_head.start.weight" in weights
@@ -107,7 +118,7 @@ class LightNetwork:
             if first:
                 check()
             last, widest = first + 1, int(sizes[first])
-            while last < n_windows and (last + 1 - first) * max(widest, int(sizes[last])) <= _PIECES_AT_ONCE:
+            while last < n_windows and (last + 1 - first) * max(widest, int(sizes[last])) <= self.pieces_at_once:
                 widest = max(widest, int(sizes[last]))
                 last += 1
             ids, mask = (part[first:last, :widest] for part in (rows.piece_ids, rows.piece_mask))
