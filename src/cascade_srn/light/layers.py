@@ -16,17 +16,21 @@ Weights = Mapping[str, Array]
 
 _LAYER_NORM_EPSILON = np.float32(1e-5)
 # Rational approximation of the error function in float32, exact to about 2 units in the last place (as in Eigen).
-_ERF_ABOVE = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05)
-_ERF_ABOVE += (-7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02)
-_ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03)
-_ERF_BELOW += (-1.42647390514189e-02,)
+_ERF_ABOVE = (
+    *(-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05),
+    *(-7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02),
+)
+_ERF_BELOW = (
+    *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03),
+    -1.42647390514189e-02,
+)
 _ERF_RANGE = np.float32(4)
 
 
 def sigmoid(values: Array) -> Array:
     """Compute the logistic function, also of large values."""
     with np.errstate(over="ignore"):
-        found: Array = 1 / (1 + np.exp(-values))
+        found: Array = np.reciprocal(np.exp(-values) + np.float32(1))
     return found
 
 
@@ -134,11 +138,15 @@ class SpanHead:
     def read(cls, weights: Weights, name: str) -> SpanHead:
         """Read the weights of a head."""
         matcher = f"{name}.matcher"
-        linear = [Linear.read(weights, f"{name}.{layer}") for layer in ("start", "end")]
-        linear += [Linear.read(weights, f"{matcher}.{layer}") for layer in ("start", "last")]
-        if f"{matcher}.norm.weight" not in weights:
-            return cls(*linear, None, None)
-        return cls(*linear, LayerNorm.read(weights, f"{matcher}.norm"), Linear.read(weights, f"{matcher}.output"))
+        is_linear = f"{matcher}.norm.weight" not in weights
+        return cls(
+            start=Linear.read(weights, f"{name}.start"),
+            end=Linear.read(weights, f"{name}.end"),
+            matcher_start=Linear.read(weights, f"{matcher}.start"),
+            matcher_last=Linear.read(weights, f"{matcher}.last"),
+            norm=None if is_linear else LayerNorm.read(weights, f"{matcher}.norm"),
+            output=None if is_linear else Linear.read(weights, f"{matcher}.output"),
+        )
 
     def match(self, first: Array, last: Array) -> Array:
         """Compute match logits of spans from their first and last words. Shapes: (n, width) to (n, n_labels)."""
