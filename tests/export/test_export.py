@@ -202,7 +202,7 @@ def serve_without_torch(folder, text, expected):
                 f"{address.rstrip('/')}/extract", body, {"Content-Type": "application/json"}
             )
             with urllib.request.urlopen(request, timeout=120) as answer:
-                found = json.load(answer)
+                (found,) = json.load(answer)["documents"]
         finally:
             service.terminate()
     assert [entity["text"] for entity in found["entities"]] == [entity.text for entity in expected.entities]

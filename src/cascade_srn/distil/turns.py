@@ -199,8 +199,8 @@ class ThreeTurns:
         triples: list[list[Triple]] = [[] for _ in range(self.n)]
         n_queries = np.zeros(self.n, dtype=np.int32)
         if self.joint:
-            columns = (given.labels.row, given.labels.start, given.labels.last)
-            spans = torch.from_numpy(list_spans(*_to_host(*columns), self.n_words)).to(self.device)
+            row, start, last = _to_host(given.labels.row, given.labels.start, given.labels.last)
+            spans = torch.from_numpy(list_spans(row, start, last, self.n_words)).to(self.device)
             features = self._turn2_features(features, given)
             tags = [teacher.tags(given, part) for teacher, part in zip(self.teachers, features, strict=True)]
             subjects = self._subjects(features, tags, spans)
@@ -238,7 +238,8 @@ class ThreeTurns:
         pair, label = (scores >= threshold).nonzero(as_tuple=True)
         limits = self.teachers[0].model.settings.limits
         most = [limits.max_spans(n_words) for n_words in self.prepared.lengths.tolist()]
-        best = select_best(*_to_host(pairs.row[pair], scores[pair, label]), most)
+        rows_there, scores_there = _to_host(pairs.row[pair], scores[pair, label])
+        best = select_best(rows_there, scores_there, most)
         if best is not None:
             chosen = torch.from_numpy(best).to(self.device)
             pair, label = pair[chosen], label[chosen]

@@ -148,7 +148,9 @@ class RowBatch:
         import torch
 
         values = {field.name: getattr(arrays, field.name) for field in fields(arrays)}
-        tensors = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+        tensors: dict[str, Any] = {
+            name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in values.items()
+        }
         return cls(**tensors)
 
     def to(self, device: torch.device | str) -> Self:

@@ -103,7 +103,7 @@ class CascadeSearch:
         n_words = max(len(row.word_items) for row in rows)
         tags = self.turns.tags(columns, (len(rows), n_words))
         # Subjects and objects are entities, so turns 2 and 3 score no other spans.
-        spans = list_spans(*columns.T[:3], n_words)
+        spans = list_spans(columns[:, 0], columns[:, 1], columns[:, 2], n_words)
         score = self.turns.subjects(features, tags, spans)
         (position,) = (score >= np.float32(self.settings.subject)).nonzero()
         score = score[position]

@@ -73,7 +73,10 @@ class LightModel(BaseModel):
             )
         _check_files(folder, checksums, export)
         try:
-            special = {name: tuple(v) if isinstance(v, list) else v for name, v in export["special_pieces"].items()}
+            special: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in export["special_pieces"].items()
+            }
             pieces = WordPieces(
                 _load_tokenizer(folder / TOKENIZER_FILE),
                 limit=int(export["limit"]),

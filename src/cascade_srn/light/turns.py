@@ -121,7 +121,7 @@ class LightNetwork:
             while last < n_windows and (last + 1 - first) * max(widest, int(sizes[last])) <= self.pieces_at_once:
                 widest = max(widest, int(sizes[last]))
                 last += 1
-            ids, mask = (part[first:last, :widest] for part in (rows.piece_ids, rows.piece_mask))
+            ids, mask = rows.piece_ids[first:last, :widest], rows.piece_mask[first:last, :widest]
             outputs.append(self.read_windows(ids, mask.astype(np.int64))[mask])
             places.append((np.arange(first, last)[:, None] * width + np.arange(widest))[mask])
             first = last
@@ -137,7 +137,9 @@ class LightNetwork:
             return pieces[begins]
         sizes = np.diff(begins, append=len(pieces))
         pooled = sum_segments(pieces, begins, sizes, largest=self.pooling == "max")
-        return pooled if self.pooling == "max" else pooled / sizes[:, None].astype(np.float32)
+        if self.pooling == "mean":
+            pooled /= sizes[:, None].astype(np.float32)
+        return pooled
 
 
 @dataclass(frozen=True)
@@ -191,10 +193,17 @@ class LightTurns:
                 part = slice(begin, begin + _PAIRS_AT_ONCE)
                 logits = head.match(words[row[part], first[part]], words[row[part], last[part]])
                 found[part] = logits[np.arange(len(logits)), label[part]]
-            return sigmoid(found / temperature + offset[label])
+            found /= temperature
+            found += offset[label]
+            return sigmoid(found)
 
-        start, end = (sigmoid(layer(words) / temperature + offset) for layer in (head.start, head.end))
-        return start, end, match
+        def boundary(layer: Linear) -> Array:
+            logits = layer(words)
+            logits /= temperature
+            logits += offset
+            return sigmoid(logits)
+
+        return boundary(head.start), boundary(head.end), match
 
     def tags(self, entities: Integers, shape: tuple[int, int]) -> Array | None:
         """See :class:`.Turns`. A word inside of several entities gets the sum of the rows of their types."""
@@ -256,7 +265,9 @@ class LightTurns:
         query = np.repeat(np.arange(len(sizes)), sizes)
         word = first[query] + np.arange(len(query)) - starts[query]
         inside = self._words(features, tags, OBJECT, sentence[query], sentence[query], word)
-        return sum_segments(inside, starts, sizes) / sizes[:, None].astype(np.float32)
+        means = sum_segments(inside, starts, sizes)
+        means /= sizes[:, None].astype(np.float32)
+        return means
 
 
 def _min_score(logits: tuple[Array, ...], temperature: float) -> Array:
