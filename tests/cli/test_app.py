@@ -129,6 +129,7 @@ def test_examples_have_options_that_exist(name):
         assert {word for word in shlex.split(line) if word.startswith("-") and word != "-"} <= options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "expected"), [("cascade-srn ev", "evaluate"), ("cascade-srn graph ex", "explain")])
 def test_shell_completion(words, expected):
     variables = {"_CASCADE_SRN_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}

@@ -284,6 +284,7 @@ def test_a_record_above_the_limit_is_a_problem(tmp_path, monkeypatch, kind):
     assert "100 bytes" in rows[len(rows) // 2].problem
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path):
     (tmp_path / "a.jsonl.gz").write_bytes(
         gzip.compress(json_lines(*({"text": "x" * 20_000 + str(n)} for n in range(2000))), 1)

@@ -162,6 +162,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
         ).read_bytes()
 
 
+@pytest.mark.slow
 def test_steps_can_be_switched_off(make):
     assert "CRFs" in names(make(text=False))
     assert {"NER", "named entity recognition"} <= names(make(acronyms=False))

@@ -62,6 +62,7 @@ def test_the_limits_of_drawings_are_checked_in_a_thread(service, record_threads)
     assert places == ["cascade-srn-background"]
 
 
+@pytest.mark.slow
 def test_shutdown_does_not_wait_for_background_work(extractor, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
 
