@@ -37,8 +37,8 @@ def pytest_sessionfinish():
 def pytest_ignore_collect(collection_path, config):
     """Do not import a module of the slow tier for the default one: engines and libraries take a minute to import."""
     if "not slow" in config.option.markexpr and collection_path.suffix == ".py":
-        slow = re.search(r"^pytestmark = pytest\.mark\.(slow|browser)$", collection_path.read_text("utf-8"), re.MULTILINE)
-        return True if slow else None
+        text = collection_path.read_text("utf-8")
+        return bool(re.search(r"^pytestmark = pytest\.mark\.(slow|browser)$", text, re.MULTILINE)) or None
     return None
 
 
