@@ -87,7 +87,11 @@ def _endpoint(asset: Asset) -> Callable[[Request], Coroutine[Any, Any, Response]
     return respond
 
 
-def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings | None = None) -> FastAPI:
+def create_app(
+    extractor: Extractor | Callable[[], Extractor],
+    settings: ServeSettings | None = None,
+    metrics: Metrics | None = None,
+) -> FastAPI:
     """Make the ASGI application of the service.
 
     The thread of the model starts and ends with the lifespan of the application.
@@ -95,6 +99,7 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
     Args:
         extractor: The extractor to serve, or a function that loads one in the background.
         settings: Settings of the service; the defaults if left out.
+        metrics: Where to count; new metrics if left out.
 
     Returns:
         The application. ``app.state.engine`` runs the model, ``app.state.handler`` runs all other work.
@@ -104,7 +109,7 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
     """
     settings = ServeSettings() if settings is None else settings
     environment()  # fails now, and not at the first drawing, if jinja2 is missing
-    metrics = Metrics()
+    metrics = Metrics() if metrics is None else metrics
     engine = Engine(extractor, settings, metrics)
     metrics.add_gauge("cascade_srn_queue_texts", "Texts that wait for the model.", lambda: engine.queue.n_texts)
     metrics.add_gauge("cascade_srn_queue_words", "Words that wait for the model.", lambda: engine.queue.n_words)
