@@ -11,7 +11,7 @@ from tests.small_models import small_model
 
 from cascade_srn import Document, Extractor
 from cascade_srn.drawing import draw_document, draw_svg, stylesheet
-from cascade_srn.serving.app import Asset, page_files
+from cascade_srn.serving.assets import Asset, page_files
 from cascade_srn.version import __version__
 
 

@@ -71,6 +71,9 @@ def serve(
             metavar="ORIGIN", help="Origin whose pages may send requests, such as https://example.org. Repeatable."
         ),
     ] = None,
+    graph: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Graph to explore at /graph/, written by graph build.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve a model over HTTP, with a page to try it at /.
@@ -95,9 +98,11 @@ def serve(
 
     # isort: split
     from cascade_srn.extractor import Extractor, find_model
+    from cascade_srn.graph.explore import Explorer
     from cascade_srn.runs.device import find_device
 
     found_device, folder = find_device(device), find_model(model)
+    explorer = None if graph is None else Explorer(graph)
     # Large texts are tokenized in a thread of low priority. Threads of the tokenizer itself would have normal priority.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
@@ -109,6 +114,7 @@ def serve(
             folder, device=found_device, precision=precision, overlaps=overlaps, constraints=constraints
         ),
         settings,
+        graph=explorer,
         on_ready=lambda address: print_line(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )
 

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
+from cascade_srn.graph.explore import Explorer
 from cascade_srn.inference.batching import map_large_blocks
 from cascade_srn.serving.app import create_app
 from cascade_srn.serving.connections import ConnectionLimiter, protocol_class
@@ -46,6 +47,7 @@ def serve(
     extractor: Extractor | Callable[[], Extractor],
     settings: ServeSettings | None = None,
     *,
+    graph: Explorer | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Run the service until SIGINT or SIGTERM, then finish complete requests.
@@ -56,6 +58,7 @@ def serve(
     Args:
         extractor: The extractor to serve, or a function that loads one in the background.
         settings: Settings of the service; the defaults if left out.
+        graph: A graph to explore at ``/graph/``; none if left out.
         on_ready: Called with the URL when the model is loaded.
 
     Raises:
@@ -67,7 +70,7 @@ def serve(
     map_large_blocks()
     with listening_socket(settings.host, settings.port) as listening:
         allow_many_connections()
-        server = make_server(extractor, settings)
+        server = make_server(extractor, settings, graph)
         engine = server.engine
         engine.on_loaded = lambda: server.handle_loaded(on_ready, service_url(settings.host, listening))
         server.run(sockets=[listening])
@@ -161,9 +164,11 @@ class Server(HttpServer):
             on_ready(url)
 
 
-def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings) -> Server:
+def make_server(
+    extractor: Extractor | Callable[[], Extractor], settings: ServeSettings, graph: Explorer | None = None
+) -> Server:
     """Make a server; run it with ``server.run(sockets=[…])``."""
-    app = create_app(extractor, settings)
+    app = create_app(extractor, settings, graph=graph)
     config = server_config(app, settings, app.state.engine.metrics)
     return Server(config, app.state.engine, app.state.handler)
 

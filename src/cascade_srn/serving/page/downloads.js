@@ -4,9 +4,10 @@ const MEDIA_TYPES = { jsonl: "application/jsonl", ann: "text/plain", txt: "text/
 
 export const DOWNLOAD_FORMATS = Object.keys(MEDIA_TYPES);
 
-/** Save a document in one of the download formats. The service makes all of them but JSON lines. */
-export async function download(format, document, service) {
-  const blob = new Blob([await convert(format, document, service)], { type: MEDIA_TYPES[format] });
+/** Save a result in one of the download formats. The picture is that of the graph if the graph is shown. */
+export async function download(format, result, service) {
+  const graph = format === "svg" ? result.graphPicture() : null;
+  const blob = graph ?? new Blob([await convert(format, result.shown, service)], { type: MEDIA_TYPES[format] });
   const address = URL.createObjectURL(blob);
   createLink(address, `extracted.${format}`).click();
   // The browser may read the blob after this function has returned.
