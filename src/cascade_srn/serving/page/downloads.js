@@ -21,7 +21,7 @@ async function convert(format, document, service) {
 }
 
 /** Return the document as a line of the package's own format, in which relations refer to entities by position. */
-function toJsonLine({ id, text, sentences, entities, relations }) {
+function toJsonLine({ id, text, sentences, entities, relations, clusters = [] }) {
   const withScore = (score) => (score === null || score === undefined ? {} : { score });
   const line = {
     id,
@@ -29,6 +29,7 @@ function toJsonLine({ id, text, sentences, entities, relations }) {
     words: sentences,
     entities: entities.map(({ id: _, score, ...entity }) => ({ ...entity, ...withScore(score) })),
     relations: relations.map(({ head, label, tail, score }) => ({ head, label, tail, ...withScore(score) })),
+    ...(clusters.length ? { clusters } : {}),
   };
   return `${JSON.stringify(line)}\n`;
 }
