@@ -119,11 +119,12 @@ def extract(
     split = find_segmenter(segmenter, skip)
     with show_status(f"Loading {model or 'the model'} …"):
         # After the checks, since these imports take seconds.
-        from cascade_srn.extractor import Extractor
+        from cascade_srn.extractor import Extractor, find_model
         from cascade_srn.runs.device import find_device
 
+        folder = find_model(model)
         extractor = Extractor.from_pretrained(
-            model,
+            folder,
             device=find_device(device),
             precision=precision,
             segmenter=split,
@@ -136,6 +137,7 @@ def extract(
             n_skipped = _run(
                 extractor,
                 sources,
+                source=_describe_source(folder) if output_format == "jsonl" else {},
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
@@ -166,10 +168,19 @@ def _find_inputs(inputs: list[str] | None, text: list[str] | None) -> list[str]:
     return ["-"]
 
 
+def _describe_source(folder: Path) -> dict[str, str]:
+    """Return the checksum of the model, as corpus jobs compute it, and the version of the package."""
+    from cascade_srn.corpus.manifest import model_checksum
+    from cascade_srn.version import __version__
+
+    return {"model": model_checksum(folder), "version": __version__}
+
+
 def _run(
     extractor: Extractor,
     sources: Sources,
     *,
+    source: dict[str, str],
     format: str,
     output: Path | None,
     threshold: list[str],
@@ -188,7 +199,9 @@ def _run(
     width = shutil.get_terminal_size().columns if terminal and output is None else 0
     if labels is not None:
         select_labels(labels, extractor.schema)  # raises before the output is created
-    writer = make_writer(format, output, schema=extractor.schema, terminal=terminal, width=width, kept=sources.keep)
+    writer = make_writer(
+        format, output, schema=extractor.schema, terminal=terminal, width=width, kept=sources.keep, source=source
+    )
     notes = FoldedNotes()
     # Results on the terminal show the progress themselves.
     shown = sys.stderr.isatty() and (output is not None or not terminal)

@@ -74,6 +74,9 @@ def serve(
             metavar="ORIGIN", help="Origin whose pages may send requests, such as https://example.org. Repeatable."
         ),
     ] = None,
+    graph: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Graph to explore at /graph/, written by graph build.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve a model over HTTP, with a page to try it at /.
@@ -112,6 +115,7 @@ def serve(
     run_service(
         ModelSource(folder, device, precision, overlaps, constraints),
         settings,
+        graph=graph,
         on_ready=lambda address: print_line(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )
 

@@ -117,7 +117,7 @@ def api_routes(handler: RequestHandler) -> APIRouter:
 
     async def read_sent(request: Request, form: messages.DocumentForm) -> Document:
         # Words count as well as characters, because their offsets are not checked against the text yet.
-        n_items = len(form.sentences) + len(form.entities) + len(form.relations)
+        n_items = len(form.sentences) + form.n_annotations
         size = len(form.text) + sum(map(len, form.sentences)) + ANNOTATION_CHARACTERS * n_items
         return await handler.run(request, size, lambda: read_document(form, settings.limits))
 

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
+from cascade_srn.graph.explore import Explorer
 from cascade_srn.inference.batching import map_large_blocks
 from cascade_srn.serving.app import create_app
 from cascade_srn.serving.connections import ConnectionLimiter, protocol_class
@@ -46,11 +48,12 @@ def serve_alone(
     extractor: Extractor | Callable[[], Extractor],
     settings: ServeSettings,
     *,
+    graph: str | Path | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Run the service in this process. See :func:`cascade_srn.serving.serve`."""
     with listening_socket(settings.host, settings.port) as listening:
-        server = make_server(extractor, settings)
+        server = make_server(extractor, settings, graph=None if graph is None else Explorer(graph))
         engine = server.engine
         engine.on_loaded = lambda: server.handle_loaded(on_ready, service_url(settings.host, listening))
         run_server(server, listening)
@@ -153,11 +156,15 @@ class Server(HttpServer):
 
 
 def make_server(
-    extractor: Extractor | Callable[[], Extractor], settings: ServeSettings, metrics: Metrics | None = None
+    extractor: Extractor | Callable[[], Extractor],
+    settings: ServeSettings,
+    metrics: Metrics | None = None,
+    *,
+    graph: Explorer | None = None,
 ) -> Server:
     """Make a server; run it with ``server.run(sockets=[…])``."""
     allow_many_connections()
-    app = create_app(extractor, settings, metrics)
+    app = create_app(extractor, settings, metrics, graph=graph)
     config = server_config(app, settings, app.state.engine.metrics)
     return Server(config, app.state.engine, app.state.handler)
 

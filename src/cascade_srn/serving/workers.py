@@ -28,6 +28,7 @@ from typing import Any
 from cascade_srn.corpus.resources import Slot, count_cores, find_devices
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import Extractor
+from cascade_srn.graph.explore import Explorer
 from cascade_srn.serving.metrics import WorkerMetrics
 from cascade_srn.serving.run import listening_socket, make_server, run_server, serve_alone, service_url
 from cascade_srn.serving.settings import ServeSettings
@@ -73,6 +74,7 @@ def serve(
     extractor: Extractor | Callable[[], Extractor],
     settings: ServeSettings | None = None,
     *,
+    graph: str | Path | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Run the service until SIGINT or SIGTERM, then finish complete requests.
@@ -84,20 +86,24 @@ def serve(
         extractor: The extractor to serve, or a function that loads one in the background. With several workers it has
             to be a function that can be pickled, such as :class:`ModelSource` or a function of a module.
         settings: Settings of the service; the defaults if left out.
+        graph: Folder of a graph to explore at ``/graph/``; none if left out.
         on_ready: Called with the URL when the model is loaded, in all workers if there are several.
 
     Raises:
         Exception: The error of a model that could not be loaded.
+        DataError: The folder has no graph, or a damaged one.
         ConfigError: The service cannot listen on the address, or a setting exceeds a limit of the system.
     """
     settings = ServeSettings() if settings is None else settings
     if settings.workers == 1:
-        serve_alone(extractor, settings, on_ready=on_ready)
+        serve_alone(extractor, settings, graph=graph, on_ready=on_ready)
         return
     source = _require_source(extractor)
+    if graph is not None:
+        Explorer(graph).close()  # refuses a folder without a graph before the workers start
     with listening_socket(settings.host, settings.port) as listening, tempfile.TemporaryDirectory() as folder:
         url = service_url(settings.host, listening)
-        WorkerPool(source, settings, listening, Path(folder)).run(lambda: on_ready and on_ready(url))
+        WorkerPool(source, settings, listening, Path(folder), graph).run(lambda: on_ready and on_ready(url))
 
 
 def _require_source(extractor: Extractor | Callable[[], Extractor]) -> Callable[[], Extractor]:
@@ -136,10 +142,16 @@ class WorkerPool:
         settings: Settings of the service. Limits hold for each worker.
         listening: The socket that the workers share.
         folder: Folder for the metrics of the workers.
+        graph: Folder of a graph to explore; none if left out.
     """
 
     def __init__(
-        self, source: Callable[[], Extractor], settings: ServeSettings, listening: socket.socket, folder: Path
+        self,
+        source: Callable[[], Extractor],
+        settings: ServeSettings,
+        listening: socket.socket,
+        folder: Path,
+        graph: str | Path | None = None,
     ) -> None:
         self.settings = settings
         self.workers: dict[int, _Worker] = {}
@@ -148,6 +160,7 @@ class WorkerPool:
         self._source = source
         self._listening = listening
         self._folder = folder
+        self._graph = graph
         self._context = multiprocessing.get_context("spawn")
         self._stops = self._is_forced = False
         # Time at which a worker is started again, and how many of its kind died early in a row.
@@ -186,7 +199,10 @@ class WorkerPool:
         arguments = (self._listening, source, self.settings, number, slot.n_threads, self._folder, other, level)
         # A worker of the beginning accepts connections at once and answers that it is not ready.
         process = self._context.Process(
-            target=run_worker, args=(*arguments, self.is_ready), name=f"cascade-srn-worker-{number}", daemon=True
+            target=run_worker,
+            args=(*arguments, self.is_ready, self._graph),
+            name=f"cascade-srn-worker-{number}",
+            daemon=True,
         )
         process.start()
         other.close()
@@ -285,6 +301,7 @@ def run_worker(
     control: Connection,
     log_level: int,
     is_replacement: bool,
+    graph: str | Path | None = None,
 ) -> None:
     """Serve on a shared socket. The main function of a worker process.
 
@@ -297,7 +314,7 @@ def run_worker(
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(n_threads)
     metrics = WorkerMetrics(number, folder)
-    server = make_server(source, settings, metrics)
+    server = make_server(source, settings, metrics, graph=None if graph is None else Explorer(graph))
     engine = server.engine
     all_loaded, loaded = threading.Event(), threading.Event()
     engine.are_peers_ready = all_loaded.is_set
