@@ -137,9 +137,9 @@ class Extractor:
             device
         )
 
-    def save_pretrained(self, folder: str | Path) -> None:
+    def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
-        self.model.save(folder)
+        self.model.save(folder, card=card)
 
     @property
     def schema(self) -> Schema:

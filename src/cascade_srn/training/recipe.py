@@ -312,6 +312,26 @@ class FreshEncoderSettings(Settings):
 
 
 @dataclass(frozen=True)
+class CardSettings(Settings):
+    """The card of the trained model (:mod:`cascade_srn.training.card`).
+
+    Attributes:
+        name: Title; the name of the output folder by default.
+        description: A paragraph about the model.
+        licence: Identifier of the licence of the model, such as "apache-2.0".
+        language: Codes of the languages of the data, separated by commas, such as "en".
+        examples: Show an annotation of the training data for each label. The card is published with the model, so
+            leave this off if the data are confidential.
+    """
+
+    name: str | None = None
+    description: str | None = None
+    licence: str | None = None
+    language: str | None = None
+    examples: bool = False
+
+
+@dataclass(frozen=True)
 class Recipe(Settings):
     """All settings of a training run.
 
@@ -322,6 +342,7 @@ class Recipe(Settings):
         training: How to train.
         fresh: Shape of the random encoder, if ``model.encoder.name`` is ``fresh``.
         distillation: How to learn from ``data.labels``, if they are given.
+        card: The card of the model.
     """
 
     model: ModelSettings
@@ -330,6 +351,7 @@ class Recipe(Settings):
     training: TrainingSettings = field(default_factory=TrainingSettings)
     fresh: FreshEncoderSettings | None = None
     distillation: DistillationSettings | None = None
+    card: CardSettings | None = None
 
     def __post_init__(self) -> None:
         if self.distillation is not None and self.data.labels is None:

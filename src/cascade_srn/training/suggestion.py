@@ -228,7 +228,13 @@ class Suggestion:
 
     def to_yaml(self, path: str | Path = "recipe.yaml") -> str:
         """Return the text of the recipe. ``path`` is its name in the comment with the command."""
-        parts = (self._heading(path), self._model(), self._data(), self._training(), [f"output: {_scalar(self.output)}"])
+        parts = (
+            self._heading(path),
+            self._model(),
+            self._data(),
+            self._training(),
+            [f"output: {_scalar(self.output)}"],
+        )
         return "\n".join(line for part in parts for line in part) + "\n"
 
     def _heading(self, path: str | Path) -> Iterator[str]:
