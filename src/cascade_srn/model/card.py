@@ -13,6 +13,8 @@ import yaml
 from cascade_srn.config import ModelSettings
 from cascade_srn.schema import Schema
 
+# Stands for the folder of the model in its card, until the model is uploaded.
+FOLDER_IN_CARD = "path/to/this/folder"
 # Labels with fewer training examples are named as a limit of the model.
 _FEW_EXAMPLES = 20
 _MAX_EXAMPLE = 80
@@ -101,10 +103,10 @@ def model_card(settings: ModelSettings, schema: Schema, encoder: str, details: C
         names = [f"{name} (symmetric)" if name in schema.symmetric else name for name in schema.relation_types]
         rows["relation types"] = ", ".join(names) or "none"
     opening = f"Extracts {found} from text."
-    usage = """```python
+    usage = f"""```python
 from cascade_srn import Extractor
 
-extractor = Extractor.from_pretrained("path/to/this/folder")
+extractor = Extractor.from_pretrained("{FOLDER_IN_CARD}")
 document = extractor.extract("Some text.")
 ```"""
     parts = [

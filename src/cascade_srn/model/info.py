@@ -20,6 +20,8 @@ from cascade_srn.storage.files import checksum
 # Sections of a card whose tables are shown.
 _SECTIONS = ("Scores", "Data", "Labels")
 _BORDER, _ESCAPED = re.compile(r"(?<!\\)\|"), re.compile(r"\\(.)")
+# Files of tokenizers.
+_TOKENIZER_FILES = ("*token*.json", "vocab.*", "merges.txt", "*.model")
 _RULE = re.compile(r"[\s|:-]+")
 
 
@@ -39,6 +41,7 @@ class ModelInfo:
         sha256: SHA-256 of the weights.
         damaged: Files that are missing or differ from the checksums of the folder.
         card: Text of the model card; empty if there is none.
+        files: Names of the files besides the configuration and the card.
     """
 
     name: str
@@ -52,6 +55,7 @@ class ModelInfo:
     sha256: str
     damaged: tuple[str, ...]
     card: str
+    files: tuple[str, ...]
 
     @property
     def scores(self) -> tuple[tuple[str, ...], ...]:
@@ -149,6 +153,10 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         sha256=found.get(WEIGHTS_FILE) or checksum(folder / WEIGHTS_FILE),
         damaged=tuple(sorted(file for file, expected in checksums.items() if found.get(file) != expected)),
         card=_read_card(folder / CARD_FILE),
+        # Earlier releases wrote no checksums.
+        files=tuple(
+            checksums or sorted({WEIGHTS_FILE} | {p.name for pattern in _TOKENIZER_FILES for p in folder.glob(pattern)})
+        ),
     )
 
 
