@@ -9,6 +9,8 @@ from cascade_srn import Extractor
 from cascade_srn.errors import ModelError
 from cascade_srn.model.push import push_model
 
+pytestmark = pytest.mark.slow
+
 TOKENS = {"hf_me": "me", "hf_you": "you"}
 
 
@@ -129,4 +131,5 @@ def test_the_command(hub, folder, capsys):
     assert f"{hub.address}/me/mine" in capsys.readouterr().out
     assert hub.repositories["me/mine"].messages == ["From the command line."]
     push_model(folder, "me/open", private=False)
+    capsys.readouterr()
     assert "--public" in failure(capsys, "push", folder, "me/open")
