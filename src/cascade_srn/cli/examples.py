@@ -38,6 +38,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "graph serve": ("cascade-srn graph serve graph --open",),
     "info": ("cascade-srn info scierc-small", "cascade-srn info runs/example --json"),
     "models": ("cascade-srn models", "cascade-srn models --json"),
+    "push": ("cascade-srn push runs/example/best me/my-model",),
     "reproduce": ("cascade-srn reproduce list", "cascade-srn reproduce main --quick"),
     "serve": ("cascade-srn serve --port 8000", "cascade-srn serve --model runs/example --host 0.0.0.0"),
     "train": (
