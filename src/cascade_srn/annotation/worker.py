@@ -220,6 +220,8 @@ def _end_with_parent() -> None:
 def main() -> int:
     """Do the job in the working folder."""
     _end_with_parent()
+    if hasattr(os, "nice"):
+        os.nice(5)  # the service answers first
     run = Path.cwd()
     try:
         with sigterm_as_exit():
