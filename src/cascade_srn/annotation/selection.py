@@ -68,8 +68,8 @@ def select(
     """Select the sentences or documents that help most when they are annotated.
 
     Texts are read one by one. At most 20,000 units are kept in memory, or 50 for each one to select if that is more:
-    the best ones if a model is used, and a random sample otherwise. The result does not depend on the order of the
-    texts, except for texts that occur repeatedly.
+    the best ones if a model is used, and a random sample otherwise. Units that repeat others are left out. Random
+    choices depend on the seed and the words only, not on the order of the texts.
 
     Args:
         texts: Texts or documents.

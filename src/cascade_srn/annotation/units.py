@@ -11,12 +11,13 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from cascade_srn.config import Thresholds, require_choice, require_range
+from cascade_srn.config import MAX_SEED, Thresholds, require_choice, require_range
 from cascade_srn.data.raw_text import sentence_key
 from cascade_srn.errors import ConfigError
 from cascade_srn.types import Document, Sentence
 
 if TYPE_CHECKING:
+    from cascade_srn.data.examples import Example
     from cascade_srn.extractor import Extractor
     from cascade_srn.inference.predictor import Predictor
     from cascade_srn.inference.selection import ScoredTriple, SearchResult
@@ -127,6 +128,7 @@ class UnitSettings:
     def __post_init__(self) -> None:
         require_choice("unit", self.unit, UNITS)
         require_range("min_words", self.min_words, 1)
+        require_range("seed", self.seed, 0, MAX_SEED)
         if self.max_words < self.min_words:
             raise ConfigError(
                 f"max_words is {self.max_words}, which is less than min_words, {self.min_words}",
@@ -145,7 +147,7 @@ class UnitSettings:
             yield Unit(document, position, None, self._place(words))
 
     def _place(self, words: Iterable[str]) -> int:
-        seed = self.seed.to_bytes(8, "big", signed=True)
+        seed = self.seed.to_bytes(8, "big")
         return int.from_bytes(blake2b(sentence_key(words), digest_size=8, key=seed).digest(), "big")
 
 
@@ -208,12 +210,14 @@ def annotate(extractor: Extractor, units: Sequence[Unit], batch_words: int = 409
     return [replace(document, schema=extractor.schema) for document in made]
 
 
-def _examples(extractor: Extractor, units: Sequence[Unit]) -> list:  # type: ignore[type-arg]
+def _examples(extractor: Extractor, units: Sequence[Unit]) -> list[Example]:
     """Return the sentences of units with the context that the model reads."""
-    examples = []
+    found = {unit.position: unit.document for unit in units}
+    of_document = {position: extractor.examples([document]) for position, document in found.items()}
+    examples: list[Example] = []
     for unit in units:
-        found = extractor.examples([unit.document])
-        examples += found if unit.sentence is None else [found[unit.sentence]]
+        own = of_document[unit.position]
+        examples += own if unit.sentence is None else [own[unit.sentence]]
     return examples
 
 

@@ -27,6 +27,7 @@ from cascade_srn.cli.graph import app as graph
 from cascade_srn.cli.info import info, models
 from cascade_srn.cli.init import init
 from cascade_srn.cli.reproduce import reproduce
+from cascade_srn.cli.select import select
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
 from cascade_srn.version import __version__
@@ -62,7 +63,7 @@ _COMMANDS = {
     _EXTRACT: (extract, serve),
     _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, download, info, models),
+    _FILES: (convert, select, download, info, models),
 }
 for _panel, _commands in _COMMANDS.items():
     for _function in _commands:
