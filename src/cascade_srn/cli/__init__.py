@@ -29,6 +29,7 @@ from cascade_srn.cli.info import info, models
 from cascade_srn.cli.init import init
 from cascade_srn.cli.project import app as project
 from cascade_srn.cli.reproduce import reproduce
+from cascade_srn.cli.select import select
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
 from cascade_srn.version import __version__
@@ -65,7 +66,7 @@ _COMMANDS = {
     _ANNOTATE: (annotate,),
     _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, download, info, models),
+    _FILES: (convert, select, download, info, models),
 }
 for _panel, _commands in _COMMANDS.items():
     for _function in _commands:

@@ -52,6 +52,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "project status": ("cascade-srn project status project",),
     "project train": ("cascade-srn project train project",),
     "reproduce": ("cascade-srn reproduce list", "cascade-srn reproduce main --quick"),
+    "select": (
+        "cascade-srn select papers/ --model scierc-small --n 200 --output next.jsonl",
+        "cascade-srn select abstracts.csv --field abstract --strategy diversity --output tasks.json",
+    ),
     "serve": ("cascade-srn serve --port 8000", "cascade-srn serve --model runs/example --host 0.0.0.0"),
     "train": (
         "cascade-srn train recipe.yaml training.epochs=5",
