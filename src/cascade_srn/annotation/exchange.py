@@ -215,7 +215,10 @@ _PLAIN = (AnnotationError, DataError, SchemaError)
 
 def import_file(project: Project, path: str | Path, format: str | None, annotator: str) -> Imported:
     """Import an annotated file or folder in any format; see :func:`import_documents`."""
-    return import_documents(project, read_documents(path, format), annotator)
+    documents = list(read_documents(path, format))
+    if not documents:
+        raise DataError(f"{path} has no documents", "Check the file and its format", option="format")
+    return import_documents(project, documents, annotator)
 
 
 def _unpack(archive: Path, target: Path) -> Path:

@@ -63,10 +63,10 @@ def _options(
 _EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"
 _COMMANDS = {
     _EXTRACT: (extract, serve),
-    _ANNOTATE: (annotate,),
+    _ANNOTATE: (select, annotate),
     _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, select, download, info, models),
+    _FILES: (convert, download, info, models),
 }
 for _panel, _commands in _COMMANDS.items():
     for _function in _commands:
