@@ -71,6 +71,7 @@ def test_all_commands_are_there():
         "init",
         "models",
         "reproduce",
+        "select",
         "serve",
         "train",
     }
