@@ -36,6 +36,7 @@ ORDER = (
     "evaluation",
     "calibration",
     "training",
+    "annotation",
     "adapt",
     "distil",
     "serving",
