@@ -122,7 +122,7 @@ function show() {
   } else markInList(editor.key);
   const [first, last] = editor.range ?? [];
   const { cursor, key, link } = editor;
-  sheet.select({ first, last, cursor: cursor ?? undefined, key: link?.tail ?? key ?? undefined, head: link?.head });
+  sheet.select({ first, last, cursor: key ? undefined : (cursor ?? undefined), key: link?.tail ?? key ?? undefined, head: link?.head });
   menu.update();
 }
 

@@ -49,8 +49,8 @@ export function createExchangeView(container, { api, attempt, project, onImporte
   return {
     show() {
       const { formats, annotators } = project();
-      fill(format, formats.export);
-      fill(importFormat, formats.import);
+      fill(format, formats);
+      fill(importFormat, formats);
       fill(who, ["", ...annotators], (name) => name || "everyone: the decision, or else the latest");
     },
   };

@@ -37,6 +37,7 @@ export class Sheet {
   /** Mark the selection: {first, last, cursor, key, head}; every part may be missing. */
   select(selection) {
     this.selection = selection;
+    if (!this.width) return;
     for (const view of this.views) {
       const isMarked = selection !== null && involves(view, selection);
       if (isMarked || view.isMarked) drawSelection(view, selection ?? {});
@@ -101,7 +102,9 @@ export class Sheet {
 
   /** Break the text into lines. All reads come before all writes, so that the browser lays it out twice at most. */
   #layOutText() {
+    // Zero if the sheet is hidden; the observer calls again when it is shown.
     this.width = this.container.clientWidth;
+    if (!this.width) return;
     for (const view of this.views) view.text.replaceChildren(createLine(view, 0, view.spans.length - 1));
     for (const view of this.views) measureWords(view);
     for (const view of this.views) {
@@ -114,6 +117,7 @@ export class Sheet {
   }
 
   #drawMarks() {
+    if (!this.width) return;
     const bySentence = this.views.map(() => ({ entities: [], relations: [] }));
     const sentences = new Map();
     for (const entity of this.items.entities) {
@@ -144,7 +148,7 @@ function createView({ first, last }, number, words) {
     spans.push(createHtml("span", { class: "w", "data-word": word }, words.text(words.all[word])));
     gaps.push(words.gapAfter(word).replace(/\s+/gu, " "));
   }
-  const [tints, text, marks] = ["tints", "text", "marks"].map((name) => createHtml("div", { class: name }));
+  const [tints, text, marks] = ["tints", "text", "over"].map((name) => createHtml("div", { class: name }));
   marks.setAttribute("aria-hidden", "true");
   tints.setAttribute("aria-hidden", "true");
   const attributes = { class: "sentence", dir: "auto", "data-number": number + 1 };
@@ -196,6 +200,7 @@ function drawView(view, items, labels) {
     y += above + heights[number] + below;
   });
   view.tops = tops;
+  view.element.style.setProperty("--first-line", `${tops[0] ?? 0}px`);
   const marks = [...drawArcs(layout, tops, { width, height: y }), ...drawBars(layout, tops, heights, width)];
   view.marks.replaceChildren(...marks);
   view.tints.replaceChildren(...drawTints(layout, tops, heights));
