@@ -18,7 +18,8 @@ from cascade_srn.annotation.project import Project
 from cascade_srn.drawing import stylesheet
 from cascade_srn.drawing.render import environment
 from cascade_srn.serving.annotate.routes import HANDLERS, project_routes
-from cascade_srn.serving.app import CONTENT_TYPES, Asset, add_assets, middleware_layers, page_files
+from cascade_srn.serving.app import middleware_layers
+from cascade_srn.serving.assets import CONTENT_TYPES, Asset, add_assets, page_files
 from cascade_srn.serving.metrics import Metrics
 from cascade_srn.serving.middleware import Check
 from cascade_srn.serving.refusals import Refusal, json_response
