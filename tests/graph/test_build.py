@@ -6,7 +6,7 @@ from tests.graph.documents import DOCUMENTS, document, write_lines
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.graph import GraphSettings, build, open_graph
-from cascade_srn.graph.store import STEPS, TABLES
+from cascade_srn.graph.tables import STEPS, TABLES
 
 pytest.importorskip("duckdb")
 pytest.importorskip("rapidfuzz")

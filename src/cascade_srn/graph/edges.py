@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from cascade_srn.graph.store import load_library
+from cascade_srn.graph.tables import load_library
 
 if TYPE_CHECKING:
     import duckdb

@@ -26,7 +26,8 @@ from cascade_srn.graph.explore_sql import (
     min_score,
     one_of,
 )
-from cascade_srn.graph.store import DATABASE, load_library, read_record
+from cascade_srn.graph.store import DATABASE, read_record
+from cascade_srn.graph.tables import load_library
 
 if TYPE_CHECKING:
     import duckdb

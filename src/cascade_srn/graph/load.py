@@ -17,7 +17,7 @@ from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.graph.settings import GraphSettings
-from cascade_srn.graph.store import load_library
+from cascade_srn.graph.tables import load_library
 from cascade_srn.storage.files import PACKED, files_below, is_hidden, plain_name
 from cascade_srn.types import Document
 

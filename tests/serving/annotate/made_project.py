@@ -13,8 +13,8 @@ from cascade_srn.annotation.project import Project
 from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.annotate.app import create_annotator
 from cascade_srn.serving.run import HttpServer, listening_socket, server_config
-from cascade_srn.types import Sentence
 from cascade_srn.text.segment import segment
+from cascade_srn.types import Sentence
 
 LABELS = {
     "entities": {
@@ -83,9 +83,7 @@ def _document(id, text):
 
 def create_project(folder, *, labels=LABELS, texts=TEXTS, suggested=SUGGESTED, guidelines=GUIDELINES, **options):
     """Create a project with suggestions."""
-    project = Project.create(
-        folder, make_documents(texts), Labels.from_dict(labels), guidelines=guidelines, **options
-    )
+    project = Project.create(folder, make_documents(texts), Labels.from_dict(labels), guidelines=guidelines, **options)
     with project:
         write_suggestions(folder, suggested, texts)
     return folder
