@@ -207,6 +207,7 @@ class NearDuplicates:
         for document in documents:
             for sentence in document.sentences:
                 self.add(plain_words([sentence]))
+            self.add(plain_words(document.sentences))
 
     def add(self, words: Sequence[str]) -> bool:
         """Add words, and return True, unless they nearly repeat earlier ones."""
