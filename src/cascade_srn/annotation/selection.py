@@ -91,11 +91,11 @@ def select(
         DataError: If the texts have no unit that can be selected.
 
     Example:
-        >>> texts = ["We train a CRF for tagging. It works well.", "We train a CRF for tagging. An HMM is faster."]
+        >>> texts = ["We train a CRF for tagging. An HMM is old.", "We train a CRF for tagging, too."]
         >>> for found in select(texts, 2, strategy="diversity"):
         ...     print(found.rank, found.document.text)
         1 We train a CRF for tagging.
-        2 An HMM is faster.
+        2 An HMM is old.
     """
     settings = UnitSettings() if settings is None else settings
     require_range("n", n, 1)
