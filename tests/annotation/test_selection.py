@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from tests.small_models import SENTENCES, small_model, spread_probabilities
+from tests.small_models import NO_LIMITS, SENTENCES, small_model, spread_probabilities
 
 from cascade_srn.annotation import STRATEGIES, UnitSettings, select, selection
 from cascade_srn.annotation.units import DecisionFinder
@@ -72,7 +72,7 @@ def test_predictions_are_those_of_the_extractor():
 
 @pytest.mark.parametrize("context", [0, 5])
 def test_decisions_that_pass_are_the_predictions(context):
-    model = make_extractor(encoder={"context_words": context})
+    model = make_extractor(encoder={"context_words": context}, limits=NO_LIMITS)
     document = Document.from_sentences(SENTENCES)
     (unit,) = DecisionFinder(model).find(list(UnitSettings("document").split(document, 0)))
     predicted = model.extract(document)
@@ -133,6 +133,7 @@ def test_default_strategies():
         ({"texts": []}, DataError, "min_words"),
         ({"texts": ["No."]}, DataError, "min_words"),
         ({"texts": [7]}, DataError, ""),
+        ({"texts": TEXTS[0]}, ConfigError, ""),
     ],
 )
 def test_wrong_options(options, error, option):

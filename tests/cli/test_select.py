@@ -62,6 +62,7 @@ def test_unreadable_texts_are_skipped_with_a_note(texts, capsys):
         (["--annotated", "missing.jsonl"], "missing.jsonl"),
         (["--output", "missing/no.jsonl"], "missing"),
         (["--format", "brat"], "brat"),
+        (["--output", "a.jsonl.gz"], "a.jsonl.gz"),
     ],
 )
 def test_errors_are_one_line(texts, capsys, arguments, named):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.small_models import SENTENCES, small_encoder
+from tests.small_models import NESTED, SHARED_SUBJECT, small_encoder
 
 from cascade_srn import Document, write_documents
 from tools import simulate_annotation as tool
@@ -38,6 +38,7 @@ def test_the_table_compares_the_same_seeds():
     assert combined.startswith("| 10 | combined | 1 | 200 | 40.0 (+10.0) |")
 
 
+@pytest.mark.slow
 def test_the_plot(tmp_path):
     pytest.importorskip("matplotlib")
     results = [result(name, n, 0, 0.1) for name in ("random", "combined") for n in (5, 10)]
@@ -54,10 +55,9 @@ def test_a_folder_without_results(tmp_path):
 
 @pytest.mark.slow
 def test_a_simulation_is_resumed(tmp_path, monkeypatch, capsys):
-    long = [sentence for sentence in SENTENCES if len(sentence) >= 4]
-    pool = [Document.from_sentences([sentence], id=sentence.words[0]) for sentence in long]
-    words = [f"a b c d {number} tagger helps parsing".split() for number in range(12)]
-    pool += [Document.from_words([sentence], id=str(number)) for number, sentence in enumerate(words)]
+    pool = [Document.from_sentences([sentence], id=sentence.words[0]) for sentence in (NESTED, SHARED_SUBJECT)]
+    # No near-duplicates, which are not selected.
+    pool += [Document.from_words([f"{a}b tagger {a}c helps {a}d".split()], id=a) for a in "efghijklmnop"]
     for split in ("train", "dev"):
         write_documents(pool, tmp_path / f"{split}.json", "dygie")
     monkeypatch.setattr(tool, "MIN_STEPS", 2)
@@ -66,7 +66,7 @@ def test_a_simulation_is_resumed(tmp_path, monkeypatch, capsys):
     parsed = tool.parse(list(map(str, options)))
     jobs = tool.plan(parsed.strategies, parsed.sizes, parsed.seeds)
     # In this process, because each new one imports torch again.
-    monkeypatch.setattr(tool, "SYMMETRIC", ["compare"])
+    monkeypatch.setattr(tool, "SYMMETRIC", [])
     for job in jobs:
         assert tool.next_ready([job], parsed) == job
         tool.run_job(job, parsed)

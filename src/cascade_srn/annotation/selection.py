@@ -97,6 +97,8 @@ def select(
         1 We train a CRF for tagging.
         2 An HMM is old.
     """
+    if isinstance(texts, str | bytes | Document) or not isinstance(texts, Iterable):
+        raise ConfigError(f"texts is a {type(texts).__name__}, not an iterable of texts", "Pass [text]")
     settings = UnitSettings() if settings is None else settings
     require_range("n", n, 1)
     strategy = choose_strategy(strategy, has_model=model is not None)

@@ -15,6 +15,7 @@ from cascade_srn.data.formats.label_studio import to_task
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
 from cascade_srn.extraction.targets import StreamTarget, Target
+from cascade_srn.extraction.writers import check_suffix
 from cascade_srn.storage.atomic import AtomicFile
 from cascade_srn.types import Document
 
@@ -72,6 +73,7 @@ class ReadableTexts:
 
 def choose_format(format: str | None, output: Path | None) -> str:
     """Return the given format, or that of the output's suffix: "label-studio" for ``.json``, else "jsonl"."""
+    check_suffix(output)
     if format is None:
         return "label-studio" if output is not None and output.suffix.lower() == ".json" else "jsonl"
     require_choice("format", format, FORMATS)
