@@ -91,13 +91,14 @@ def write_selected(selected: Sequence[Selected], output: Path | None, format: st
     """
     require_choice("format", format, FORMATS)
     if format == "jsonl":
-        lines = (to_json(to_record(one.document) | {"selection": one.to_dict()}) + "\n" for one in selected)
+        parts = [to_json(to_record(one.document) | {"selection": one.to_dict()}) + "\n" for one in selected]
     else:
-        lines = _array([to_json(to_prediction_task(one, model)) for one in selected])
+        tasks = ",\n".join(to_json(to_prediction_task(one, model)) for one in selected)
+        parts = [f"[\n{tasks}\n]\n"]
     target: Target = StreamTarget(sys.stdout.buffer) if output is None else AtomicFile(output)
     try:
-        for line in lines:
-            target.write(line.encode())
+        for part in parts:
+            target.write(part.encode())
         target.commit()
     except BaseException:
         if isinstance(target, AtomicFile):
@@ -115,9 +116,3 @@ def to_prediction_task(selected: Selected, model: str = "") -> dict[str, Any]:
     (found,) = task.get("predictions") or task["annotations"]
     predictions = [found | ({"model_version": model} if model else {})] if found["result"] else []
     return {"data": task["data"] | selected.to_dict(), "predictions": predictions}
-
-
-def _array(items: Sequence[str]) -> Iterator[str]:
-    yield "[\n"
-    yield ",\n".join(items)
-    yield "\n]\n"
