@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -68,6 +68,7 @@ def import_documents(
     for document in _join_parts(documents):
         stored = index.find(document)
         if stored is None:
+            document = document if document.id else replace(document, id=_free_id(project, new))
             stored = next(iter(check_new([document], new)), new.get(document.id))
             assert stored is not None
             new[stored.id] = stored
@@ -80,6 +81,14 @@ def import_documents(
     n_added = project.add_documents(new.values())
     project.save_all(annotations, annotator)
     return Imported(n_added, len(annotations))
+
+
+def _free_id(project: Project, new: Collection[str]) -> str:
+    """Return an id for a document without one."""
+    number = len(project.documents) + len(new) + 1
+    while f"document-{number}" in project.documents or f"document-{number}" in new:
+        number += 1
+    return f"document-{number}"
 
 
 def _join_parts(documents: Iterable[Document]) -> Iterator[Document]:
