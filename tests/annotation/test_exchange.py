@@ -45,6 +45,13 @@ def test_an_import_adds_unknown_documents(project):
     assert project.annotation("new", "ben").version == 2
 
 
+def test_documents_without_an_id_are_named(project):
+    new = [Document.from_text(text) for text in ("One.", "Two.", "Parsing is slow.")]
+    assert import_documents(project, new, "ben").documents == 2
+    assert list(project.documents) == ["a/b", "c", "document-3", "document-4"]
+    assert project.annotation("c", "ben").state == "done"
+
+
 @pytest.mark.parametrize(
     ("document", "error"),
     [

@@ -61,6 +61,7 @@ def test_an_unknown_option_is_rejected(capsys):
 def test_all_commands_are_there():
     names = {
         "adapt",
+        "annotate",
         "calibrate",
         "convert",
         "distil",
@@ -76,6 +77,7 @@ def test_all_commands_are_there():
         "train",
     }
     groups = {
+        "project": {"create", "status", "train", "export", "import", "agreement"},
         "benchmark": {"srn", "extract", "corpus", "train", "growth", "serve", "worst-text"},
         "corpus": {"run", "status", "verify"},
         "graph": {"build", "explain", "export", "serve"},

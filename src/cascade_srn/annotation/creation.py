@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,13 +78,18 @@ def create_project(
     Example:
         >>> project = create_project("project", ProjectInput(texts=["abstracts"], labels="labels.yaml"))
     """
+    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
+        raise DataError(f"{folder} exists and is not an empty folder", "Choose another folder")
     annotated = list(_read_data(given))
     labels = _find_labels(given, annotated)
     guidelines = _read_guidelines(given.guidelines)
     documents = [*annotated, *_read_texts(given, tell)]
-    kept = [document for document in documents if any(map(len, document.sentences))]
-    if len(kept) < len(documents):
-        tell(f"{len(documents) - len(kept)} documents have no words and are left out")
+    kept = []
+    for document in documents:
+        if any(map(len, document.sentences)):
+            kept.append(document)
+        else:
+            tell(f"skipped {document.id!r}, which has no words")
     return Project.create(
         folder,
         _with_ids(kept),

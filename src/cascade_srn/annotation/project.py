@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from cascade_srn.annotation.annotations import Annotation, annotate, check_annotation
+from cascade_srn.annotation.annotations import Annotation, annotate, annotation_of, check_annotation
 from cascade_srn.annotation.labels import Labels
 from cascade_srn.annotation.log import AppendOnlyFile, Change, ChangeLog, read_lines
 from cascade_srn.config import MAX_SEED, Settings, require_range
@@ -26,7 +26,7 @@ from cascade_srn.data.formats.files import read_stored_json, replacing, to_json
 from cascade_srn.data.formats.jsonl import read_document, to_record
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Place
-from cascade_srn.errors import CascadeError, ConfigError, DataError, did_you_mean
+from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError, did_you_mean
 from cascade_srn.storage.atomic import AtomicFolder
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.lock import FolderLock
@@ -166,8 +166,6 @@ class Project:
             DataError: The folder has other files, there are no documents, or an id is repeated.
             SchemaError: A label of the documents is not among the labels.
         """
-        from cascade_srn.annotation.exchange import import_documents
-
         path = Path(folder)
         given = list(documents)
         if not given:
@@ -191,7 +189,8 @@ class Project:
                     shutil.copytree(os.path.expanduser(source), made.folder / stored)
             _write(made.folder / MARKER, f"{to_json(record)}\n")
             with cls.open(made.folder) as filling:
-                import_documents(filling, given, annotator, state="done", only_annotated=True)
+                done = {one.id: annotation_of(one, symmetric=labels.schema.symmetric) for one in given if one.entities}
+                filling.save_all(done, annotator)
             made.commit()
         except BaseException:
             made.discard()
@@ -313,7 +312,10 @@ class Project:
         """Store annotations of several documents at once, each as the next version of the stored one."""
         check_name(annotator)
         for id, annotation in annotations.items():
-            check_annotation(self.document(id), annotation, self.labels.schema)
+            try:
+                check_annotation(self.document(id), annotation, self.labels.schema)
+            except (AnnotationError, SchemaError) as error:
+                raise type(error)(f"document {id!r}: {error.problem}", error.hint) from None
         with self._lock:
             changes = []
             for number, (id, annotation) in enumerate(annotations.items()):
