@@ -13,8 +13,8 @@ from cascade_srn.annotation.project import Project
 from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.annotate.app import create_annotator
 from cascade_srn.serving.run import HttpServer, listening_socket, server_config
-from cascade_srn.types import Sentence
 from cascade_srn.text.segment import segment
+from cascade_srn.types import Sentence
 
 LABELS = {
     "entities": {
@@ -42,16 +42,16 @@ Relate entities of one sentence only.
 """
 TEXTS = {
     "parsing": (
-        "We train a graph parser with beam search for semantic parsing. On a new treebank of recipes, the parser improves "
-        "labelled attachment over a transition system. It needs no hand-written grammar."
+        "We train a graph parser with beam search for semantic parsing. On a new treebank of recipes, the parser "
+        "improves labelled attachment over a transition system. It needs no hand-written grammar."
     ),
     "tagging": (
         "A conditional random field tags Finnish news with named entities. Its F1 rises when we add subword features. "
         "The tagger is compared with a long short-term memory network."
     ),
     "translation": (
-        "Neural machine translation of low-resource languages profits from back-translation. We measure BLEU on a corpus of "
-        "folk tales. Human judges prefer the new system."
+        "Neural machine translation of low-resource languages profits from back-translation. We measure BLEU on a "
+        "corpus of folk tales. Human judges prefer the new system."
     ),
     "emoji": "👩‍🚀🚀 Word vectors help sentiment analysis 😀 of naïve cafe\u0301 reviews.",
     "markup": "<img/src=x onerror=boom()> is a tag & <script/x>boom()</script/x> is not a method.",
@@ -83,9 +83,7 @@ def _document(id, text):
 
 def create_project(folder, *, labels=LABELS, texts=TEXTS, suggested=SUGGESTED, guidelines=GUIDELINES, **options):
     """Create a project with suggestions."""
-    project = Project.create(
-        folder, make_documents(texts), Labels.from_dict(labels), guidelines=guidelines, **options
-    )
+    project = Project.create(folder, make_documents(texts), Labels.from_dict(labels), guidelines=guidelines, **options)
     with project:
         write_suggestions(folder, suggested, texts)
     return folder
