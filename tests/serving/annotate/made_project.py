@@ -42,16 +42,16 @@ Relate entities of one sentence only.
 """
 TEXTS = {
     "parsing": (
-        "We train a graph parser with beam search for semantic parsing. On a new treebank of recipes, the parser improves "
-        "labelled attachment over a transition system. It needs no hand-written grammar."
+        "We train a graph parser with beam search for semantic parsing. On a new treebank of recipes, the parser "
+        "improves labelled attachment over a transition system. It needs no hand-written grammar."
     ),
     "tagging": (
         "A conditional random field tags Finnish news with named entities. Its F1 rises when we add subword features. "
         "The tagger is compared with a long short-term memory network."
     ),
     "translation": (
-        "Neural machine translation of low-resource languages profits from back-translation. We measure BLEU on a corpus of "
-        "folk tales. Human judges prefer the new system."
+        "Neural machine translation of low-resource languages profits from back-translation. We measure BLEU on a "
+        "corpus of folk tales. Human judges prefer the new system."
     ),
     "emoji": "👩‍🚀🚀 Word vectors help sentiment analysis 😀 of naïve cafe\u0301 reviews.",
     "markup": "<img/src=x onerror=boom()> is a tag & <script/x>boom()</script/x> is not a method.",

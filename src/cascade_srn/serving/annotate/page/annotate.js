@@ -288,6 +288,10 @@ const context = { api, attempt, project: () => project, labels: () => editor.lab
 const views = {
   training: createTrainingView(byId("view-training"), {
     ...context,
+    onStatus: ({ state, epoch, n_epochs: nEpochs }) => {
+      const share = nEpochs ? ` ${Math.round((100 * epoch) / nEpochs)} %` : " …";
+      byId("tab-training").textContent = state === "running" ? `Training${share}` : "Training";
+    },
     onTrained: () => attempt(async () => {
       project.has_model = true;
       await refreshSuggestions();
@@ -364,6 +368,7 @@ async function reload() {
   if (name !== view) showTab(byId(`tab-${name}`));
   else if (name !== "annotate") await views[name].show();
   showBusy(false);
+  if (project.training.state === "running") attempt(() => views.training.show());
 }
 
 function showEmpty() {

@@ -3,7 +3,7 @@
 import { byId, createHtml, formatCount } from "./dom.js";
 import { debounce, latestOnly } from "./timing.js";
 
-const [PAGE, TYPING_DELAY] = [50, 200];
+const [PAGE, MAX_PAGE, TYPING_DELAY] = [50, 200, 200];
 const STATE_NAMES = { new: "new", started: "started", done: "done" };
 
 /** Set up the queue. `fetchPage({state, search, offset, limit, signal})` asks the server, `onOpen(id)` opens a document. */
@@ -16,6 +16,9 @@ export class Queue {
     Object.assign(this, { fetchPage, onOpen, onError });
     const reload = () => this.reload().catch(onError);
     byId("search").addEventListener("input", debounce(reload, TYPING_DELAY));
+    byId("search").addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.isComposing) this.#openFirst().catch(onError);
+    });
     byId("state").addEventListener("change", reload);
     byId("more").addEventListener("click", () => this.#loadMore().catch(onError));
   }
@@ -23,16 +26,21 @@ export class Queue {
   #load = latestOnly(async (signal) => {
     const query = { search: byId("search").value.trim(), state: byId("state").value };
     // As many as were shown before, so that a reload does not shorten the list.
-    const limit = Math.max(PAGE, this.isFresh ? PAGE : this.items.length);
-    const { total, items } = await this.fetchPage({ ...query, offset: 0, limit: Math.min(limit, 200), signal });
+    const limit = Math.min(MAX_PAGE, Math.max(PAGE, this.items.length));
+    const { total, items } = await this.fetchPage({ ...query, offset: 0, limit, signal });
     signal.throwIfAborted();
-    Object.assign(this, { items, total, query, isFresh: false });
+    Object.assign(this, { items, total, query });
     this.#show();
   });
 
   /** Load the list again. */
   reload() {
     return this.#load();
+  }
+
+  async #openFirst() {
+    await this.reload();
+    if (this.items.length) this.onOpen(this.items[0].id);
   }
 
   async #loadMore() {

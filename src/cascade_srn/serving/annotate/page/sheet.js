@@ -4,6 +4,8 @@ import { createHtml } from "./dom.js";
 import { cutIntoPieces } from "./layout.js";
 import { drawArcs, drawBars, drawTints, layOut } from "./marks.js";
 
+const LONG_WORD = 24;
+
 /** Draws a document. Sentences whose marks have not changed are not drawn again. */
 export class Sheet {
   constructor(container) {
@@ -145,7 +147,9 @@ function createView({ first, last }, number, words) {
   const spans = [];
   const gaps = [];
   for (let word = first; word <= last; word += 1) {
-    spans.push(createHtml("span", { class: "w", "data-word": word }, words.text(words.all[word])));
+    const text = words.text(words.all[word]);
+    // Only a very long word may be broken.
+    spans.push(createHtml("span", { class: text.length > LONG_WORD ? "w long" : "w", "data-word": word }, text));
     gaps.push(words.gapAfter(word).replace(/\s+/gu, " "));
   }
   const [tints, text, marks] = ["tints", "text", "over"].map((name) => createHtml("div", { class: name }));

@@ -17,8 +17,8 @@ const STATES = {
   cancelled: "Training was cancelled. The model before it is still used.",
 };
 
-/** Set up the view. `onTrained()` is called when a training run has finished. */
-export function createTrainingView(container, { api, attempt, project, onTrained }) {
+/** Set up the view. `onStatus(status)` gets each state, `onTrained()` is called when a run has finished. */
+export function createTrainingView(container, { api, attempt, project, onStatus, onTrained }) {
   const parts = createParts();
   container.replaceChildren(parts.top, parts.box, parts.curve);
   let last = null;
@@ -29,6 +29,7 @@ export function createTrainingView(container, { api, attempt, project, onTrained
   async function refresh() {
     clearTimeout(timer);
     const status = await api.training();
+    onStatus(status);
     showStatus(parts, status, project());
     if (isActive(last) && status.state === "done") onTrained();
     last = status;
