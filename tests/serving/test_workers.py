@@ -169,7 +169,7 @@ def test_metrics_have_a_label_for_each_worker(tmp_path):
     second.write()
     text = first.render().decode()
     assert 'cascade_srn_texts_total{worker="0"} 3.0\ncascade_srn_texts_total{worker="1"} 5.0\n' in text
-    assert text.count("# TYPE cascade_srn_texts_total ") == 1
+    assert text.count("# HELP cascade_srn_texts_total ") == 1
     assert 'cascade_srn_requests_total{route="/extract",status="200",worker="1"} 1.0\n' in text
     (tmp_path / "1.prom").unlink()
     assert 'worker="1"' not in first.render().decode()
