@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import pickle
 import signal
 import socket
@@ -294,8 +293,8 @@ def run_worker(
 
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     logging.getLogger("cascade_srn.serving").setLevel(log_level)
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(n_threads)
+    # Fewer threads if OMP_NUM_THREADS says so.
+    torch.set_num_threads(min(n_threads, torch.get_num_threads()))
     metrics = WorkerMetrics(number, folder)
     server = make_server(source, settings, metrics)
     engine = server.engine
