@@ -187,7 +187,8 @@ class WorkerPool:
         process = self._context.Process(
             target=run_worker, args=(*arguments, self.is_ready), name=f"cascade-srn-worker-{number}", daemon=True
         )
-        process.start()
+        with _ignore_sigint():
+            process.start()
         other.close()
         self.workers[number] = _Worker(number, process, control, time.monotonic())
 
@@ -272,6 +273,22 @@ class WorkerPool:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _ignore_sigint() -> Iterator[None]:
+    """Ignore SIGINT in this block, and in processes started by it until they have their own handler.
+
+    Ctrl-C on a terminal reaches all processes. One that is still importing modules would print a traceback.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def run_worker(
