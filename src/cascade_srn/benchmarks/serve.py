@@ -28,6 +28,7 @@ from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.parallel import end_process
+from cascade_srn.serving.metrics import WRITE_SECONDS
 from cascade_srn.serving.run import allow_many_connections
 from cascade_srn.types import Document
 
@@ -241,6 +242,8 @@ def _measure_row(
             asyncio.run(ask_in_turn(place, asked, tally))
         else:
             asyncio.run(ask_at_once(place, questions, tally, n_clients=n_clients, seconds=options.seconds))
+    if options.workers > 1:
+        time.sleep(2 * WRITE_SECONDS)  # until the workers have written their metrics
     more_texts, more_batches = _batches(url)
     return _row(tally, n_clients, (more_texts - texts) / max(1.0, more_batches - batches))
 
@@ -357,5 +360,7 @@ def _batches(url: str) -> tuple[float, float]:
     """Return the numbers of texts and batches that the model has processed so far."""
     with urllib.request.urlopen(f"{url}/metrics") as answer:
         lines = answer.read().decode().splitlines()
-    value = {name: float(said) for name, _, said in (line.rpartition(" ") for line in lines) if name[:1] != "#"}
-    return value.get("cascade_srn_batch_texts_sum", 0.0), value.get("cascade_srn_batch_texts_count", 0.0)
+    total: Counter[str] = Counter()  # over all workers
+    for name, _, said in (line.rpartition(" ") for line in lines if line[:1] != "#"):
+        total[name.partition("{")[0]] += float(said)  # type: ignore[assignment]
+    return total["cascade_srn_batch_texts_sum"], total["cascade_srn_batch_texts_count"]

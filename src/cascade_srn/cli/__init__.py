@@ -33,6 +33,7 @@ from cascade_srn.cli.reproduce import reproduce
 from cascade_srn.cli.select import select
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
+from cascade_srn.corpus.resources import count_cores
 from cascade_srn.version import __version__
 
 app = typer.Typer(
@@ -89,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prepare_streams()
     # Idle OpenMP threads spin by default, which slows everything down on shared cores. torch reads this on import.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # torch counts all cores of the machine, also those that the quota of a container does not allow.
+    if (cores := count_cores()) < (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_NUM_THREADS", str(cores))
     warnings.formatwarning = _format_warning
     _command()(args=None if arguments is None else list(arguments), prog_name="cascade-srn")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import pickle
 import signal
 import socket
@@ -204,7 +203,8 @@ class WorkerPool:
             name=f"cascade-srn-worker-{number}",
             daemon=True,
         )
-        process.start()
+        with _ignore_sigint():
+            process.start()
         other.close()
         self.workers[number] = _Worker(number, process, control, time.monotonic())
 
@@ -291,6 +291,22 @@ class WorkerPool:
                 signal.signal(number, handler)
 
 
+@contextmanager
+def _ignore_sigint() -> Iterator[None]:
+    """Ignore SIGINT in this block, and in processes started by it until they have their own handler.
+
+    Ctrl-C on a terminal reaches all processes. One that is still importing modules would print a traceback.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def run_worker(
     listening: socket.socket,
     source: Callable[[], Extractor],
@@ -311,8 +327,8 @@ def run_worker(
 
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     logging.getLogger("cascade_srn.serving").setLevel(log_level)
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(n_threads)
+    # Fewer threads if OMP_NUM_THREADS says so.
+    torch.set_num_threads(min(n_threads, torch.get_num_threads()))
     metrics = WorkerMetrics(number, folder)
     server = make_server(source, settings, metrics, graph=None if graph is None else Explorer(graph))
     engine = server.engine
