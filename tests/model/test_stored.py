@@ -18,12 +18,17 @@ from cascade_srn.types import Document, Sentence, Span
 CARD = "# Mine\n\n## Scores\n\n| a |\n| --- |\n| 1 |\n\nWritten by hand.\n"
 
 
-@pytest.fixture(params=[torch.float16, torch.bfloat16])
-def folder(request, tmp_path):
+@pytest.fixture
+def dtype():
+    return torch.float16
+
+
+@pytest.fixture
+def folder(dtype, tmp_path):
     """A model with a card of its own, whose weights are stored in half precision."""
     folder = tmp_path / "model"
     small_model().save(folder, card=CARD)
-    weights = {name: weight.to(request.param) for name, weight in load_file(folder / WEIGHTS_FILE).items()}
+    weights = {name: weight.to(dtype) for name, weight in load_file(folder / WEIGHTS_FILE).items()}
     save_file(weights, folder / WEIGHTS_FILE)
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     config[CHECKSUMS][WEIGHTS_FILE] = checksum(folder / WEIGHTS_FILE)
@@ -31,6 +36,7 @@ def folder(request, tmp_path):
     return folder
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_card_and_dtype_are_kept(folder, tmp_path):
     model = Model.load(folder)
     assert {weight.dtype for weight in model.network.state_dict().values()} == {torch.float32}
@@ -65,6 +71,7 @@ def test_a_card_of_other_settings_has_a_notice(folder, tmp_path):
     assert (tmp_path / "again" / CARD_FILE).read_text(encoding="utf-8") == text
 
 
+@pytest.mark.slow
 def test_a_trained_model_has_a_new_card(folder, tmp_path):
     model = Model.load(folder)
     sentence = Sentence.from_words(["we", "train", "taggers"], [Span(2, 3, "Thing")])
