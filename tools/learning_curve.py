@@ -40,7 +40,7 @@ ALL = "all"
 SIZES = ("50", "100", "200", "500", "1000", ALL)
 RESULTS = "results.jsonl"
 # Sentences that a training sees in all epochs together, and the range of epochs.
-SEEN_SENTENCES, MIN_EPOCHS, MAX_EPOCHS = 3000, 10, 30
+SEEN_SENTENCES, MIN_EPOCHS, MAX_EPOCHS = 4000, 10, 60
 
 Result = dict[str, Any]
 
