@@ -40,7 +40,7 @@ ALL = "all"
 SIZES = ("50", "100", "200", "500", "1000", ALL)
 RESULTS = "results.jsonl"
 # Sentences that a training sees in all epochs together, and the range of epochs.
-SEEN_SENTENCES, MIN_EPOCHS, MAX_EPOCHS = 3000, 10, 30
+SEEN_SENTENCES, MIN_EPOCHS, MAX_EPOCHS = 4000, 10, 60
 
 Result = dict[str, Any]
 
@@ -90,7 +90,7 @@ def count_epochs(n_sentences: int) -> int:
 class Curve:
     """Trainings of a learning curve, in one folder."""
 
-    def __init__(self, folder: Path, recipe_path: Path, overrides: Sequence[str], starts: dict[str, str]) -> None:
+    def __init__(self, folder: Path, recipe_path: Path, overrides: Sequence[str], starts: dict[str, list[str]]) -> None:
         self.folder, self.recipe_path, self.overrides, self.starts = folder, recipe_path, overrides, starts
         # Pairs of types that are learned from all documents would tell a small sample what it does not contain.
         recipe = load_recipe(recipe_path, [*overrides, "data.min_pair_count=0"])
@@ -160,7 +160,7 @@ class Curve:
             "output": self._output(training),
         }
         changed = [f"{key}={value}" for key, value in settings.items()]
-        given = [*self.overrides, self.starts[training.start], *changed]
+        given = [*self.overrides, *self.starts[training.start], *changed]
         return ["train", str(self.recipe_path), *given, "--overwrite", "--device", device]
 
     def _output(self, training: Training) -> Path:
@@ -269,14 +269,18 @@ def plot(points: Sequence[Point], path: Path, split: str) -> None:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _starts(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield the name and the setting of each start."""
-    for key, given in (("model.encoder.name", options.encoder), ("model.start", options.model)):
+def _starts(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the settings of each start. They replace the start of the recipe."""
+    kinds = (
+        ("model.encoder.name", "model.start=null", options.encoder),
+        ("model.start", "model.encoder=null", options.model),
+    )
+    for key, other, given in kinds:
         for pair in given:
             name, separator, path = pair.partition("=")
             if not (name and separator and path):
                 raise ConfigError(f"the start {pair!r} is not of the form NAME=PATH", option=key)
-            yield name, f"{key}={path}"
+            yield name, [other, f"{key}={path}"]
 
 
 def _parse() -> argparse.Namespace:

@@ -52,7 +52,7 @@ def curve(tmp_path):
         f"model: {{encoder: {{name: fresh}}}}\ndata: {{train: {tmp_path}/train.jsonl, dev: {tmp_path}/train.jsonl}}\n"
         f"output: {tmp_path}/run\n"
     )
-    return Curve(tmp_path / "curve", recipe, [], {"fresh": "model.encoder.name=fresh"})
+    return Curve(tmp_path / "curve", recipe, [], {"fresh": ["model.encoder.name=fresh"]})
 
 
 def test_small_sizes_come_first_and_seed_by_seed():
