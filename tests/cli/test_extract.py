@@ -120,7 +120,7 @@ def test_json_lines_name_their_model(tmp_path):
     path = tmp_path / "a.jsonl"
     assert run("--text", TEXT, "-o", path) == 0
     record = json.loads(path.read_text(encoding="utf-8"))
-    assert (record["model"], record["version"]) == (model_checksum(model_folder()), __version__)
+    assert (record["model"], record["version"]) == (model_checksum(Path(model_folder())), __version__)
     documents = read_documents(path)
     assert len(list(documents)) == 1
     assert not documents.report.noted
