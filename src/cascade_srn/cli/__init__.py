@@ -22,6 +22,7 @@ from cascade_srn.cli.distil import distil
 from cascade_srn.cli.download import download
 from cascade_srn.cli.evaluate import evaluate
 from cascade_srn.cli.examples import add_examples
+from cascade_srn.cli.export import export
 from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.graph import app as graph
@@ -68,7 +69,7 @@ _COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
     _ANNOTATE: (select, annotate),
     _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, download, info, models, push),
+    _FILES: (convert, download, export, info, models, push),
 }
 for _panel, _commands in _COMMANDS.items():
     for _function in _commands:
