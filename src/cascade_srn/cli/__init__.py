@@ -5,7 +5,7 @@ Heavy imports happen inside the commands, so that ``--help`` is fast.
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -61,7 +61,7 @@ def _options(
 
 
 _EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"
-_COMMANDS = {
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     _EXTRACT: (extract, serve),
     _ANNOTATE: (select, annotate),
     _TRAIN: (init, train, adapt, distil, calibrate),
