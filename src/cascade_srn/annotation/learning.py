@@ -193,7 +193,8 @@ class Learner:
     def _launch(self, run: Path, activity: str) -> None:
         self._activity, self._run, self._progress = activity, run, {}
         self._started = time.monotonic()
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        # Relative paths would not be found from the folder of the run.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path)}
         with (run / OUTPUT).open("wb") as output:
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "cascade_srn.annotation.worker"],

@@ -278,7 +278,7 @@ class Project:
     def annotations(self, id: str) -> dict[str, Annotation]:
         """Return all annotations of a document by annotator, the last saved first."""
         with self._lock:
-            changes = [self._log.last[id, name] for name in self.annotators if (id, name) in self._log.last]
+            changes = list(self._log.of_document.get(id, {}).values())
         return {one.annotator: _annotation(one) for one in sorted(changes, key=lambda one: -one.number)}
 
     def save(self, id: str, annotator: str, annotation: Annotation, *, by: str = "") -> Annotation:
@@ -341,7 +341,8 @@ class Project:
             new = check_new(documents, self.documents)
             if new:
                 self._documents_file.append("".join(map(_document_line, new)).encode())
-                self.documents.update((one.id, one) for one in new)
+                # A new mapping, because other threads may iterate over this one.
+                self.documents = self.documents | {one.id: one for one in new}
                 self._held_out = self._choose_held_out()
             return len(new)
 

@@ -151,7 +151,7 @@ def train(project: _Folder) -> None:
         nonlocal shown
         line = str(progress["message"])
         if line == "Training":
-            line = f"Epoch {progress['epoch']} of {progress['n_epochs']}, loss {progress['loss']:.4f}"
+            line = f"Epoch {progress['epoch']} of {progress['n_epochs']}"
         if line != shown and not line.startswith("Suggestions for"):
             typer.echo(line, err=True)
         shown = line
