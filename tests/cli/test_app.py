@@ -61,6 +61,7 @@ def test_an_unknown_option_is_rejected(capsys):
 def test_all_commands_are_there():
     names = {
         "adapt",
+        "annotate",
         "calibrate",
         "convert",
         "distil",
@@ -71,10 +72,12 @@ def test_all_commands_are_there():
         "init",
         "models",
         "reproduce",
+        "select",
         "serve",
         "train",
     }
     groups = {
+        "project": {"create", "status", "train", "export", "import", "agreement"},
         "benchmark": {"srn", "extract", "corpus", "train", "growth", "serve", "worst-text"},
         "corpus": {"run", "status", "verify"},
         "graph": {"build", "explain", "export", "serve"},

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cascade_srn.annotation.project import Project
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.types import Document, Entity, Relation, Sentence
-
-if TYPE_CHECKING:
-    from cascade_srn.annotation.project import Project
 
 
 @dataclass(frozen=True)

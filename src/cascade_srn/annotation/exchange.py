@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from cascade_srn.annotation.annotations import Annotation, annotation_of, check_annotation
+from cascade_srn.annotation.project import Project, check_name, check_new
 from cascade_srn.data.formats import FORMATS, read_documents, write_documents
 from cascade_srn.data.formats.base import Format
 from cascade_srn.data.reports import WriteReport
 from cascade_srn.errors import AnnotationError, CascadeError, DataError, SchemaError, did_you_mean
 from cascade_srn.types import Document
-
-if TYPE_CHECKING:
-    from cascade_srn.annotation.project import Project
 
 # Limits of archives, which can be much larger than they look.
 MAX_MEMBERS, MAX_UNPACKED = 100_000, 1 << 30
@@ -44,9 +41,10 @@ def import_documents(
     annotator: str,
     *,
     state: str = "done",
-    only_annotated: bool = False,
 ) -> Imported:
     """Store the annotations of documents under a name. Unknown documents are added to the project.
+
+    Documents without entities are stored as having none.
 
     A document is recognised by its id and text, or by its words, because some formats keep neither of the two. If
     something does not fit, nothing is stored.
@@ -56,15 +54,12 @@ def import_documents(
         documents: Annotated documents.
         annotator: Name to store the annotations under. Each becomes the next version of that annotator's.
         state: State of the annotations: "done" or "started".
-        only_annotated: Store nothing for documents without entities. Otherwise they are stored as having none.
 
     Raises:
         DataError: A document has the id of another text.
         AnnotationError: An entity does not match the words of the project.
         SchemaError: The project does not have a label.
     """
-    from cascade_srn.annotation.project import check_name, check_new
-
     check_name(annotator)
     index = _WordIndex(project.documents.values())
     schema = project.labels.schema
@@ -73,11 +68,10 @@ def import_documents(
     for document in _join_parts(documents):
         stored = index.find(document)
         if stored is None:
+            document = document if document.id else replace(document, id=_free_id(project, new))
             stored = next(iter(check_new([document], new)), new.get(document.id))
             assert stored is not None
             new[stored.id] = stored
-        if only_annotated and not document.entities:
-            continue
         try:
             annotation = _fit(annotation_of(document, symmetric=schema.symmetric, state=state), document, stored)
             check_annotation(stored, annotation, schema)
@@ -87,6 +81,14 @@ def import_documents(
     n_added = project.add_documents(new.values())
     project.save_all(annotations, annotator)
     return Imported(n_added, len(annotations))
+
+
+def _free_id(project: Project, new: Collection[str]) -> str:
+    """Return an id for a document without one."""
+    number = len(project.documents) + len(new) + 1
+    while f"document-{number}" in project.documents or f"document-{number}" in new:
+        number += 1
+    return f"document-{number}"
 
 
 def _join_parts(documents: Iterable[Document]) -> Iterator[Document]:
@@ -215,7 +217,10 @@ _PLAIN = (AnnotationError, DataError, SchemaError)
 
 def import_file(project: Project, path: str | Path, format: str | None, annotator: str) -> Imported:
     """Import an annotated file or folder in any format; see :func:`import_documents`."""
-    return import_documents(project, read_documents(path, format), annotator)
+    documents = list(read_documents(path, format))
+    if not documents:
+        raise DataError(f"{path} has no documents", "Check the file and its format", option="format")
+    return import_documents(project, documents, annotator)
 
 
 def _unpack(archive: Path, target: Path) -> Path:

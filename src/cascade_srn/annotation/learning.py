@@ -24,6 +24,7 @@ from cascade_srn.annotation.suggestions import SUGGESTIONS, Suggestions
 from cascade_srn.data.formats import write_documents, write_schema
 from cascade_srn.data.formats.files import replacing, to_json
 from cascade_srn.errors import DataError, TrainingError
+from cascade_srn.storage.bundled import DEFAULT
 from cascade_srn.types import Document
 
 TRAINING, CURVE, LOG = "training", "curve.jsonl", "last-failure.log"
@@ -39,6 +40,13 @@ def current_model(project: Project) -> str | None:
     """Return the newest trained model of a project, or the one that it starts from, or None."""
     finished = sorted((project.folder / TRAINING).glob(f"run-*/{RESULT}"))
     return str(finished[-1].parent / BEST) if finished else project.model
+
+
+def _starting_model(project: Project) -> str | None:
+    """Return the model that training starts from, or None if the project names an encoder instead."""
+    if project.model is not None or project.encoder is not None:
+        return project.model
+    return DEFAULT
 
 
 def read_curve(project: Project) -> list[dict[str, Any]]:
@@ -170,14 +178,17 @@ class Learner:
 
     def _write_job(self, run: Path, kind: str, **more: Any) -> None:
         settings = self.project.settings
-        # Relative paths, because the project can be moved.
-        model = self.project.model if kind == "train" else current_model(self.project)
-        if model is not None and Path(model).exists():
-            model = os.path.relpath(model, run)
+        model = _starting_model(self.project) if kind == "train" else current_model(self.project)
+        model, encoder = (self._relative(path, run) for path in (model, self.project.encoder))
         write_schema(self.project.labels.schema, run / SCHEMA)
-        job = {"kind": kind, "model": model, "encoder": settings.encoder, "epochs": settings.epochs}
+        job = {"kind": kind, "model": model, "encoder": encoder, "epochs": settings.epochs}
         with replacing(run / JOB) as handle:
             handle.write(to_json(job | {"seed": settings.seed} | more).encode())
+
+    def _relative(self, name: str | None, run: Path) -> str | None:
+        """Return a path in the project as seen from a run, because the project can be moved; a name unchanged."""
+        is_inside = name is not None and Path(name).is_relative_to(self.project.folder)
+        return os.path.relpath(name, run) if name is not None and is_inside else name
 
     def _launch(self, run: Path, activity: str) -> None:
         self._activity, self._run, self._progress = activity, run, {}

@@ -136,9 +136,9 @@ class ChangeLog:
         DataError: A line other than the last one of the log is damaged.
     """
 
-    def __init__(self, folder: Path, *, read_only: bool = False, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False, max_bytes: int | None = None) -> None:
         self.snapshot = folder / SNAPSHOT
-        self.max_bytes = max_bytes
+        self.max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         self.last: dict[tuple[str, str], Change] = {}
         self.number = 0
         self._file: AppendOnlyFile | None = None

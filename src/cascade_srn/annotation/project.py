@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from cascade_srn.annotation.annotations import Annotation, annotate, check_annotation
+from cascade_srn.annotation.annotations import Annotation, annotate, annotation_of, check_annotation
 from cascade_srn.annotation.labels import Labels
 from cascade_srn.annotation.log import AppendOnlyFile, Change, ChangeLog, read_lines
 from cascade_srn.config import MAX_SEED, Settings, require_range
@@ -26,13 +26,14 @@ from cascade_srn.data.formats.files import read_stored_json, replacing, to_json
 from cascade_srn.data.formats.jsonl import read_document, to_record
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import Place
-from cascade_srn.errors import CascadeError, ConfigError, DataError, did_you_mean
+from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError, did_you_mean
 from cascade_srn.storage.atomic import AtomicFolder
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.types import Document
 
-MARKER, DOCUMENTS, GUIDELINES, MODEL = "project.json", "documents.jsonl", "guidelines.md", "model"
+MARKER, DOCUMENTS, GUIDELINES = "project.json", "documents.jsonl", "guidelines.md"
+MODEL, ENCODER = "model", "encoder"
 FORMAT_VERSION = 1
 ADJUDICATED = "adjudicated"
 """Name of the annotations that were agreed on."""
@@ -48,13 +49,14 @@ class ProjectSettings(Settings):
         held_out: Share of the documents that models are scored on and never trained on.
         seed: Seed of the choice of these documents and of training.
         epochs: Passes over the annotated sentences. None: chosen by their number.
-        encoder: Pretrained encoder of a model that is not trained from another one. "fresh": a small new one.
+        encoder: Pretrained encoder to train if the project has no model: a hub id, a folder, which is copied into the
+            project, or "fresh" for a small new one. None: start from the bundled model, which may have other labels.
     """
 
     held_out: float = 0.2
     seed: int = 0
     epochs: int | None = None
-    encoder: str = "fresh"
+    encoder: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out <= 0.5:
@@ -164,17 +166,17 @@ class Project:
             DataError: The folder has other files, there are no documents, or an id is repeated.
             SchemaError: A label of the documents is not among the labels.
         """
-        from cascade_srn.annotation.exchange import import_documents
-
         path = Path(folder)
         given = list(documents)
         if not given:
             raise DataError("there is no document to annotate", "Give at least one text", option="texts")
-        record = {
+        chosen = settings or ProjectSettings()
+        stored_encoder = _HERE + ENCODER if _is_folder(chosen.encoder) else chosen.encoder
+        record: dict[str, Any] = {
             "version": FORMAT_VERSION,
             "name": name or path.resolve().name,
             "labels": labels.to_dict(),
-            "settings": (settings or ProjectSettings()).to_dict(),
+            "settings": replace(chosen, encoder=stored_encoder).to_dict(),
             "model": _stored_model(model),
         }
         plain = check_new(given, {})
@@ -182,11 +184,13 @@ class Project:
         try:
             _write(made.folder / DOCUMENTS, "".join(map(_document_line, plain)))
             _write(made.folder / GUIDELINES, guidelines)
-            if record["model"] == _HERE + MODEL:
-                shutil.copytree(find_model(model), made.folder / MODEL)
+            for source, stored in ((model, record["model"]), (chosen.encoder, record["settings"]["encoder"])):
+                if source is not None and stored.startswith(_HERE):
+                    shutil.copytree(os.path.expanduser(source), made.folder / stored)
             _write(made.folder / MARKER, f"{to_json(record)}\n")
             with cls.open(made.folder) as filling:
-                import_documents(filling, given, annotator, state="done", only_annotated=True)
+                done = {one.id: annotation_of(one, symmetric=labels.schema.symmetric) for one in given if one.entities}
+                filling.save_all(done, annotator)
             made.commit()
         except BaseException:
             made.discard()
@@ -219,9 +223,15 @@ class Project:
     @property
     def model(self) -> str | None:
         """Model to start from: a folder, the name of a bundled model or a hub id; None if there is none."""
-        if self._model is not None and self._model.startswith(_HERE):
-            return str(self.folder / self._model)
-        return self._model
+        return self._inside(self._model)
+
+    @property
+    def encoder(self) -> str | None:
+        """Pretrained encoder to train if there is no model, as in the settings, or its folder in the project."""
+        return self._inside(self.settings.encoder)
+
+    def _inside(self, name: str | None) -> str | None:
+        return str(self.folder / name) if name is not None and name.startswith(_HERE) else name
 
     @property
     def annotators(self) -> list[str]:
@@ -302,7 +312,10 @@ class Project:
         """Store annotations of several documents at once, each as the next version of the stored one."""
         check_name(annotator)
         for id, annotation in annotations.items():
-            check_annotation(self.document(id), annotation, self.labels.schema)
+            try:
+                check_annotation(self.document(id), annotation, self.labels.schema)
+            except (AnnotationError, SchemaError) as error:
+                raise type(error)(f"document {id!r}: {error.problem}", error.hint) from None
         with self._lock:
             changes = []
             for number, (id, annotation) in enumerate(annotations.items()):
@@ -419,11 +432,15 @@ def _check_marker(record: Any, folder: Path) -> None:
         )
 
 
+def _is_folder(path: str | Path | None) -> bool:
+    return path is not None and os.path.isdir(os.path.expanduser(path))
+
+
 def _stored_model(model: str | Path | None) -> str | None:
     """Return how a model is named in the project: a local folder is copied, so that the project can be moved."""
     if model is None:
         return None
-    if os.path.exists(os.path.expanduser(model)):
+    if _is_folder(model):
         if not is_model(model):
             raise DataError(f"{model} is not the folder of a model", "Give a trained model", option="model")
         return _HERE + MODEL

@@ -29,8 +29,8 @@ class QueueFilter:
 def order_documents(project: Project, suggestions: Suggestions) -> list[str]:
     """Return the ids of all documents, the most useful ones first.
 
-    Held-out documents are spread evenly, in the order of the input. If they were chosen by priority, they would not be a
-    random sample, and the scores on them would be wrong.
+    Held-out documents are spread evenly, in the order of the input. Chosen by priority, they would not be a random
+    sample, and the scores on them would be wrong.
     """
     ids = list(project.documents)
     priorities = suggestions.priorities

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.annotation import learning
 from cascade_srn.annotation.log import read_lines
 from cascade_srn.annotation.project import DOCUMENTS, read_stored_documents
+from cascade_srn.annotation.selection import select
 from cascade_srn.annotation.suggestions import SUGGESTIONS, remove_older, suggestion_line, write_priorities
+from cascade_srn.annotation.units import UnitSettings
 from cascade_srn.data.formats import read_documents, read_schema
 from cascade_srn.data.formats.files import replacing, to_json
-from cascade_srn.errors import CascadeError
+from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.runs.process import sigterm_as_exit
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
@@ -137,7 +139,7 @@ class Worker:
                 self.report(f"Suggestions for {number} of {len(documents)} documents", **more)
         remove_older(self.project, name)
         self.report("Ordering the documents", **more)
-        write_priorities(self.project, rank(documents, extractor, annotated))
+        write_priorities(self.project, rank(documents, extractor, annotated, seed=self.job["seed"]))
 
     def make_suggestions(self) -> None:
         """Compute suggestions of the current model only."""
@@ -147,11 +149,21 @@ class Worker:
         self.suggest(Extractor.from_pretrained(self.job["model"]), ())
 
 
-def rank(documents: Sequence[Document], extractor: Extractor, annotated: Sequence[Document]) -> dict[str, float]:
-    """Return the priority of documents from 1 downwards: how much it helps to annotate them."""
+def rank(
+    documents: Sequence[Document], extractor: Extractor, annotated: Sequence[Document], *, seed: int = 0
+) -> dict[str, float]:
+    """Return the priority of documents from 1 downwards: how much it helps to annotate them.
+
+    Annotated documents, near-duplicates and documents without a sentence of usual length have none.
+    """
     known = {document.id for document in annotated}
     rest = [document for document in documents if document.id not in known]
-    return {document.id: 1 - number / len(rest) for number, document in enumerate(rest)}
+    try:
+        settings = UnitSettings("document", seed=seed)
+        chosen = select(rest, max(1, len(rest)), model=extractor, settings=settings, annotated=annotated)
+    except DataError:  # nothing to choose from
+        return {}
+    return {one.source: 1 - (one.rank - 1) / len(chosen) for one in chosen}
 
 
 def restrict(document: Document, schema: Schema) -> Document:
@@ -220,6 +232,8 @@ def _end_with_parent() -> None:
 def main() -> int:
     """Do the job in the working folder."""
     _end_with_parent()
+    if hasattr(os, "nice"):
+        os.nice(5)  # the service answers first
     run = Path.cwd()
     try:
         with sigterm_as_exit():

@@ -13,6 +13,7 @@ import typer
 from typer.main import get_command
 
 from cascade_srn.cli.adapt import adapt
+from cascade_srn.cli.annotate import annotate
 from cascade_srn.cli.benchmark import app as benchmark
 from cascade_srn.cli.calibrate import calibrate
 from cascade_srn.cli.convert import convert
@@ -26,7 +27,9 @@ from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_st
 from cascade_srn.cli.graph import app as graph
 from cascade_srn.cli.info import info, models
 from cascade_srn.cli.init import init
+from cascade_srn.cli.project import app as project
 from cascade_srn.cli.reproduce import reproduce
+from cascade_srn.cli.select import select
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
 from cascade_srn.version import __version__
@@ -57,9 +60,10 @@ def _options(
     pass
 
 
-_EXTRACT, _TRAIN, _EVALUATE, _FILES = "Extract", "Train", "Evaluate", "Data and models"
+_EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"
 _COMMANDS = {
     _EXTRACT: (extract, serve),
+    _ANNOTATE: (select, annotate),
     _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
     _FILES: (convert, download, info, models),
@@ -69,6 +73,7 @@ for _panel, _commands in _COMMANDS.items():
         app.command(rich_help_panel=_panel)(_function)
 app.add_typer(corpus, name="corpus", rich_help_panel=_EXTRACT)
 app.add_typer(graph, name="graph", rich_help_panel=_EXTRACT)
+app.add_typer(project, name="project", rich_help_panel=_ANNOTATE)
 app.add_typer(benchmark, name="benchmark", rich_help_panel=_EVALUATE)
 add_examples(app)
 

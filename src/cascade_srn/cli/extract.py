@@ -105,7 +105,7 @@ def extract(
     kept = _split(keep)
     check_kept(kept, output_format)
     sources = Sources(
-        _find_inputs(inputs, text),
+        find_given_inputs(inputs, text),
         text or (),
         per=per,
         field=field,
@@ -155,7 +155,7 @@ def _split(names: str) -> list[str]:
     return [name for part in names.split(",") if (name := part.strip())]
 
 
-def _find_inputs(inputs: list[str] | None, text: list[str] | None) -> list[str]:
+def find_given_inputs(inputs: list[str] | None, text: list[str] | None = None) -> list[str]:
     """Return the inputs, or standard input if there are none."""
     if was_closed("stdin") and "-" in (inputs or []):
         raise ConfigError("standard input is closed, but - was given", "Pipe a text in, or pass a file")
