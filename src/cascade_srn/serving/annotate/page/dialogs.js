@@ -78,7 +78,7 @@ export function showConflict({ mine, theirs, words, labels }, { onMine, onTheirs
 const differing = (items, others) => items.filter(({ key }) => !others.some((other) => other.key === key));
 
 /** Return the entities, relations, state and note of an annotation as {key, css, label, text}. */
-export function describeContent({ entities, relations, state, note }, words, labels) {
+function describeContent({ entities, relations, state, note }, words, labels) {
   const byEntity = new Map(entities.map((entity) => [entity.id, entity]));
   const ends = ({ head, tail }) => [byEntity.get(head), byEntity.get(tail)];
   return [
@@ -102,15 +102,18 @@ export function describeContent({ entities, relations, state, note }, words, lab
   ];
 }
 
-export function createSide(title, { entities, relations }, items, emptyText = "Nothing else.") {
-  const counts = `${formatCount(entities.length, "entity", "entities")}, ${formatCount(relations.length, "relation", "relations")}`;
-  const rows = items.map(({ css, label, text }) =>
-    createHtml("li", { class: `item ${css}` }, createHtml("bdi", { class: "phrase" }, text), createHtml("span", { class: "label" }, label)),
-  );
+function createSide(title, { entities, relations }, items) {
+  const nEntities = formatCount(entities.length, "entity", "entities");
+  const counts = `${nEntities}, ${formatCount(relations.length, "relation", "relations")}`;
+  const rows = items.map(({ css, label, text }) => {
+    const phrase = createHtml("bdi", { class: "phrase" }, text);
+    return createHtml("li", { class: `item ${css}` }, phrase, createHtml("span", { class: "label" }, label));
+  });
+  const nothing = createHtml("li", { class: "help" }, "Nothing else.");
   return createHtml(
     "section",
     {},
     createHtml("h3", {}, title, " ", createHtml("span", { class: "number" }, counts)),
-    createHtml("ul", { class: "items drawing" }, ...(rows.length ? rows : [createHtml("li", { class: "help" }, emptyText)])),
+    createHtml("ul", { class: "items drawing" }, ...(rows.length ? rows : [nothing])),
   );
 }

@@ -6,7 +6,7 @@ import { debounce, latestOnly } from "./timing.js";
 const [PAGE, MAX_PAGE, TYPING_DELAY] = [50, 200, 200];
 const STATE_NAMES = { new: "new", started: "started", done: "done" };
 
-/** Set up the queue. `fetchPage({state, search, offset, limit, signal})` asks the server, `onOpen(id)` opens a document. */
+/** The queue. `fetchPage({state, search, offset, limit, signal})` asks the server, `onOpen(id)` opens a document. */
 export class Queue {
   items = [];
   total = 0;
