@@ -71,6 +71,7 @@ def test_all_commands_are_there():
         "info",
         "init",
         "models",
+        "push",
         "reproduce",
         "select",
         "serve",
