@@ -78,7 +78,8 @@ class Packing:
         batch, length = self.shape
         n_real = self.positions.shape[0]
         if n_real == batch * length and batch == 1:
-            return packed[:n_real].unflatten(0, self.shape)
+            whole: Tensor = packed[:n_real].unflatten(0, self.shape)
+            return whole
         rows = torch.full((batch * length,), n_real, device=packed.device)
         rows[self.positions] = torch.arange(n_real, device=packed.device)
         padded: Tensor = packed.index_select(0, rows).unflatten(0, self.shape)
