@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "graph serve": ("cascade-srn graph serve graph --open",),
     "info": ("cascade-srn info scierc-small", "cascade-srn info runs/example --json"),
     "models": ("cascade-srn models", "cascade-srn models --json"),
+    "project add": ("cascade-srn project add project more.jsonl",),
     "project agreement": ("cascade-srn project agreement project anna ben",),
     "project create": (
         "cascade-srn project create project abstracts/ --labels labels.yaml --model scierc-small",
