@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -36,6 +37,8 @@ MEASURES = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE str
 # Every training takes at least this many steps, and this many passes.
 BATCH_SIZE, MIN_STEPS, MIN_EPOCHS = 16, 120, 20
 START = "random"
+# Relation types without a direction, as in the recipes of SciERC.
+SYMMETRIC = ["COMPARE", "CONJUNCTION"]
 
 
 @dataclass(frozen=True, order=True)
@@ -127,7 +130,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     torch.set_default_device("cpu")
     started = time.perf_counter()
     train, dev = (list(read_documents(options.data / f"{split}.json", "dygie")) for split in ("train", "dev"))
-    schema = Schema.from_documents(train, symmetric=["COMPARE", "CONJUNCTION"])
+    schema = Schema.from_documents(train, symmetric=SYMMETRIC)
     pool = [sentence for document in train for sentence in document.sentences if 4 <= len(sentence) <= 100]
     before = previous(job, options.sizes)
     if before is None:
@@ -189,7 +192,10 @@ def score_model(model: Any, dev: Sequence[Any]) -> dict[str, float]:
 def choose_next(
     extractor: Any, pool: Sequence[Any], annotated: Sequence[Any], job: Job, options: argparse.Namespace
 ) -> dict[str, list[int]]:
-    """Return the sentences that each strategy annotates next. After the first size, all strategies choose."""
+    """Return the sentences that are annotated next, by strategy. After the first size, all strategies choose.
+
+    So strategies can be added later.
+    """
     from cascade_srn import Document
     from cascade_srn.annotation.strategies import STRATEGIES as KINDS
     from cascade_srn.annotation.strategies import rank_units
@@ -198,7 +204,7 @@ def choose_next(
     at = options.sizes.index(job.n)
     if at + 1 == len(options.sizes):
         return {}
-    strategies = options.strategies if at == 0 else [job.strategy]
+    strategies = list(KINDS) if at == 0 else [job.strategy]
     taken = {document.id for document in annotated}
     rest = [number for number in range(len(pool)) if str(number) not in taken]
     candidates = random.Random(f"{job.seed} {job.n}").sample(rest, min(options.candidates, len(rest)))
@@ -325,6 +331,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.plot:
             draw(results, options.plot)
     else:
+        # SIGTERM ends the trainings, too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         simulate(options)
 
 

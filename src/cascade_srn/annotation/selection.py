@@ -91,12 +91,14 @@ def select(
         DataError: If the texts have no unit that can be selected.
 
     Example:
-        >>> texts = ["We train a CRF for tagging. It works well.", "We train a CRF for tagging. An HMM is faster."]
+        >>> texts = ["We train a CRF for tagging. An HMM is old.", "We train a CRF for tagging, too."]
         >>> for found in select(texts, 2, strategy="diversity"):
         ...     print(found.rank, found.document.text)
         1 We train a CRF for tagging.
-        2 An HMM is faster.
+        2 An HMM is old.
     """
+    if isinstance(texts, str | bytes | Document) or not isinstance(texts, Iterable):
+        raise ConfigError(f"texts is a {type(texts).__name__}, not an iterable of texts", "Pass [text]")
     settings = UnitSettings() if settings is None else settings
     require_range("n", n, 1)
     strategy = choose_strategy(strategy, has_model=model is not None)

@@ -15,6 +15,7 @@ from cascade_srn.data.formats.label_studio import to_task
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
 from cascade_srn.extraction.targets import StreamTarget, Target
+from cascade_srn.extraction.writers import check_suffix
 from cascade_srn.storage.atomic import AtomicFile
 from cascade_srn.types import Document
 
@@ -72,6 +73,7 @@ class ReadableTexts:
 
 def choose_format(format: str | None, output: Path | None) -> str:
     """Return the given format, or that of the output's suffix: "label-studio" for ``.json``, else "jsonl"."""
+    check_suffix(output)
     if format is None:
         return "label-studio" if output is not None and output.suffix.lower() == ".json" else "jsonl"
     require_choice("format", format, FORMATS)
@@ -89,13 +91,14 @@ def write_selected(selected: Sequence[Selected], output: Path | None, format: st
     """
     require_choice("format", format, FORMATS)
     if format == "jsonl":
-        lines = (to_json(to_record(one.document) | {"selection": one.to_dict()}) + "\n" for one in selected)
+        parts = [to_json(to_record(one.document) | {"selection": one.to_dict()}) + "\n" for one in selected]
     else:
-        lines = _array([to_json(to_prediction_task(one, model)) for one in selected])
+        tasks = ",\n".join(to_json(to_prediction_task(one, model)) for one in selected)
+        parts = [f"[\n{tasks}\n]\n"]
     target: Target = StreamTarget(sys.stdout.buffer) if output is None else AtomicFile(output)
     try:
-        for line in lines:
-            target.write(line.encode())
+        for part in parts:
+            target.write(part.encode())
         target.commit()
     except BaseException:
         if isinstance(target, AtomicFile):
@@ -113,9 +116,3 @@ def to_prediction_task(selected: Selected, model: str = "") -> dict[str, Any]:
     (found,) = task.get("predictions") or task["annotations"]
     predictions = [found | ({"model_version": model} if model else {})] if found["result"] else []
     return {"data": task["data"] | selected.to_dict(), "predictions": predictions}
-
-
-def _array(items: Sequence[str]) -> Iterator[str]:
-    yield "[\n"
-    yield ",\n".join(items)
-    yield "\n]\n"

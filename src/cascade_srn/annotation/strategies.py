@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -145,10 +145,11 @@ class _LabelCounts:
     """Numbers of annotations by label, expected ones included."""
 
     def __init__(self, annotated: Iterable[Document]) -> None:
-        self._counts: dict[str, float] = {}
+        self._counts: defaultdict[str, float] = defaultdict(float)
         for document in annotated:
-            for item in (*document.entities, *document.relations):
-                self._counts[item.label] = self._counts.get(item.label, 0.0) + 1
+            labels = [entity.label for entity in document.entities]
+            for label in [*labels, *(relation.label for relation in document.relations)]:
+                self._counts[label] += 1
 
     def rarity(self, label: str) -> float:
         """Return a weight of at most 1 that falls with the square root of the number of annotations."""
@@ -157,7 +158,7 @@ class _LabelCounts:
     def add(self, unit: Unit) -> None:
         """Count the expected annotations of a unit."""
         for decision in unit.decisions:
-            self._counts[decision.label] = self._counts.get(decision.label, 0.0) + decision.probability
+            self._counts[decision.label] += decision.probability
 
 
 def _halved(times: int) -> float:
@@ -207,6 +208,7 @@ class NearDuplicates:
         for document in documents:
             for sentence in document.sentences:
                 self.add(plain_words([sentence]))
+            self.add(plain_words(document.sentences))
 
     def add(self, words: Sequence[str]) -> bool:
         """Add words, and return True, unless they nearly repeat earlier ones."""

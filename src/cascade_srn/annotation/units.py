@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from cascade_srn.config import MAX_SEED, Thresholds, require_choice, require_range
 from cascade_srn.data.raw_text import sentence_key
 from cascade_srn.errors import ConfigError
-from cascade_srn.types import Document, Sentence
+from cascade_srn.types import Document, Sentence, Span
 
 if TYPE_CHECKING:
     from cascade_srn.data.examples import Example
@@ -152,19 +152,35 @@ class UnitSettings:
 
 
 class DecisionFinder:
-    """Finds the decisions of a model in units: candidates that pass its thresholds, or nearly do."""
+    """Finds the decisions of a model in units: candidates that pass its thresholds, or nearly do.
+
+    Entities and relations are found in two passes. Turns 2 and 3 read the entities of turn 1, and entities below their
+    thresholds would change the scores of relations.
+    """
 
     def __init__(self, extractor: Extractor, batch_words: int = 4096) -> None:
         self.extractor = extractor
-        self.thresholds = extractor.model.settings.thresholds
+        self.thresholds = thresholds = extractor.model.settings.thresholds
         # Overlaps and constraints would hide candidates that an annotator has to decide on.
-        self.predictor: Predictor = extractor.model.predictor(
-            thresholds=_lower(self.thresholds),
+        make = partial(
+            extractor.model.predictor,
             overlaps="all",
             constraints="off",
             precision=extractor.precision,
             batch_words=batch_words,
         )
+        # A subject threshold of 1 skips the later turns.
+        entities = Thresholds(_POSSIBLE * thresholds.entity, 1.0, 1.0, _lower(thresholds.entity_types))
+        relations = replace(
+            thresholds,
+            subject=_POSSIBLE * thresholds.subject,
+            object=_POSSIBLE * thresholds.object,
+            relation_types=_lower(thresholds.relation_types),
+            relation=None,
+        )
+        self._entities: Predictor = make(thresholds=entities)
+        joint = extractor.model.network.relations is not None
+        self._relations: Predictor | None = make(thresholds=relations) if joint else None
 
     def find(self, units: Sequence[Unit]) -> list[Unit]:
         """Return the units with their decisions."""
@@ -172,35 +188,46 @@ class DecisionFinder:
         with warnings.catch_warnings():
             # Low thresholds reach the limits on candidates often. The best candidates are kept, which is enough here.
             warnings.filterwarnings("ignore", message="some sentences have more candidate")
-            results = iter(self.predictor.predict_with_scores(examples))
-        return [replace(unit, decisions=tuple(self._decisions(islice(results, len(unit.sentences))))) for unit in units]
+            entities = self._entities.predict(examples)
+            related = None if self._relations is None else self._relations.predict_with_scores(examples)
+        found = [list(self._entity_decisions(sentence)) for sentence in entities]
+        for decisions, result in zip(found, related or (), strict=related is not None):
+            decisions += self._relation_decisions(result)
+        rest = iter(found)
+        return [replace(unit, decisions=_joined(islice(rest, len(unit.sentences)))) for unit in units]
 
-    def _decisions(self, results: Iterable[SearchResult]) -> Iterator[Decision]:
-        for result in results:
-            words = [word.casefold() for word in result.sentence.words]
-            text = {span: " ".join(words[span.start : span.end]) for span in result.sentence.entities}
-            for span in result.sentence.entities:
-                yield Decision(span.label, text[span], span.score or 0.0, self._passes(span.label, span.score))
-            for scored in result.triples:
-                triple = scored.triple
-                key = f"{text[triple.head]}\t{text[triple.tail]}"
-                yield Decision(triple.label, key, triple.score or 0.0, self._is_predicted(scored))
+    def _entity_decisions(self, sentence: Sentence) -> Iterator[Decision]:
+        for span in sentence.entities:
+            yield Decision(span.label, _key(sentence, span), span.score or 0.0, self._passes(span))
 
-    def _passes(self, label: str, score: float | None, *, related: bool = False) -> bool:
-        threshold = self.thresholds.entity_types.get(label, self.thresholds.entity)
-        if related and self.thresholds.related is not None:
-            threshold = min(threshold, self.thresholds.related)
-        return (score or 0.0) >= threshold
+    def _relation_decisions(self, result: SearchResult) -> Iterator[Decision]:
+        for scored in result.triples:
+            triple = scored.triple
+            key = f"{_key(result.sentence, triple.head)}\t{_key(result.sentence, triple.tail)}"
+            yield Decision(triple.label, key, triple.score or 0.0, self._is_predicted(scored))
+
+    def _passes(self, span: Span) -> bool:
+        return (span.score or 0.0) >= self.thresholds.entity_types.get(span.label, self.thresholds.entity)
 
     def _is_predicted(self, scored: ScoredTriple) -> bool:
         triple, thresholds = scored.triple, self.thresholds
         return (
-            self._passes(triple.head.label, triple.head.score, related=True)
-            and self._passes(triple.tail.label, triple.tail.score, related=True)
-            and scored.subject >= thresholds.subject
+            scored.subject >= thresholds.subject
             and scored.object >= thresholds.relation_types.get(triple.label, thresholds.object)
             and (triple.score or 0.0) >= (thresholds.relation or 0.0)
         )
+
+
+def _key(sentence: Sentence, span: Span) -> str:
+    return " ".join(sentence.words[span.start : span.end]).casefold()
+
+
+def _joined(decisions: Iterable[list[Decision]]) -> tuple[Decision, ...]:
+    return tuple(chain.from_iterable(decisions))
+
+
+def _lower(thresholds: Mapping[str, float]) -> dict[str, float]:
+    return {label: _POSSIBLE * value for label, value in thresholds.items()}
 
 
 def annotate(extractor: Extractor, units: Sequence[Unit], batch_words: int = 4096) -> list[Document]:
@@ -212,6 +239,9 @@ def annotate(extractor: Extractor, units: Sequence[Unit], batch_words: int = 409
 
 def _examples(extractor: Extractor, units: Sequence[Unit]) -> list[Example]:
     """Return the sentences of units with the context that the model reads."""
+    from cascade_srn.inference.checks import refuse_forked
+
+    refuse_forked()
     found = {unit.position: unit.document for unit in units}
     of_document = {position: extractor.examples([document]) for position, document in found.items()}
     examples: list[Example] = []
@@ -219,13 +249,3 @@ def _examples(extractor: Extractor, units: Sequence[Unit]) -> list[Example]:
         own = of_document[unit.position]
         examples += own if unit.sentence is None else [own[unit.sentence]]
     return examples
-
-
-def _lower(thresholds: Thresholds) -> Thresholds:
-    return Thresholds(
-        entity=_POSSIBLE * min(thresholds.entity, thresholds.related or 1.0),
-        subject=_POSSIBLE * thresholds.subject,
-        object=_POSSIBLE * thresholds.object,
-        entity_types={label: _POSSIBLE * value for label, value in thresholds.entity_types.items()},
-        relation_types={label: _POSSIBLE * value for label, value in thresholds.relation_types.items()},
-    )

@@ -195,7 +195,7 @@ def _to_file_name(part: str) -> str:
 
 def choose_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
     """Return the given format, the format of the output's suffix, "table" on a terminal, or "jsonl"."""
-    _check_suffix(output)
+    check_suffix(output)
     if format is not None:
         require_choice("format", format, FORMATS)
         return format
@@ -210,7 +210,7 @@ def choose_format(format: str | None, output: Path | None, *, terminal: bool) ->
     return _BY_SUFFIX[output.suffix.lower()]
 
 
-def _check_suffix(output: Path | None) -> None:
+def check_suffix(output: Path | None) -> None:
     """Raise ConfigError for the suffix of a compressed file. A pipe may lead to a program that compresses."""
     if output is None or not is_compressed(output) or (output.exists() and not output.is_file()):
         return
@@ -274,7 +274,7 @@ def make_writer(
     A ``width`` of 0 gives tables the width of files. ``kept`` are the names of fields that are carried along.
     """
     require_choice("format", format, FORMATS)
-    _check_suffix(output)
+    check_suffix(output)
     check_kept(kept, format)
     if format == "brat":
         if output is None:
