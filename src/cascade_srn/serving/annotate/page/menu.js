@@ -72,7 +72,7 @@ export class Menu {
       add("Accept", "a", () => editor.accept());
       add("Reject", "x", () => editor.remove());
     } else if (item) {
-      if (isRelation(item)) add("Reverse", "f", () => editor.flip());
+      if (isRelation(item) && editor.labels.isDirected(item.label)) add("Reverse", "f", () => editor.flip());
       add("Delete", "x", act(() => editor.remove()));
     }
     if (item && !link && !isRelation(item) && editor.labels.relations.length) {
@@ -95,7 +95,8 @@ export class Menu {
     if (link) return createHtml("p", {}, phrase(link.head), " → ", phrase(link.tail));
     const score = item?.isOpen ? [createHtml("span", { class: "help" }, ` suggested, ${formatScore(item.score)}`)] : [];
     if (item && isRelation(item)) {
-      return createHtml("p", {}, phrase(item.head), " → ", phrase(item.tail), ...score);
+      const arrow = editor.labels.isDirected(item.label) ? " → " : " ↔ ";
+      return createHtml("p", {}, phrase(item.head), arrow, phrase(item.tail), ...score);
     }
     const span = item ?? editor.words.span(...editor.range);
     return createHtml("p", {}, createHtml("bdi", {}, editor.words.phrase(span)), ...score);
