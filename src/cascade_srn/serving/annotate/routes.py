@@ -17,6 +17,7 @@ from cascade_srn.annotation.exchange import export_bytes, file_name, import_byte
 from cascade_srn.annotation.learning import Learner
 from cascade_srn.annotation.project import ADJUDICATED, OutdatedAnnotation, Project
 from cascade_srn.annotation.queue import QueueFilter, list_queue
+from cascade_srn.data.formats import FORMATS
 from cascade_srn.errors import CascadeError, TrainingError, did_you_mean
 from cascade_srn.serving.annotate import forms
 from cascade_srn.serving.bodies import BodyBudget, Reservation, read_message
@@ -51,6 +52,7 @@ def project_routes(project: Project, learner: Learner, settings: ServeSettings) 
                 "n_done": project.count_done(form.annotator),
                 "has_model": learner.has_model,
                 "training": learner.status(),
+                "formats": sorted(FORMATS, key=lambda name: name != "jsonl"),
             }
         )
 
