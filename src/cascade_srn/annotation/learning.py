@@ -228,7 +228,11 @@ class Learner:
         if child.stdin is not None:
             child.stdin.close()
         with self._lock:
-            self._finish(run, code)
+            try:
+                self._finish(run, code)
+            except OSError as error:  # such as a full disk
+                self._state, self._message = FAILED, f"The result could not be stored ({error.strerror})"
+                self._remove(run)
             self._child = None
 
     def _read_progress(self, run: Path, at: int) -> int:

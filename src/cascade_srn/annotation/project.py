@@ -123,10 +123,13 @@ class Project:
         path = Path(folder)
         if not os.path.isfile(path / MARKER):
             problem = f"{path} is not an annotation project" if path.exists() else f"{path} does not exist"
-            raise DataError(problem, "Give the folder of a project, or create one from texts", option="texts")
+            raise DataError(problem, "Give the folder of a project, or create one from texts")
         if read_only:
             return cls(path, read_only=True)
-        lock = FolderLock(path)
+        try:
+            lock = FolderLock(path)
+        except ConfigError as error:
+            raise ConfigError(error.problem, "Close the project there first") from error
         try:
             project = cls(path, read_only=False)
         except BaseException:
@@ -169,7 +172,7 @@ class Project:
         path = Path(folder)
         given = list(documents)
         if not given:
-            raise DataError("there is no document to annotate", "Give at least one text", option="texts")
+            raise DataError("there is no document to annotate", "Give at least one text")
         chosen = settings or ProjectSettings()
         stored_encoder = _HERE + ENCODER if _is_folder(chosen.encoder) else chosen.encoder
         record: dict[str, Any] = {

@@ -156,5 +156,8 @@ function unite(annotations) {
       add(relations, relationKey(one, label, other), { head: one, tail: other, label, ends }, owner);
     }
   });
-  return { entities: Array.from(entities.values()), relations: Array.from(relations.values()) };
+  return {
+    entities: Array.from(entities.values()).sort((a, b) => a.start - b.start || b.end - a.end),
+    relations: Array.from(relations.values()).sort((a, b) => a.head.start - b.head.start),
+  };
 }

@@ -119,6 +119,7 @@ function show() {
     showList(editor, (key) => {
       editor.selectKey(key);
       sheet.reveal(editor.anchor);
+      menu.open();
     });
     showToolbar(editor);
   } else markInList(editor.key);
@@ -202,8 +203,10 @@ function awaitSuggestions(id, delay = 2000) {
 async function go(by, isWanted) {
   const id = await queue.neighbour(by, isWanted);
   if (id !== null) return openDocument(id);
-  const end = `This is the ${by > 0 ? "last" : "first"} document of the list.`;
-  return announce(isWanted ? "No further document of the list is open." : end);
+  if (!isWanted) return announce(`This is the ${by > 0 ? "last" : "first"} document of the list.`);
+  // Around at the end of the list.
+  const earlier = queue.items.find(isWanted);
+  return earlier ? openDocument(earlier.id) : announce("All documents of the list are done.");
 }
 
 const isNotDone = ({ state }) => state !== "done";
@@ -280,7 +283,14 @@ function showView(name, { isStep = false } = {}) {
   view = name;
   menu.close();
   if (isNew && isStep) setAddress({ isStep });
-  if (name !== "annotate" && project) attempt(() => views[name].show());
+  if (name !== "annotate" && project) attempt(() => loadView(name));
+}
+
+/** Show a view with the present numbers and names. */
+async function loadView(name) {
+  project = await api.project();
+  showProgress();
+  await views[name].show();
 }
 
 function setAddress({ isStep }) {
@@ -340,7 +350,7 @@ async function reload() {
   if (wanted) await openDocument(wanted, { takesFocus: false, isStep: false });
   else showEmpty();
   if (name !== view) showTab(byId(`tab-${name}`));
-  else if (name !== "annotate") await views[name].show();
+  else if (name !== "annotate") await loadView(name);
   showBusy(false);
   if (project.training.state === "running") attempt(() => views.training.show());
 }
@@ -386,7 +396,14 @@ byId("annotator").addEventListener("click", () =>
 
 // Buttons and keys
 
-const onClick = (id, action) => byId(id).addEventListener("click", action);
+/** Add a button. After a click with the mouse, the keys act on the text again. */
+function onClick(id, action) {
+  byId(id).addEventListener("click", (event) => {
+    action();
+    if (event.detail > 0 && !document.querySelector("dialog[open]")) byId("sheet").focus({ preventScroll: true });
+  });
+}
+
 onClick("previous", actions.previous);
 onClick("next", actions.next);
 onClick("undo", () => editor.undo());

@@ -1,5 +1,6 @@
 /* Dialogs: the name of the annotator, the keys, and a conflict between two versions of an annotation. */
 
+import { ADJUDICATED } from "./api.js";
 import { entityKey, relationKey } from "./content.js";
 import { byId, createHtml, formatCount } from "./dom.js";
 import { KEYS } from "./keys.js";
@@ -33,24 +34,25 @@ export function askName(known, present = "") {
   const [dialog, form, field] = [byId("name-dialog"), byId("name-form"), byId("name")];
   byId("names").replaceChildren(...known.map((value) => createHtml("option", { value })));
   field.value = present;
-  return new Promise((resolve) => {
-    const finish = (name) => {
-      form.onsubmit = null;
-      dialog.oncancel = null;
-      dialog.close();
-      resolve(name);
-    };
-    form.onsubmit = (event) => {
-      event.preventDefault();
-      const name = field.value.trim();
-      if (name) finish(name);
-    };
-    dialog.oncancel = (event) => {
-      event.preventDefault();
-      if (present) finish(present);
-    };
+  byId("name-error").hidden = true;
+  const open = () => {
     dialog.showModal();
     field.select();
+  };
+  return new Promise((resolve) => {
+    let name = present;
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      const given = field.value.trim();
+      byId("name-error").hidden = given !== ADJUDICATED;
+      byId("name-error").textContent = `The name “${ADJUDICATED}” is kept for decisions. Use another one.`;
+      if (!given || given === ADJUDICATED) return;
+      name = given;
+      dialog.close();
+    };
+    // Escape closes the dialog. Without a name, it opens again.
+    dialog.onclose = () => (name ? resolve(name) : open());
+    open();
   });
 }
 

@@ -32,7 +32,8 @@ export class Editor {
   }
 
   load({ words, content, suggestions }) {
-    Object.assign(this, { words, suggestions, history: new edits.History(content) });
+    const fitting = open.fitSuggestions(suggestions, words);
+    Object.assign(this, { words, suggestions: fitting, history: new edits.History(content) });
     this.#deselect();
     this.#merge();
     this.onShow();
@@ -45,7 +46,7 @@ export class Editor {
 
   /** Take new suggestions, as after training. The selection stays if it still exists. */
   setSuggestions(suggestions) {
-    this.suggestions = suggestions;
+    this.suggestions = open.fitSuggestions(suggestions, this.words);
     this.#merge();
     if (this.key && !this.item) this.#deselect();
     this.onShow();

@@ -5,6 +5,8 @@ import { isRelation } from "./order.js";
 
 const [GAP, MARGIN] = [8, 8];
 
+const isNarrow = () => matchMedia("(max-width: 56rem)").matches;
+
 /** Shows the choices for the selection of an editor. The sheet keeps the focus, so the keys go on working. */
 export class Menu {
   constructor(element, sheet, editor) {
@@ -22,6 +24,7 @@ export class Menu {
     this.element.hidden = false;
     this.update();
     if (takesFocus) this.element.querySelector("button")?.focus();
+    if (isNarrow()) this.#uncover();
     return undefined;
   }
 
@@ -45,16 +48,27 @@ export class Menu {
 
   /** Put the menu below the selection, or above it if there is no room. */
   place() {
-    if (!this.isOpen || matchMedia("(max-width: 56rem)").matches) return;
-    const { editor, element } = this;
-    const [first, last] = editor.range ?? [];
-    const box = this.sheet.boxOf({ key: editor.link?.tail ?? editor.key, first, last });
+    if (!this.isOpen || isNarrow()) return;
+    const { element } = this;
+    const box = this.#selectionBox();
     if (!box) return;
     const { width, height } = element.getBoundingClientRect();
     const left = Math.max(MARGIN, Math.min(box.left, innerWidth - width - MARGIN));
     const fitsBelow = box.bottom + GAP + height < innerHeight - MARGIN;
     const top = fitsBelow ? box.bottom + GAP : Math.max(MARGIN, box.top - GAP - height);
     Object.assign(element.style, { left: `${left}px`, top: `${top}px` });
+  }
+
+  #selectionBox() {
+    const { editor } = this;
+    const [first, last] = editor.range ?? [];
+    return this.sheet.boxOf({ key: editor.link?.tail ?? editor.key, first, last });
+  }
+
+  /** Scroll until the selection is above the menu at the bottom of the screen. */
+  #uncover() {
+    const hidden = (this.#selectionBox()?.bottom ?? 0) + GAP - this.element.getBoundingClientRect().top;
+    if (hidden > 0) window.scrollBy(0, hidden);
   }
 
   #content() {
@@ -72,7 +86,7 @@ export class Menu {
       add("Accept", "a", () => editor.accept());
       add("Reject", "x", () => editor.remove());
     } else if (item) {
-      if (isRelation(item)) add("Reverse", "f", () => editor.flip());
+      if (isRelation(item) && editor.labels.isDirected(item.label)) add("Reverse", "f", () => editor.flip());
       add("Delete", "x", act(() => editor.remove()));
     }
     if (item && !link && !isRelation(item) && editor.labels.relations.length) {
@@ -95,7 +109,8 @@ export class Menu {
     if (link) return createHtml("p", {}, phrase(link.head), " → ", phrase(link.tail));
     const score = item?.isOpen ? [createHtml("span", { class: "help" }, ` suggested, ${formatScore(item.score)}`)] : [];
     if (item && isRelation(item)) {
-      return createHtml("p", {}, phrase(item.head), " → ", phrase(item.tail), ...score);
+      const arrow = editor.labels.isDirected(item.label) ? " → " : " ↔ ";
+      return createHtml("p", {}, phrase(item.head), arrow, phrase(item.tail), ...score);
     }
     const span = item ?? editor.words.span(...editor.range);
     return createHtml("p", {}, createHtml("bdi", {}, editor.words.phrase(span)), ...score);
