@@ -24,7 +24,7 @@ export class Editor {
   }
 
   get content() {
-    return this.history.content;
+    return this.history?.content;
   }
 
   get #context() {
@@ -37,11 +37,6 @@ export class Editor {
     this.#deselect();
     this.#merge();
     this.onShow();
-  }
-
-  close() {
-    Object.assign(this, { words: null, suggestions: null, history: null, items: null });
-    this.#deselect();
   }
 
   /** Take new suggestions, as after training. The selection stays if it still exists. */

@@ -31,11 +31,6 @@ export class Sheet {
     } else this.#drawMarks();
   }
 
-  clear() {
-    Object.assign(this, { views: [], words: null, selection: null });
-    this.container.replaceChildren();
-  }
-
   /** Mark the selection: {first, last, cursor, key, head}; every part may be missing. */
   select(selection) {
     this.selection = selection;
