@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import shutil
 import statistics
 import sys
@@ -56,7 +57,8 @@ class Training:
     @property
     def name(self) -> str:
         """Name of the files of this training."""
-        return f"{self.start.replace(' ', '-')}-{self.size}-{self.seed}"
+        start = re.sub(r"[^\w.]+", "-", self.start)
+        return f"{start}-{self.size}-{self.seed}"
 
 
 def plan(starts: Iterable[str], sizes: Sequence[str], *, small: int, seeds: int, large_seeds: int) -> list[Training]:
@@ -283,6 +285,16 @@ def _starts(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
             yield name, [other, f"{key}={path}"]
 
 
+def _positive(value: str) -> int:
+    if not value.isdecimal() or not int(value):
+        raise argparse.ArgumentTypeError(f"{value!r} is not a positive number")
+    return int(value)
+
+
+def _size(value: str) -> str:
+    return value if value == ALL else str(_positive(value))
+
+
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Train on growing samples of a corpus, and print or draw the scores.",
@@ -291,13 +303,15 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="recipe, folder of the results, and settings")
     parser.add_argument("--encoder", action="append", default=[], metavar="NAME=ENCODER", help="start: an encoder")
     parser.add_argument("--model", action="append", default=[], metavar="NAME=MODEL", help="start: a trained model")
-    parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="N", help="training sentences, or 'all'")
     parser.add_argument(
-        "--small", type=int, default=200, help="largest size that is trained with --seeds (%(default)s)"
+        "--sizes", nargs="+", type=_size, default=SIZES, metavar="N", help="training sentences, or 'all'"
     )
-    parser.add_argument("--seeds", type=int, default=5, help="seeds of the small sizes (%(default)s)")
-    parser.add_argument("--large-seeds", type=int, default=1, help="seeds of the large sizes (%(default)s)")
-    parser.add_argument("--parallel", type=int, default=1, help="trainings at a time (%(default)s)")
+    parser.add_argument(
+        "--small", type=_positive, default=200, help="largest size that is trained with --seeds (%(default)s)"
+    )
+    parser.add_argument("--seeds", type=_positive, default=5, help="seeds of the small sizes (%(default)s)")
+    parser.add_argument("--large-seeds", type=_positive, default=1, help="seeds of the large sizes (%(default)s)")
+    parser.add_argument("--parallel", type=_positive, default=1, help="trainings at a time (%(default)s)")
     parser.add_argument("--device", default="auto", help="device of the trainings (%(default)s)")
     parser.add_argument("--split", choices=SPLITS, default="dev", help="scores of --table and --plot (%(default)s)")
     parser.add_argument("--table", action="store_true", help="print a table of the results")

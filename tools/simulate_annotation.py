@@ -192,7 +192,10 @@ def score_model(model: Any, dev: Sequence[Any]) -> dict[str, float]:
 def choose_next(
     extractor: Any, pool: Sequence[Any], annotated: Sequence[Any], job: Job, options: argparse.Namespace
 ) -> dict[str, list[int]]:
-    """Return the sentences that each strategy annotates next. After the first size, all strategies choose."""
+    """Return the sentences that are annotated next, by strategy. After the first size, all strategies choose.
+
+    So strategies can be added later.
+    """
     from cascade_srn import Document
     from cascade_srn.annotation.strategies import STRATEGIES as KINDS
     from cascade_srn.annotation.strategies import rank_units
@@ -201,7 +204,7 @@ def choose_next(
     at = options.sizes.index(job.n)
     if at + 1 == len(options.sizes):
         return {}
-    strategies = options.strategies if at == 0 else [job.strategy]
+    strategies = list(KINDS) if at == 0 else [job.strategy]
     taken = {document.id for document in annotated}
     rest = [number for number in range(len(pool)) if str(number) not in taken]
     candidates = random.Random(f"{job.seed} {job.n}").sample(rest, min(options.candidates, len(rest)))

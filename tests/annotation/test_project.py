@@ -21,6 +21,14 @@ def project(tmp_path):
         yield made
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory):
+    """A project to which nothing is saved."""
+    with make_project(tmp_path_factory.mktemp("refusing") / "p") as made:
+        yield made
+        assert made.annotators == []
+
+
 def test_a_project_is_reopened_as_it_was(project, tmp_path):
     saved = project.save("a/b", "anna", MARKED)
     project.close()
@@ -95,18 +103,18 @@ def test_of_concurrent_changes_one_wins(project):
         (Annotation(0, "finished"), ConfigError),
     ],
 )
-def test_annotations_that_do_not_fit(project, annotation, error):
+def test_annotations_that_do_not_fit(refusing, annotation, error):
     with pytest.raises(error):
-        project.save("a/b", "anna", annotation)
-    assert project.annotation("a/b", "anna") == Annotation()
+        refusing.save("a/b", "anna", annotation)
+    assert refusing.annotation("a/b", "anna") == Annotation()
 
 
-def test_a_relation_between_sentences_is_refused(project):
+def test_a_relation_between_sentences_is_refused(refusing):
     hmm = EntityMark("e3", 42, 45, "Method")
     assert FIRST.text[42:45] == "HMM"
     crossing = replace(MARKED, entities=(CRF, hmm), relations=(replace(USED_FOR, tail="e3"),))
     with pytest.raises(AnnotationError, match="different sentences"):
-        project.save("a/b", "anna", crossing)
+        refusing.save("a/b", "anna", crossing)
 
 
 def test_nested_entities_and_two_labels_on_the_same_words(project):
@@ -146,9 +154,9 @@ def test_a_reader_sees_what_is_saved(project, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 101])
-def test_names_that_are_none(project, name):
+def test_names_that_are_none(refusing, name):
     with pytest.raises(DataError):
-        project.save("c", name, Annotation(0, "done"))
+        refusing.save("c", name, Annotation(0, "done"))
 
 
 @pytest.mark.parametrize(

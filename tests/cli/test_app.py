@@ -71,13 +71,14 @@ def test_all_commands_are_there():
         "info",
         "init",
         "models",
+        "push",
         "reproduce",
         "select",
         "serve",
         "train",
     }
     groups = {
-        "project": {"create", "status", "train", "export", "import", "agreement"},
+        "project": {"create", "add", "status", "train", "export", "import", "agreement"},
         "benchmark": {"srn", "extract", "corpus", "train", "growth", "serve", "worst-text"},
         "corpus": {"run", "status", "verify"},
         "graph": {"build", "explain", "export", "serve"},

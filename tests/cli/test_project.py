@@ -45,6 +45,15 @@ def test_status(made, capsys):
     assert (found["documents"], found["annotators"], found["model"]) == (2, {"anna": 1}, None)
 
 
+def test_texts_are_added_once(made, tmp_path, capsys):
+    (tmp_path / "texts" / "b.txt").write_text("Another text.")
+    for n_added in (1, 0):
+        assert run("project", "add", made, tmp_path / "texts") == 0
+        assert capsys.readouterr().out.startswith(f"{n_added} documents added, 3 in all")
+    (tmp_path / "texts" / "a.txt").write_text("Changed.")
+    assert run("project", "add", made, tmp_path / "texts" / "a.txt") == 2
+
+
 def test_export_create_and_import(made, tmp_path, capsys):
     annotate(made, "anna")
     assert run("project", "export", made, tmp_path / "out.jsonl") == 0

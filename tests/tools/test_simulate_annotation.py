@@ -6,6 +6,7 @@ import pytest
 from tests.small_models import NESTED, SHARED_SUBJECT, small_encoder
 
 from cascade_srn import Document, write_documents
+from cascade_srn.annotation import STRATEGIES
 from tools import simulate_annotation as tool
 
 
@@ -72,7 +73,7 @@ def test_a_simulation_is_resumed(tmp_path, monkeypatch, capsys):
         tool.run_job(job, parsed)
     assert tool.next_ready([tool.Job(1, 10, "random")], parsed) is None
     first = json.loads(jobs[0].file(parsed.output).read_text())
-    assert set(first["next"]) == {"random", "combined"}
+    assert set(first["next"]) == set(STRATEGIES)
     for job in jobs[1:]:
         record = json.loads(job.file(parsed.output).read_text())
         assert record["selected"] == first["selected"] + first["next"][job.strategy]

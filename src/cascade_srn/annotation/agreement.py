@@ -89,9 +89,9 @@ def measure_agreement(project: Project, first: str, second: str) -> Agreement:
     known = project.annotators
     for name in (first, second):
         if name not in known:
-            raise DataError(f"the project has no annotator {name!r}", did_you_mean(name, known), option="annotator")
+            raise DataError(f"the project has no annotator {name!r}", did_you_mean(name, known))
     if first == second:
-        raise DataError(f"{first!r} is compared with the same annotator", "Name two annotators", option="annotator")
+        raise DataError(f"{first!r} is compared with the same annotator", "Name two annotators")
     pairs = []
     for id in project.documents:
         ours, theirs = project.annotated(id, first), project.annotated(id, second)

@@ -207,7 +207,8 @@ def _check_repeated(triples: Iterable[Triple], symmetric: frozenset[str]) -> Non
 def check_annotation(document: Document, annotation: Annotation, schema: Schema) -> None:
     """Check that an annotation fits its document and the labels of the project; see :func:`annotate`."""
     require_choice("state", annotation.state, STATES)
-    for mark in (*annotation.entities, *annotation.relations):
+    marks: tuple[EntityMark | RelationMark, ...] = (*annotation.entities, *annotation.relations)
+    for mark in marks:
         require_choice("origin", mark.origin, ORIGINS)
     annotate(document, annotation, schema)
 

@@ -83,16 +83,9 @@ def create_project(
     annotated = list(_read_data(given))
     labels = _find_labels(given, annotated)
     guidelines = _read_guidelines(given.guidelines)
-    documents = [*annotated, *_read_texts(given, tell)]
-    kept = []
-    for document in documents:
-        if any(map(len, document.sentences)):
-            kept.append(document)
-        else:
-            tell(f"skipped {document.id!r}, which has no words")
     return Project.create(
         folder,
-        _with_ids(kept),
+        _with_ids(_with_words([*annotated, *_read_texts(given, tell)], tell)),
         labels,
         name=name,
         model=given.model,
@@ -100,6 +93,31 @@ def create_project(
         settings=settings,
         annotator=given.annotator,
     )
+
+
+def add_texts(project: Project, given: ProjectInput, *, tell: Callable[[str], None] = lambda sentence: None) -> int:
+    """Add raw text to a project that is open for writing.
+
+    Args:
+        project: The project.
+        given: The texts, and how to read them. Its other fields are not used.
+        tell: Called with a sentence about each text that is left out.
+
+    Returns:
+        The number of documents that are new. Those that the project has already are not added again.
+
+    Raises:
+        DataError: A text has the id of another one.
+    """
+    return project.add_documents(_with_words(_read_texts(given, tell), tell))
+
+
+def _with_words(documents: Iterable[Document], tell: Callable[[str], None]) -> Iterable[Document]:
+    for document in documents:
+        if any(map(len, document.sentences)):
+            yield document
+        else:
+            tell(f"skipped {document.id!r}, which has no words")
 
 
 def _read_data(given: ProjectInput) -> Iterable[Document]:

@@ -193,7 +193,8 @@ class Learner:
     def _launch(self, run: Path, activity: str) -> None:
         self._activity, self._run, self._progress = activity, run, {}
         self._started = time.monotonic()
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        # Relative paths would not be found from the folder of the run.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path)}
         with (run / OUTPUT).open("wb") as output:
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "cascade_srn.annotation.worker"],
@@ -227,7 +228,11 @@ class Learner:
         if child.stdin is not None:
             child.stdin.close()
         with self._lock:
-            self._finish(run, code)
+            try:
+                self._finish(run, code)
+            except OSError as error:  # such as a full disk
+                self._state, self._message = FAILED, f"The result could not be stored ({error.strerror})"
+                self._remove(run)
             self._child = None
 
     def _read_progress(self, run: Path, at: int) -> int:

@@ -126,6 +126,8 @@ def flush_entry(folder: Path) -> None:
 class ChangeLog:
     """The last change of each document and annotator, in memory and on disk.
 
+    ``last`` has the changes by document and annotator, ``of_document`` those of each document by annotator.
+
     Args:
         folder: Folder of the project.
         read_only: Only read. Otherwise an incomplete last line is removed, and the log is compacted. Then the caller
@@ -140,6 +142,7 @@ class ChangeLog:
         self.snapshot = folder / SNAPSHOT
         self.max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         self.last: dict[tuple[str, str], Change] = {}
+        self.of_document: dict[str, dict[str, Change]] = {}
         self.number = 0
         self._file: AppendOnlyFile | None = None
         # The log first: if another process compacts it now, the snapshot that is read then has all of its changes.
@@ -155,6 +158,7 @@ class ChangeLog:
         known = self.last.get(change.key)
         if known is None or known.version < change.version:
             self.last[change.key] = change
+            self.of_document.setdefault(change.document, {})[change.annotator] = change
         self.number = max(self.number, change.number)
 
     def append(self, *changes: Change) -> None:

@@ -123,10 +123,13 @@ class Project:
         path = Path(folder)
         if not os.path.isfile(path / MARKER):
             problem = f"{path} is not an annotation project" if path.exists() else f"{path} does not exist"
-            raise DataError(problem, "Give the folder of a project, or create one from texts", option="texts")
+            raise DataError(problem, "Give the folder of a project, or create one from texts")
         if read_only:
             return cls(path, read_only=True)
-        lock = FolderLock(path)
+        try:
+            lock = FolderLock(path)
+        except ConfigError as error:
+            raise ConfigError(error.problem, "Close the project there first") from error
         try:
             project = cls(path, read_only=False)
         except BaseException:
@@ -169,7 +172,7 @@ class Project:
         path = Path(folder)
         given = list(documents)
         if not given:
-            raise DataError("there is no document to annotate", "Give at least one text", option="texts")
+            raise DataError("there is no document to annotate", "Give at least one text")
         chosen = settings or ProjectSettings()
         stored_encoder = _HERE + ENCODER if _is_folder(chosen.encoder) else chosen.encoder
         record: dict[str, Any] = {
@@ -278,7 +281,7 @@ class Project:
     def annotations(self, id: str) -> dict[str, Annotation]:
         """Return all annotations of a document by annotator, the last saved first."""
         with self._lock:
-            changes = [self._log.last[id, name] for name in self.annotators if (id, name) in self._log.last]
+            changes = list(self._log.of_document.get(id, {}).values())
         return {one.annotator: _annotation(one) for one in sorted(changes, key=lambda one: -one.number)}
 
     def save(self, id: str, annotator: str, annotation: Annotation, *, by: str = "") -> Annotation:
@@ -341,7 +344,8 @@ class Project:
             new = check_new(documents, self.documents)
             if new:
                 self._documents_file.append("".join(map(_document_line, new)).encode())
-                self.documents.update((one.id, one) for one in new)
+                # A new mapping, because other threads may iterate over this one.
+                self.documents = self.documents | {one.id: one for one in new}
                 self._held_out = self._choose_held_out()
             return len(new)
 

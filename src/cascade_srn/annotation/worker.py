@@ -71,7 +71,7 @@ class Worker:
         started = time.monotonic()
         for progress in Run(recipe, command="cascade-srn project train"):
             if progress.epoch_done or progress.finished:
-                self.report("Training", epoch=progress.epoch, n_epochs=progress.epochs, loss=progress.loss)
+                self.report("Training", epoch=progress.epoch, n_epochs=progress.epochs)
         more = {"epoch": recipe.training.epochs, "n_epochs": recipe.training.epochs}
         extractor = Extractor.from_pretrained(self.run / learning.BEST)
         self.report("Scoring", **more)

@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "info": ("cascade-srn info scierc-small", "cascade-srn info runs/example --json"),
     "models": ("cascade-srn models", "cascade-srn models --json"),
     "push": ("cascade-srn push runs/example/best me/my-model",),
+    "project add": ("cascade-srn project add project more.jsonl",),
     "project agreement": ("cascade-srn project agreement project anna ben",),
     "project create": (
         "cascade-srn project create project abstracts/ --labels labels.yaml --model scierc-small",

@@ -12,9 +12,13 @@ from cascade_srn.cli.failures import FoldedNotes, print_note
 from cascade_srn.cli.options import FORMAT_NAMES, Alignment, SegmenterName, TextField, find_segmenter
 from cascade_srn.errors import DataError, TrainingError
 
-app = typer.Typer(help="Create, train, export and compare annotation projects.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create annotation projects, train with them, and exchange and compare annotations.", no_args_is_help=True
+)
 
 _Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
+_Per = Annotated[str, typer.Option(metavar="auto|file|line|record", help="Unit of raw text that is one document.")]
+_IdField = Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 
 
@@ -45,11 +49,9 @@ def create(
         Path | None, typer.Option(metavar="FILE", help="Markdown file with guidelines for annotators.")
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the project. Default: that of the folder.")] = "",
-    per: Annotated[
-        str, typer.Option(metavar="auto|file|line|record", help="Unit of raw text that is one document.")
-    ] = "auto",
+    per: _Per = "auto",
     field: TextField = "text",
-    id_field: Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")] = "id",
+    id_field: _IdField = "id",
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="F", help=f"Format of --data: {FORMAT_NAMES}. Default: detected.")
     ] = None,
@@ -95,6 +97,29 @@ def create(
         n_done = made.count_done()
         typer.echo(f"{len(made.documents):,} documents, {n_sentences:,} sentences, {n_done:,} annotated, in {project}")
     typer.echo(f"Annotate them with: cascade-srn annotate {project}")
+
+
+@app.command()
+def add(
+    project: _Folder,
+    texts: Annotated[
+        list[str], typer.Argument(metavar="FILE|FOLDER|PATTERN…", help="Raw text, as for project create.")
+    ],
+    per: _Per = "auto",
+    field: TextField = "text",
+    id_field: _IdField = "id",
+    segmenter: SegmenterName = "rules",
+) -> None:
+    """Add raw text to a project. Documents that it has already are left out."""
+    from cascade_srn.annotation.creation import ProjectInput, add_texts
+    from cascade_srn.annotation.project import Project
+
+    given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, segmenter=find_segmenter(segmenter))
+    notes = FoldedNotes()
+    with Project.open(project) as opened:
+        n_added = add_texts(opened, given, tell=notes.tell)
+        notes.finish()
+        typer.echo(f"{n_added:,} documents added, {len(opened.documents):,} in all")
 
 
 @app.command()
@@ -151,7 +176,7 @@ def train(project: _Folder) -> None:
         nonlocal shown
         line = str(progress["message"])
         if line == "Training":
-            line = f"Epoch {progress['epoch']} of {progress['n_epochs']}, loss {progress['loss']:.4f}"
+            line = f"Epoch {progress['epoch']} of {progress['n_epochs']}"
         if line != shown and not line.startswith("Suggestions for"):
             typer.echo(line, err=True)
         shown = line

@@ -125,10 +125,11 @@ def select(
     finally:
         notes.finish()
     write_selected(selected, output, format, model="" if model is None else Path(model).name)
+    found = f"{len(selected):,} {unit}{'' if len(selected) == 1 else 's'}"
     if len(selected) < n:
-        print_note(f"only {len(selected):,} {unit}s can be selected, not {n:,}")
+        print_note(f"only {found} can be selected, not {n:,}")
     if output is not None:
-        typer.echo(f"{len(selected):,} {unit}s by the strategy {strategy} in {output}", err=True)
+        typer.echo(f"{found} by the strategy {strategy} in {output}", err=True)
     if texts.n_bad:
         raise typer.Exit(SOME_SKIPPED)
 

@@ -221,7 +221,7 @@ def test_retrain_accept_and_train_on_the_export(browser, tmp_path):
     )
     with live_project(folder) as client, open_document(browser, client, "text-0") as page:
         settle(page)
-        for n in range(6):
+        for n in range(4):
             page.locator(f"[data-id=text-{n}]").click()
             wait_for_document(page, f"text-{n}")
             wait_for_suggestions(client, page, f"text-{n}")

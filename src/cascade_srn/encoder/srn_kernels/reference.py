@@ -69,8 +69,8 @@ class Packing:
         """
         batch, length = self.shape
         n_real = self.positions.shape[0]
-        if n_real == batch * length and batch == 1:
-            return packed[:n_real].unflatten(0, self.shape)
+        if batch == 1 and n_real == length:
+            return packed[None, :n_real]
         rows = torch.full((batch * length,), n_real, device=packed.device)
         rows[self.positions] = torch.arange(n_real, device=packed.device)
         padded: Tensor = packed.index_select(0, rows).unflatten(0, self.shape)

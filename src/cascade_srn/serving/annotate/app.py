@@ -31,8 +31,8 @@ from cascade_srn.version import __version__
 DESCRIPTION = "Documents, annotations and training of a project. Every error has a code, a problem and a hint."
 # Modules and pictures that the page shares with the page of the model.
 SHARED = (
-    *("annotations.js", "dom.js", "favicon.svg", "labels.js", "lists.js", "notices.js", "offsets.js", "page.css"),
-    *("service.js", "tabs.js", "timing.js"),
+    *("dom.js", "favicon.svg", "labels.js", "notices.js", "offsets.js", "page.css", "service.js", "tabs.js"),
+    "timing.js",
 )
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -63,8 +63,7 @@ def page_routes(description: Mapping[str, Any]) -> APIRouter:
     router = APIRouter()
     shared = {name: asset for name, asset in page_files() if name in SHARED}
     assets = {f"/{name}": asset for name, asset in (shared | dict(page_files("annotate", "page"))).items()}
-    if "/index.html" in assets:
-        assets["/"] = assets.pop("/index.html")
+    assets["/"] = assets.pop("/index.html")
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
     assets["/docs"] = Asset(render_operations(description).encode(), CONTENT_TYPES[".html"])
     add_assets(router, assets)

@@ -20,7 +20,7 @@ from cascade_srn.annotation.queue import QueueFilter, list_queue
 from cascade_srn.data.formats import FORMATS
 from cascade_srn.errors import CascadeError, TrainingError, did_you_mean
 from cascade_srn.serving.annotate import forms
-from cascade_srn.serving.bodies import BodyBudget, read_message
+from cascade_srn.serving.bodies import BodyBudget, Reservation, read_message
 from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, handle_http_error, json_response, unprocessable
 from cascade_srn.serving.settings import ServeSettings
 
@@ -29,16 +29,13 @@ T = TypeVar("T")
 MAX_IMPORT = 64 << 20
 
 
-class NotInProject(Refusal):
-    """There is no such document."""
-
-
 def project_routes(project: Project, learner: Learner, settings: ServeSettings) -> APIRouter:
     """Make the routes of a project. Work that reads or writes files runs in threads."""
     router = APIRouter(prefix="/api")
-    add_document_routes(router, project, learner, settings)
+    budget = BodyBudget(settings.bodies_bytes)
+    add_document_routes(router, project, learner, settings, budget)
     add_training_routes(router, learner)
-    add_exchange_routes(router, project)
+    add_exchange_routes(router, project, learner, settings, budget)
 
     @router.get("/project")
     def overview(form: Annotated[forms.ProjectQuery, Query()]) -> Response:
@@ -67,9 +64,10 @@ def project_routes(project: Project, learner: Learner, settings: ServeSettings) 
     return router
 
 
-def add_document_routes(router: APIRouter, project: Project, learner: Learner, settings: ServeSettings) -> None:
+def add_document_routes(
+    router: APIRouter, project: Project, learner: Learner, settings: ServeSettings, budget: BodyBudget
+) -> None:
     """Add the routes of documents and their annotations."""
-    budget = BodyBudget(settings.bodies_bytes)
 
     @router.get("/queue")
     def queue(form: Annotated[forms.QueueQuery, Query()]) -> Response:
@@ -149,7 +147,9 @@ def add_training_routes(router: APIRouter, learner: Learner) -> None:
         return json_response(learner.status(), HTTPStatus.ACCEPTED)
 
 
-def add_exchange_routes(router: APIRouter, project: Project) -> None:
+def add_exchange_routes(
+    router: APIRouter, project: Project, learner: Learner, settings: ServeSettings, budget: BodyBudget
+) -> None:
     """Add the routes of export and import."""
 
     @router.get("/export", response_class=Response)
@@ -163,31 +163,41 @@ def add_exchange_routes(router: APIRouter, project: Project) -> None:
     @router.post("/import")
     async def import_(form: Annotated[forms.ImportQuery, Query()], request: Request) -> Response:
         """Store the annotations of a file, which is the body. Unknown documents are added to the project."""
-        data = await _read_body(request)
+        with budget.reservation() as reservation:
+            data = await _read_file(request, reservation, settings.request_seconds)
 
-        def work() -> dict[str, int]:
-            done = import_bytes(project, data, form.format, form.annotator)
-            return {"documents": done.documents, "annotations": done.annotations}
+            def work() -> dict[str, int]:
+                done = import_bytes(project, data, form.format, form.annotator)
+                if done.documents:
+                    learner.suggest()
+                return {"documents": done.documents, "annotations": done.annotations}
 
-        return json_response(await asyncio.to_thread(_ask, work))
+            return json_response(await asyncio.to_thread(_ask, work))
 
 
-async def _read_body(request: Request) -> bytes:
+async def _read_file(request: Request, reservation: Reservation, seconds: float) -> bytes:
+    """Read a body that is a file, within limits of size and time."""
     chunks, n_bytes = [], 0
     try:
-        async for chunk in request.stream():
-            n_bytes += len(chunk)
-            if n_bytes > MAX_IMPORT:
-                raise Refusal(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    "body_too_large",
-                    f"the file has more than {MAX_IMPORT:,} bytes",
-                    "Import it with cascade-srn project import",
-                    {"Connection": "close"},
-                )
-            chunks.append(chunk)
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                n_bytes += len(chunk)
+                if n_bytes > MAX_IMPORT:
+                    raise Refusal(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                        "body_too_large",
+                        f"the file has more than {MAX_IMPORT:,} bytes",
+                        "Import it with cascade-srn project import",
+                        {"Connection": "close"},
+                    )
+                reservation.add(len(chunk))
+                chunks.append(chunk)
+    except TimeoutError:
+        problem = f"the file did not arrive within {seconds:g} s"
+        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "request_timeout", problem, "Send it again") from None
     except ClientDisconnect:
         raise Refusal(CLIENT_GONE, "client_gone", "the client disconnected") from None
+    # The connection ends a body early if it is invalid or the service is shutting down.
     refusal = getattr(request.state, "refusal", None)
     if refusal is not None:
         raise refusal

@@ -3,7 +3,7 @@
 import { createAgreementView } from "./agreement.js";
 import { ADJUDICATED, Api } from "./api.js";
 import { addDialogs, askName, showConflict } from "./dialogs.js";
-import { byId, createHtml, formatCount, formatScore } from "./dom.js";
+import { byId, createHtml, formatCount } from "./dom.js";
 import { Editor } from "./editor.js";
 import { createExchangeView } from "./exchange.js";
 import { addKeys } from "./keys.js";
@@ -16,6 +16,7 @@ import { Saver } from "./saving.js";
 import { Sheet } from "./sheet.js";
 import { addTabs } from "./tabs.js";
 import { debounce } from "./timing.js";
+import { showSuggesting, showToolbar } from "./toolbar.js";
 import { createTrainingView } from "./training.js";
 import { Words } from "./words.js";
 
@@ -101,7 +102,8 @@ function showSaved(state, error) {
     const hint = isRefused ? " Undo the last change, or try again." : " Your changes are kept in this page.";
     showError(Object.assign(error, { message: `Not saved. ${error.message}${hint}` }), () => saver.retry());
   } else if (state === "conflict") {
-    const compare = createHtml("button", { type: "button", class: "retry", click: () => decideConflict(saver.theirs) }, "Compare");
+    const compareVersions = () => decideConflict(saver.theirs);
+    const compare = createHtml("button", { type: "button", class: "retry", click: compareVersions }, "Compare");
     showNotice("error", "Not saved: this annotation was changed in another tab or by another person.", compare);
   }
 }
@@ -117,42 +119,15 @@ function show() {
     showList(editor, (key) => {
       editor.selectKey(key);
       sheet.reveal(editor.anchor);
+      menu.open();
     });
-    showToolbar();
+    showToolbar(editor);
   } else markInList(editor.key);
   const [first, last] = editor.range ?? [];
-  const { cursor, key, link } = editor;
-  sheet.select({ first, last, cursor: key ? undefined : (cursor ?? undefined), key: link?.tail ?? key ?? undefined, head: link?.head });
+  const key = editor.link?.tail ?? editor.key ?? undefined;
+  const cursor = key ? undefined : (editor.cursor ?? undefined);
+  sheet.select({ first, last, cursor, key, head: editor.link?.head });
   menu.update();
-}
-
-function showToolbar() {
-  const { history, content, isEmpty } = editor;
-  byId("undo").disabled = isEmpty || !history.canUndo;
-  byId("redo").disabled = isEmpty || !history.canRedo;
-  byId("done").textContent = content.state === "done" ? "Open again" : "Done";
-  byId("done").title = content.state === "done" ? "Not done yet" : "Done, next document (d)";
-  byId("done").classList.toggle("primary", content.state !== "done");
-  byId("sheet").classList.toggle("is-done", content.state === "done");
-  byId("has-note").hidden = !content.note;
-  if (byId("note").value !== content.note && document.activeElement !== byId("note")) byId("note").value = content.note;
-  showSuggesting();
-}
-
-function showSuggesting() {
-  const { entities, relations } = editor.suggestions;
-  byId("suggesting").hidden = !entities.length && !relations.length;
-  const count = (minScore) => {
-    const items = editor.openItems(minScore);
-    return items.entities.length + items.relations.length;
-  };
-  const minScore = Number(byId("min-score").value);
-  const [n, nAbove] = [count(0), count(minScore)];
-  byId("n-open").textContent = editor.showsOpen ? formatCount(n, "suggestion", "suggestions") : "Suggestions";
-  byId("accept-above").textContent = `Accept ${nAbove} ≥ ${formatScore(minScore)}`;
-  byId("min-score").style.setProperty("--filled", `${(100 * minScore) / 0.99}%`);
-  for (const id of ["accept-all", "reject-all"]) byId(id).disabled = n === 0;
-  byId("accept-above").disabled = nAbove === 0;
 }
 
 function saveChange() {
@@ -228,8 +203,10 @@ function awaitSuggestions(id, delay = 2000) {
 async function go(by, isWanted) {
   const id = await queue.neighbour(by, isWanted);
   if (id !== null) return openDocument(id);
-  const isEnd = isWanted ? "All documents of this list are done." : `This is the ${by > 0 ? "last" : "first"} document of the list.`;
-  return announce(isEnd);
+  if (!isWanted) return announce(`This is the ${by > 0 ? "last" : "first"} document of the list.`);
+  // Around at the end of the list.
+  const earlier = queue.items.find(isWanted);
+  return earlier ? openDocument(earlier.id) : announce("All documents of the list are done.");
 }
 
 const isNotDone = ({ state }) => state !== "done";
@@ -306,7 +283,14 @@ function showView(name, { isStep = false } = {}) {
   view = name;
   menu.close();
   if (isNew && isStep) setAddress({ isStep });
-  if (name !== "annotate" && project) attempt(() => views[name].show());
+  if (name !== "annotate" && project) attempt(() => loadView(name));
+}
+
+/** Show a view with the present numbers and names. */
+async function loadView(name) {
+  project = await api.project();
+  showProgress();
+  await views[name].show();
 }
 
 function setAddress({ isStep }) {
@@ -366,13 +350,14 @@ async function reload() {
   if (wanted) await openDocument(wanted, { takesFocus: false, isStep: false });
   else showEmpty();
   if (name !== view) showTab(byId(`tab-${name}`));
-  else if (name !== "annotate") await views[name].show();
+  else if (name !== "annotate") await loadView(name);
   showBusy(false);
   if (project.training.state === "running") attempt(() => views.training.show());
 }
 
 function showEmpty() {
-  byId("empty").replaceChildren(createHtml("p", {}, "This project has no documents yet. Import some in the view Export."));
+  const help = "This project has no documents yet. Import some in the view Export.";
+  byId("empty").replaceChildren(createHtml("p", {}, help));
   byId("empty").hidden = false;
   byId("sheet").hidden = true;
 }
@@ -411,7 +396,14 @@ byId("annotator").addEventListener("click", () =>
 
 // Buttons and keys
 
-const onClick = (id, action) => byId(id).addEventListener("click", action);
+/** Add a button. After a click with the mouse, the keys act on the text again. */
+function onClick(id, action) {
+  byId(id).addEventListener("click", (event) => {
+    action();
+    if (event.detail > 0 && !document.querySelector("dialog[open]")) byId("sheet").focus({ preventScroll: true });
+  });
+}
+
 onClick("previous", actions.previous);
 onClick("next", actions.next);
 onClick("undo", () => editor.undo());
@@ -422,7 +414,7 @@ onClick("accept-all", () => editor.acceptAll());
 onClick("reject-all", () => editor.rejectAll());
 onClick("accept-above", () => editor.acceptAll(Number(byId("min-score").value)));
 onClick("show-keys", actions.help);
-byId("min-score").addEventListener("input", showSuggesting);
+byId("min-score").addEventListener("input", () => showSuggesting(editor));
 byId("show-open").addEventListener("change", ({ target }) => editor.showOpen(target.checked));
 byId("scroller").addEventListener("scroll", () => menu.place(), { passive: true });
 window.addEventListener("scroll", () => menu.place(), { passive: true });

@@ -39,12 +39,13 @@ export class Api {
   }
 
   save(id, body) {
-    if (this.annotator === ADJUDICATED) return this.adjudicate(id, body, this.decider);
+    if (this.annotator === ADJUDICATED) return this.adjudicate(id, body);
     const path = `api/documents/${encodeURIComponent(id)}/annotation`;
     return this.#json(path, { method: "PUT", parameters: this.#who, body });
   }
 
-  adjudicate(id, body, annotator = this.annotator) {
+  adjudicate(id, body) {
+    const annotator = this.annotator === ADJUDICATED ? this.decider : this.annotator;
     const path = `api/documents/${encodeURIComponent(id)}/adjudication`;
     return this.#json(path, { method: "POST", parameters: { annotator }, body });
   }

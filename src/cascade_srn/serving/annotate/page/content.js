@@ -1,7 +1,5 @@
 /* The content of an annotation: {state, note, entities, relations, rejected}. Every change returns a new content. */
 
-export const EMPTY = { state: "new", note: "", entities: [], relations: [], rejected: [] };
-
 /** A change that is not possible, with a message for the user. */
 export class EditError extends Error {}
 

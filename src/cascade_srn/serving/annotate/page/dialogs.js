@@ -1,5 +1,6 @@
 /* Dialogs: the name of the annotator, the keys, and a conflict between two versions of an annotation. */
 
+import { ADJUDICATED } from "./api.js";
 import { entityKey, relationKey } from "./content.js";
 import { byId, createHtml, formatCount } from "./dom.js";
 import { KEYS } from "./keys.js";
@@ -33,24 +34,25 @@ export function askName(known, present = "") {
   const [dialog, form, field] = [byId("name-dialog"), byId("name-form"), byId("name")];
   byId("names").replaceChildren(...known.map((value) => createHtml("option", { value })));
   field.value = present;
-  return new Promise((resolve) => {
-    const finish = (name) => {
-      form.onsubmit = null;
-      dialog.oncancel = null;
-      dialog.close();
-      resolve(name);
-    };
-    form.onsubmit = (event) => {
-      event.preventDefault();
-      const name = field.value.trim();
-      if (name) finish(name);
-    };
-    dialog.oncancel = (event) => {
-      event.preventDefault();
-      if (present) finish(present);
-    };
+  byId("name-error").hidden = true;
+  const open = () => {
     dialog.showModal();
     field.select();
+  };
+  return new Promise((resolve) => {
+    let name = present;
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      const given = field.value.trim();
+      byId("name-error").hidden = given !== ADJUDICATED;
+      byId("name-error").textContent = `The name “${ADJUDICATED}” is kept for decisions. Use another one.`;
+      if (!given || given === ADJUDICATED) return;
+      name = given;
+      dialog.close();
+    };
+    // Escape closes the dialog. Without a name, it opens again.
+    dialog.onclose = () => (name ? resolve(name) : open());
+    open();
   });
 }
 
@@ -78,7 +80,7 @@ export function showConflict({ mine, theirs, words, labels }, { onMine, onTheirs
 const differing = (items, others) => items.filter(({ key }) => !others.some((other) => other.key === key));
 
 /** Return the entities, relations, state and note of an annotation as {key, css, label, text}. */
-export function describeContent({ entities, relations, state, note }, words, labels) {
+function describeContent({ entities, relations, state, note }, words, labels) {
   const byEntity = new Map(entities.map((entity) => [entity.id, entity]));
   const ends = ({ head, tail }) => [byEntity.get(head), byEntity.get(tail)];
   return [
@@ -102,15 +104,18 @@ export function describeContent({ entities, relations, state, note }, words, lab
   ];
 }
 
-export function createSide(title, { entities, relations }, items, emptyText = "Nothing else.") {
-  const counts = `${formatCount(entities.length, "entity", "entities")}, ${formatCount(relations.length, "relation", "relations")}`;
-  const rows = items.map(({ css, label, text }) =>
-    createHtml("li", { class: `item ${css}` }, createHtml("bdi", { class: "phrase" }, text), createHtml("span", { class: "label" }, label)),
-  );
+function createSide(title, { entities, relations }, items) {
+  const nEntities = formatCount(entities.length, "entity", "entities");
+  const counts = `${nEntities}, ${formatCount(relations.length, "relation", "relations")}`;
+  const rows = items.map(({ css, label, text }) => {
+    const phrase = createHtml("bdi", { class: "phrase" }, text);
+    return createHtml("li", { class: `item ${css}` }, phrase, createHtml("span", { class: "label" }, label));
+  });
+  const nothing = createHtml("li", { class: "help" }, "Nothing else.");
   return createHtml(
     "section",
     {},
     createHtml("h3", {}, title, " ", createHtml("span", { class: "number" }, counts)),
-    createHtml("ul", { class: "items drawing" }, ...(rows.length ? rows : [createHtml("li", { class: "help" }, emptyText)])),
+    createHtml("ul", { class: "items drawing" }, ...(rows.length ? rows : [nothing])),
   );
 }

@@ -2,6 +2,7 @@
 
 import * as edits from "./content.js";
 import { formatCount, formatScore } from "./dom.js";
+import { findNeighbour, isRelation, sortItems } from "./order.js";
 import * as open from "./suggestions.js";
 
 /**
@@ -23,7 +24,7 @@ export class Editor {
   }
 
   get content() {
-    return this.history.content;
+    return this.history?.content;
   }
 
   get #context() {
@@ -31,20 +32,16 @@ export class Editor {
   }
 
   load({ words, content, suggestions }) {
-    Object.assign(this, { words, suggestions, history: new edits.History(content) });
+    const fitting = open.fitSuggestions(suggestions, words);
+    Object.assign(this, { words, suggestions: fitting, history: new edits.History(content) });
     this.#deselect();
     this.#merge();
     this.onShow();
   }
 
-  close() {
-    Object.assign(this, { words: null, suggestions: null, history: null, items: null });
-    this.#deselect();
-  }
-
   /** Take new suggestions, as after training. The selection stays if it still exists. */
   setSuggestions(suggestions) {
-    this.suggestions = suggestions;
+    this.suggestions = open.fitSuggestions(suggestions, this.words);
     this.#merge();
     if (this.key && !this.item) this.#deselect();
     this.onShow();
@@ -77,10 +74,6 @@ export class Editor {
     return this.items.entities.find(isKey) ?? this.items.relations.find(isKey);
   }
 
-  isRelation(item) {
-    return "head" in item;
-  }
-
   /** The selected words [first, last]; null if there are none. */
   get range() {
     if (this.cursor === null) return null;
@@ -109,7 +102,7 @@ export class Editor {
   selectKey(key) {
     this.key = key;
     const { item } = this;
-    const entity = this.isRelation(item) ? this.#find(item.head) : item;
+    const entity = isRelation(item) ? this.#find(item.head) : item;
     const [first, last] = this.words.range(entity);
     Object.assign(this, { anchor: first, cursor: last });
     this.onShow();
@@ -136,43 +129,17 @@ export class Editor {
 
   /** Select the next or previous item: "open" suggestions, "entity" or "relation". */
   step(kind, by) {
-    const items = this.#inOrder(kind);
-    if (!items.length) {
+    const sorted = sortItems(this.items, kind, this.words);
+    if (!sorted.length) {
       const names = { open: "open suggestions", entity: "entities", relation: "relations" };
       return this.announce(`This document has no ${names[kind]}.`);
     }
-    const at = items.findIndex(({ key }) => key === this.key);
-    const start = at < 0 ? this.#nearby(items, by) : at + by;
-    return this.selectKey(items[(start + items.length) % items.length].key);
-  }
-
-  /** Return the position of the first item after the cursor, or the last one before it. */
-  #nearby(items, by) {
-    if (this.cursor === null) return by > 0 ? 0 : -1;
-    const { start } = this.words.all[this.cursor];
-    const position = items.findIndex((item) => this.#place(item)[2] >= start);
-    if (by > 0) return position < 0 ? 0 : position;
-    return position < 0 ? items.length - 1 : position - 1;
-  }
-
-  /** Sort key of an item: sentence by sentence, entities before relations. */
-  #place(item) {
-    const isRelation = this.isRelation(item);
-    const entity = isRelation ? this.#find(item.head) : item;
-    return [this.words.sentenceOf(entity), isRelation ? 1 : 0, entity.start, -entity.end];
+    const offset = this.cursor === null ? 0 : this.words.all[this.cursor].start;
+    return this.selectKey(findNeighbour(sorted, by, { key: this.key, offset }).key);
   }
 
   #inOrder(kind) {
-    const { entities, relations } = this.items;
-    const all = { open: [...entities, ...relations].filter(({ isOpen }) => isOpen), entity: entities, relation: relations };
-    const compare = (a, b) => a.findIndex((value, at) => value !== b[at]);
-    return all[kind]
-      .map((item) => ({ item, place: this.#place(item) }))
-      .sort(({ place: a }, { place: b }) => {
-        const at = compare(a, b);
-        return at < 0 ? 0 : a[at] - b[at];
-      })
-      .map(({ item }) => item);
+    return sortItems(this.items, kind, this.words).map(({ item }) => item);
   }
 
   get entitiesInOrder() {
@@ -190,7 +157,7 @@ export class Editor {
   }
 
   describe(item) {
-    const what = this.isRelation(item)
+    const what = isRelation(item)
       ? `${this.phrase(item.head)} ${item.label} ${this.phrase(item.tail)}`
       : `${this.words.phrase(item)}: ${item.label}`;
     return item.isOpen ? `Suggestion, ${what}, score ${formatScore(item.score)}` : what;
@@ -212,11 +179,15 @@ export class Editor {
       if (!this.history.change(change(this.content), options)) return false;
     } catch (error) {
       if (!(error instanceof edits.EditError)) throw error;
-      this.announce(error.message, { isProblem: true });
+      this.#refuse(error.message);
       return false;
     }
     this.#changed(message);
     return true;
+  }
+
+  #refuse(message) {
+    this.announce(message, { isProblem: true });
   }
 
   #changed(message) {
@@ -242,7 +213,7 @@ export class Editor {
   get choices() {
     if (this.link?.tail) return this.labels.relations;
     if (this.link) return [];
-    if (this.item) return this.isRelation(this.item) ? this.labels.relations : this.labels.entities;
+    if (this.item) return isRelation(this.item) ? this.labels.relations : this.labels.entities;
     return this.range ? this.labels.entities : [];
   }
 
@@ -250,8 +221,8 @@ export class Editor {
   applyLabel(label) {
     const { item, link } = this;
     if (link?.tail) return this.#addRelation(label);
-    if (link) return this.announce("Choose the second entity first.", { isProblem: true });
-    if (!item && !this.range) return this.announce("Select words first.", { isProblem: true });
+    if (link) return this.#refuse("Choose the second entity first.");
+    if (!item && !this.range) return this.#refuse("Select words first.");
     let key = this.key;
     const made = this.edit((content) => {
       const [next, id] = this.#labelled(content, item, label);
@@ -265,7 +236,7 @@ export class Editor {
 
   #labelled(content, item, label) {
     if (!item) return edits.addEntity(content, { ...this.words.span(...this.range), label });
-    if (this.isRelation(item)) {
+    if (isRelation(item)) {
       if (item.isOpen) return open.acceptRelation(content, item, this.items, this.#context, label);
       return [edits.changeRelation(content, item.id, { label }, this.#context), item.id];
     }
@@ -275,7 +246,7 @@ export class Editor {
 
   /** Start a relation at an entity. */
   startLink(key) {
-    if (!this.labels.relations.length) return this.announce("This project has no relation labels.", { isProblem: true });
+    if (!this.labels.relations.length) return this.#refuse("This project has no relation labels.");
     this.link = { head: key, tail: null };
     this.onShow();
     return this.announce(`Relation from “${this.phrase(key)}”: choose the other entity. Escape cancels.`);
@@ -286,7 +257,7 @@ export class Editor {
     const [head, tail] = [this.#find(this.link.head), this.#find(key)];
     if (head.key === tail.key || this.words.sentenceOf(head) !== this.words.sentenceOf(tail)) {
       const reason = head.key === tail.key ? "two different entities" : "two entities of the same sentence";
-      return this.announce(`A relation needs ${reason}.`, { isProblem: true });
+      return this.#refuse(`A relation needs ${reason}.`);
     }
     this.link = { head: head.key, tail: tail.key };
     if (this.labels.relations.length === 1) return this.#addRelation(this.labels.relations[0]);
@@ -317,15 +288,16 @@ export class Editor {
       return this.onShow();
     }
     const { item } = this;
-    if (!item || !this.isRelation(item) || item.isOpen) return this.announce("Select a relation first.", { isProblem: true });
+    if (!item || !isRelation(item) || item.isOpen) return this.#refuse("Select a relation first.");
     const { head, tail } = edits.findById(this.content.relations, item.id);
-    return this.edit((content) => edits.changeRelation(content, item.id, { head: tail, tail: head }, this.#context), "Reversed.");
+    const reversed = { head: tail, tail: head };
+    return this.edit((content) => edits.changeRelation(content, item.id, reversed, this.#context), "Reversed.");
   }
 
   /** Move the start or the end of the selected entity, or of the selected words, by one word. */
   resize(side, by) {
     const { item } = this;
-    if (!this.range || (item && this.isRelation(item))) return;
+    if (!this.range || (item && isRelation(item))) return;
     let [first, last] = item ? this.words.range(item) : this.range;
     if (side === "start") first += by;
     else last += by;
@@ -346,21 +318,23 @@ export class Editor {
   /** Accept the selected suggestion and go to the next one. */
   accept() {
     const { item } = this;
-    if (!item?.isOpen) return this.announce("Select a suggestion first.", { isProblem: true });
-    const accept = (content) =>
-      this.isRelation(item) ? open.acceptRelation(content, item, this.items, this.#context) : open.acceptEntity(content, item);
+    if (!item?.isOpen) return this.#refuse("Select a suggestion first.");
+    const accept = (content) => {
+      if (isRelation(item)) return open.acceptRelation(content, item, this.items, this.#context);
+      return open.acceptEntity(content, item);
+    };
     return this.#decide(item, (content) => accept(content)[0]);
   }
 
   /** Reject the selected suggestion and go to the next one; delete any other entity or relation. */
   remove() {
     const { item } = this;
-    if (!item) return this.announce("Select an entity or a relation first.", { isProblem: true });
+    if (!item) return this.#refuse("Select an entity or a relation first.");
     if (item.isOpen) {
-      const chosen = this.isRelation(item) ? { entities: [], relations: [item] } : { entities: [item], relations: [] };
+      const chosen = isRelation(item) ? { entities: [], relations: [item] } : { entities: [item], relations: [] };
       return this.#decide(item, (content) => open.rejectAll(content, chosen, this.suggestions));
     }
-    const remove = this.isRelation(item) ? edits.removeRelation : edits.removeEntity;
+    const remove = isRelation(item) ? edits.removeRelation : edits.removeEntity;
     return this.edit((content) => remove(content, item.id), `Deleted: ${this.describe(item)}`);
   }
 

@@ -42,7 +42,7 @@ export function createExchangeView(container, { api, attempt, project, onImporte
   container.replaceChildren(
     createForm("Export", "All documents that are done. Formats that are folders become a ZIP archive.",
       [field("Format", format), field("Annotations of", who)], exporting, exported),
-    createForm("Import", "Annotations of the same texts are saved under your name. Other texts are added to the project.",
+    createForm("Import", "Annotations of known texts are saved under your name. Other texts are added to the project.",
       [field("Format", importFormat), field("File", file)], importing, imported),
   );
 

@@ -1,5 +1,7 @@
 /* The keyboard. `KEYS` is also the list that the help shows. */
 
+import { isRelation } from "./order.js";
+
 export const KEYS = [
   ["Words", [
     [["←", "→", "↑", "↓"], "move over the words"],
@@ -54,18 +56,23 @@ export function addKeys({ sheet, editor, menu, actions, isActive, usesLetters })
       return;
     }
     const isInSheet = target === document.body || sheet.container.contains(target) || menu.element.contains(target);
-    const handled = isActive() && (withControl(event) || (!hasModifier(event) && ((isInSheet && onSheet(event)) || onPage(event, isInSheet))));
-    if (handled || (event.key === "?" && !hasModifier(event) && act(actions.help))) event.preventDefault();
+    const hasModifier = event.ctrlKey || event.metaKey;
+    const isHandled = hasModifier ? isActive() && withControl(event) : withoutControl(event, isInSheet);
+    if (isHandled) event.preventDefault();
   });
 
-  const hasModifier = ({ ctrlKey, metaKey }) => ctrlKey || metaKey;
+  function withoutControl(event, isInSheet) {
+    if (isActive() && ((isInSheet && onSheet(event)) || onPage(event, isInSheet))) return true;
+    return event.key === "?" && act(actions.help);
+  }
+
   const act = (action) => {
     action();
     return true;
   };
 
-  function withControl({ key, ctrlKey, metaKey, shiftKey, altKey }) {
-    if (!(ctrlKey || metaKey) || altKey || editor.isEmpty) return false;
+  function withControl({ key, shiftKey, altKey }) {
+    if (altKey || editor.isEmpty) return false;
     if (key.toLowerCase() === "z") return act(() => (shiftKey ? editor.redo() : editor.undo()));
     return key.toLowerCase() === "y" && act(() => editor.redo());
   }
@@ -122,7 +129,8 @@ export function addKeys({ sheet, editor, menu, actions, isActive, usesLetters })
   function chooseNumber(number) {
     const label = editor.choices[number - 1];
     if (!label) {
-      editor.announce(editor.choices.length ? `There is no label ${number}.` : "Select words first.", { isProblem: true });
+      const message = editor.choices.length ? `There is no label ${number}.` : "Select words first.";
+      editor.announce(message, { isProblem: true });
       return true;
     }
     editor.applyLabel(label);
@@ -133,7 +141,7 @@ export function addKeys({ sheet, editor, menu, actions, isActive, usesLetters })
   /** Start or end a relation at the selected entity, or else at the shortest one under the cursor. */
   function relate({ opensMenu = false } = {}) {
     const { item } = editor;
-    const chosen = item && !editor.isRelation(item) ? item : null;
+    const chosen = item && !isRelation(item) ? item : null;
     const entity = chosen ?? (editor.cursor === null || item ? null : editor.entitiesAt(editor.cursor)[0]);
     if (!entity) {
       if (opensMenu && (item || editor.range)) return menu.open({ takesFocus: true });
@@ -150,7 +158,7 @@ export function addKeys({ sheet, editor, menu, actions, isActive, usesLetters })
     if (editor.words.length === 0 || event.target.closest?.("button")) return false;
     const { item } = editor;
     const by = MOVES[key];
-    if (shiftKey && item && !editor.isRelation(item) && (key === "ArrowLeft" || key === "ArrowRight")) {
+    if (shiftKey && item && !isRelation(item) && (key === "ArrowLeft" || key === "ArrowRight")) {
       editor.resize(altKey ? "start" : "end", by * direction());
       return true;
     }

@@ -88,9 +88,8 @@ export function drawArcs({ arcs, labels }, tops, { width, height }) {
     const heightOf = (line) => tops[line] - STEM - level * LEVEL - LEVEL / 2;
     const paths = segments.map((segment) => createSvg("path", { d: arcPath(segment, from, to, heightOf, tops) }));
     const isDirected = labels.isDirected(relation.label);
-    svg.append(
-      createSvg("g", { class: `arc ${css}`, "data-key": key }, ...paths, drawEnd(from, tops, false), drawEnd(to, tops, isDirected)),
-    );
+    const ends = [drawEnd(from, tops, false), drawEnd(to, tops, isDirected)];
+    svg.append(createSvg("g", { class: `arc ${css}`, "data-key": key }, ...paths, ...ends));
     const text = describe(relation);
     const name = createHtml("div", { class: `arc-label ${css}`, "data-key": key, title: text }, text);
     names.push(place(name, { left: middle, top: heightOf(segments[labelled].line) }));
@@ -114,7 +113,8 @@ function drawEnd({ line, x }, tops, isArrow) {
   return createSvg("circle", { class: "end", cx: x, cy: y - 2, r: 2.4 });
 }
 
-function place(element, { left, top, width, height }) {
+/** Set the position and size of an element in pixels. */
+export function place(element, { left, top, width, height }) {
   Object.assign(element.style, { left: `${left}px`, top: `${top}px` });
   if (width !== undefined) element.style.width = `${width}px`;
   if (height !== undefined) element.style.height = `${height}px`;

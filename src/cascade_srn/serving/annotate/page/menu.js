@@ -1,8 +1,11 @@
 /* The menu beside the selection: labels and what else can be done with it. At the bottom of the screen on a phone. */
 
 import { createHtml, formatScore } from "./dom.js";
+import { isRelation } from "./order.js";
 
 const [GAP, MARGIN] = [8, 8];
+
+const isNarrow = () => matchMedia("(max-width: 56rem)").matches;
 
 /** Shows the choices for the selection of an editor. The sheet keeps the focus, so the keys go on working. */
 export class Menu {
@@ -21,6 +24,7 @@ export class Menu {
     this.element.hidden = false;
     this.update();
     if (takesFocus) this.element.querySelector("button")?.focus();
+    if (isNarrow()) this.#uncover();
     return undefined;
   }
 
@@ -33,24 +37,38 @@ export class Menu {
   update() {
     if (!this.isOpen) return;
     const { editor } = this;
-    if (editor.isEmpty || (!editor.range && !editor.link) || (editor.link && !editor.link.tail)) return void this.close();
+    const hasContent = !editor.isEmpty && (editor.link ? editor.link.tail : editor.range);
+    if (!hasContent) return void this.close();
+    const find = (selector) => this.element.querySelector(selector);
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.name : null;
     this.element.replaceChildren(...this.#content());
-    if (focused) (this.element.querySelector(`[data-name="${CSS.escape(focused)}"]`) ?? this.element.querySelector("button"))?.focus();
-    this.place();
+    if (focused) (find(`[data-name="${CSS.escape(focused)}"]`) ?? find("button"))?.focus();
+    return this.place();
   }
 
+  /** Put the menu below the selection, or above it if there is no room. */
   place() {
-    if (!this.isOpen || matchMedia("(max-width: 56rem)").matches) return;
-    const { editor, element } = this;
-    const [first, last] = editor.range ?? [];
-    const box = this.sheet.boxOf({ key: editor.link?.tail ?? editor.key, first, last });
+    if (!this.isOpen || isNarrow()) return;
+    const { element } = this;
+    const box = this.#selectionBox();
     if (!box) return;
     const { width, height } = element.getBoundingClientRect();
     const left = Math.max(MARGIN, Math.min(box.left, innerWidth - width - MARGIN));
     const fitsBelow = box.bottom + GAP + height < innerHeight - MARGIN;
     const top = fitsBelow ? box.bottom + GAP : Math.max(MARGIN, box.top - GAP - height);
     Object.assign(element.style, { left: `${left}px`, top: `${top}px` });
+  }
+
+  #selectionBox() {
+    const { editor } = this;
+    const [first, last] = editor.range ?? [];
+    return this.sheet.boxOf({ key: editor.link?.tail ?? editor.key, first, last });
+  }
+
+  /** Scroll until the selection is above the menu at the bottom of the screen. */
+  #uncover() {
+    const hidden = (this.#selectionBox()?.bottom ?? 0) + GAP - this.element.getBoundingClientRect().top;
+    if (hidden > 0) window.scrollBy(0, hidden);
   }
 
   #content() {
@@ -68,15 +86,15 @@ export class Menu {
       add("Accept", "a", () => editor.accept());
       add("Reject", "x", () => editor.remove());
     } else if (item) {
-      if (editor.isRelation(item)) add("Reverse", "f", () => editor.flip());
+      if (isRelation(item) && editor.labels.isDirected(item.label)) add("Reverse", "f", () => editor.flip());
       add("Delete", "x", act(() => editor.remove()));
     }
-    if (item && !link && !editor.isRelation(item) && editor.labels.relations.length) {
+    if (item && !link && !isRelation(item) && editor.labels.relations.length) {
       add("Relate", "r", act(() => editor.startLink(item.key)));
     }
-    const resizing = link || (item && editor.isRelation(item)) ? [] : [this.#createResizing()];
+    const resizing = link || (item && isRelation(item)) ? [] : [this.#createResizing()];
     const choices = editor.choices.map((label, position) => this.#createChoice(label, position, act));
-    const close = createHtml("button", { type: "button", class: "close", "aria-label": "Close", "data-name": "close", click: act(() => editor.cancel()) }, "×");
+    const close = createHtml("button", { ...named("Close"), class: "close", click: act(() => editor.cancel()) }, "×");
     return [
       createHtml("header", {}, this.#createTitle(), close),
       createHtml("div", { class: "choices drawing" }, ...choices),
@@ -90,20 +108,25 @@ export class Menu {
     const phrase = (key) => createHtml("bdi", {}, editor.phrase(key));
     if (link) return createHtml("p", {}, phrase(link.head), " → ", phrase(link.tail));
     const score = item?.isOpen ? [createHtml("span", { class: "help" }, ` suggested, ${formatScore(item.score)}`)] : [];
-    if (item && editor.isRelation(item)) return createHtml("p", {}, phrase(item.head), " → ", phrase(item.tail), ...score);
+    if (item && isRelation(item)) {
+      const arrow = editor.labels.isDirected(item.label) ? " → " : " ↔ ";
+      return createHtml("p", {}, phrase(item.head), arrow, phrase(item.tail), ...score);
+    }
     const span = item ?? editor.words.span(...editor.range);
     return createHtml("p", {}, createHtml("bdi", {}, editor.words.phrase(span)), ...score);
   }
 
   #createChoice(label, position, act) {
     const { editor } = this;
-    const isRelation = editor.choices === editor.labels.relations;
-    const css = isRelation ? editor.labels.relationClass(label) : editor.labels.entityClass(label);
+    const ofRelation = editor.choices === editor.labels.relations;
+    const css = ofRelation ? editor.labels.relationClass(label) : editor.labels.entityClass(label);
     const pressed = !editor.link && editor.item && !editor.item.isOpen ? String(editor.item.label === label) : null;
-    const attributes = { type: "button", class: `choice ${css}`, "aria-pressed": pressed, "data-name": `label ${label}` };
+    const name = `label ${label}`;
+    const attributes = { type: "button", class: `choice ${css}`, "aria-pressed": pressed, "data-name": name };
+    const title = editor.labels.definition(label, ofRelation) || null;
     return createHtml(
       "button",
-      { ...attributes, title: editor.labels.definition(label, isRelation), click: act(() => editor.applyLabel(label)) },
+      { ...attributes, title, click: act(() => editor.applyLabel(label)) },
       ...(position < 9 ? [createHtml("kbd", { "aria-hidden": "true" }, String(position + 1))] : []),
       createHtml("span", {}, label),
     );
@@ -113,8 +136,11 @@ export class Menu {
   #createResizing() {
     const { editor } = this;
     const create = (name, text, side, by) =>
-      createHtml("button", { type: "button", class: "resize", "aria-label": name, title: name, "data-name": name,
-        click: () => editor.resize(side, by) }, text);
+      createHtml(
+        "button",
+        { ...named(name), class: "resize", title: name, click: () => editor.resize(side, by) },
+        text,
+      );
     return createHtml(
       "span",
       { class: "resizing", role: "group", "aria-label": "Words" },
@@ -135,6 +161,9 @@ export class Menu {
     buttons[(at + step + buttons.length) % buttons.length].focus();
   }
 }
+
+/** Attributes of a button without text. */
+const named = (name) => ({ type: "button", "aria-label": name, "data-name": name });
 
 function createAction(name, key, action) {
   const hint = createHtml("kbd", { "aria-hidden": "true" }, key);

@@ -3,6 +3,7 @@
 import { byId, createHtml, formatScore } from "./dom.js";
 import { Labels } from "./labels.js";
 import { renderMarkdown } from "./markdown.js";
+import { isRelation } from "./order.js";
 
 /** The labels of a project with their definitions. */
 export class ProjectLabels extends Labels {
@@ -12,11 +13,12 @@ export class ProjectLabels extends Labels {
       relation_types: relations.map(({ label }) => label),
       symmetric: relations.filter(({ symmetric }) => symmetric).map(({ label }) => label),
     });
-    this.definitions = [entities, relations].map((each) => new Map(each.map(({ label, definition }) => [label, definition])));
+    const toMap = (items) => new Map(items.map(({ label, definition }) => [label, definition]));
+    this.definitions = [toMap(entities), toMap(relations)];
   }
 
-  definition(label, isRelation) {
-    return this.definitions[isRelation ? 1 : 0].get(label) ?? "";
+  definition(label, ofRelation) {
+    return this.definitions[ofRelation ? 1 : 0].get(label) ?? "";
   }
 }
 
@@ -34,19 +36,19 @@ export function showList(editor, onSelect) {
     createHtml("ul", { class: "items drawing" }, ...items.map(createRow)),
   ];
   const help = createHtml("p", { class: "nothing" }, "No entities yet. Select words in the text and choose a label.");
-  const groups = [...createGroup("Entities", entities), ...(relations.length ? createGroup("Relations", relations) : [])];
+  const related = relations.length ? createGroup("Relations", relations) : [];
   const { scrollTop } = panel;
-  panel.replaceChildren(...(entities.length ? groups : [help]));
+  panel.replaceChildren(...(entities.length ? [...createGroup("Entities", entities), ...related] : [help]));
   panel.scrollTop = scrollTop;
   if (focused) panel.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   return undefined;
 }
 
 function createItem(item, editor, onSelect) {
-  const isRelation = editor.isRelation(item);
-  const css = isRelation ? editor.labels.relationClass(item.label) : editor.labels.entityClass(item.label);
-  const arrow = isRelation && !editor.labels.isDirected(item.label) ? "↔" : "→";
-  const text = isRelation
+  const ofRelation = isRelation(item);
+  const css = ofRelation ? editor.labels.relationClass(item.label) : editor.labels.entityClass(item.label);
+  const arrow = ofRelation && !editor.labels.isDirected(item.label) ? "↔" : "→";
+  const text = ofRelation
     ? [createHtml("bdi", {}, editor.phrase(item.head)), ` ${arrow} `, createHtml("bdi", {}, editor.phrase(item.tail))]
     : [createHtml("bdi", {}, editor.words.phrase(item))];
   const score = item.isOpen ? [createHtml("span", { class: "value" }, `suggested ${formatScore(item.score)}`)] : [];
@@ -77,20 +79,20 @@ function revealIn(container, element) {
 
 /** Show all labels with their keys and definitions. */
 export function showLabels(labels, { entities, relations }) {
-  const createRow = ({ label, definition, symmetric }, position, isRelation) => {
-    const css = isRelation ? labels.relationClass(label) : labels.entityClass(label);
+  const createRow = ({ label, definition, symmetric }, position, ofRelation) => {
+    const css = ofRelation ? labels.relationClass(label) : labels.entityClass(label);
     const key = position < 9 ? [createHtml("kbd", {}, String(position + 1)), " "] : [];
     const both = symmetric ? [" ", createHtml("span", { class: "value" }, "in both directions")] : [];
     return createHtml(
       "li",
       { class: css },
-      createHtml("p", {}, ...key, createHtml("span", { class: isRelation ? "relation-name" : "tag" }, label), ...both),
+      createHtml("p", {}, ...key, createHtml("span", { class: ofRelation ? "relation-name" : "tag" }, label), ...both),
       ...(definition ? [createHtml("p", { class: "definition", dir: "auto" }, definition)] : []),
     );
   };
-  const createGroup = (name, items, isRelation) => [
+  const createGroup = (name, items, ofRelation) => [
     createHtml("h3", {}, name),
-    createHtml("ul", { class: "label-list drawing" }, ...items.map((item, at) => createRow(item, at, isRelation))),
+    createHtml("ul", { class: "label-list drawing" }, ...items.map((item, at) => createRow(item, at, ofRelation))),
   ];
   byId("panel-labels").replaceChildren(
     ...createGroup("Entities", entities, false),
@@ -99,6 +101,7 @@ export function showLabels(labels, { entities, relations }) {
 }
 
 export function showGuidelines(text) {
-  const nothing = createHtml("p", { class: "nothing" }, "This project has no guidelines. Write them into guidelines.md in its folder.");
+  const help = "This project has no guidelines. Write them into guidelines.md in its folder.";
+  const nothing = createHtml("p", { class: "nothing" }, help);
   byId("panel-guidelines").replaceChildren(...(text?.trim() ? renderMarkdown(text) : [nothing]));
 }

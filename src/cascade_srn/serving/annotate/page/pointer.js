@@ -80,18 +80,20 @@ export function addPointer(sheet, editor, onMenu) {
   }
 
   function click({ key, word }, event) {
-    const entity = key ?? (word === null || event.target.dataset?.word === undefined ? null : editor.entitiesAt(word)[0]?.key) ?? null;
+    const isOnWord = word !== null && event.target.dataset?.word !== undefined;
+    const entity = key ?? (isOnWord ? editor.entitiesAt(word)[0]?.key : null) ?? null;
+    const isSecond = entity !== editor.key && isEntity(entity) && isEntity(editor.key);
     if (editor.link && !editor.link.tail) {
       if (entity && isEntity(entity)) editor.endLink(entity);
       else return editor.cancel();
-    } else if (event.shiftKey && entity && isEntity(entity) && editor.key && isEntity(editor.key) && entity !== editor.key) {
+    } else if (event.shiftKey && isSecond) {
       editor.startLink(editor.key);
       editor.endLink(entity);
     } else if (event.shiftKey && word !== null && editor.anchor !== null) editor.moveTo(word, { extend: true });
     else if (entity) {
       editor.link = null;
       editor.selectKey(entity);
-    } else if (word !== null && event.target.dataset?.word !== undefined) {
+    } else if (isOnWord) {
       editor.link = null;
       editor.selectWords(word, word);
     } else {

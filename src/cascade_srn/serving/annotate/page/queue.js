@@ -6,7 +6,7 @@ import { debounce, latestOnly } from "./timing.js";
 const [PAGE, MAX_PAGE, TYPING_DELAY] = [50, 200, 200];
 const STATE_NAMES = { new: "new", started: "started", done: "done" };
 
-/** Set up the queue. `fetchPage({state, search, offset, limit, signal})` asks the server, `onOpen(id)` opens a document. */
+/** The queue. `fetchPage({state, search, offset, limit, signal})` asks the server, `onOpen(id)` opens a document. */
 export class Queue {
   items = [];
   total = 0;
@@ -56,7 +56,8 @@ export class Queue {
     this.current = id;
     for (const button of byId("queue").querySelectorAll("button")) {
       const isCurrent = button.dataset.id === id;
-      button.toggleAttribute("aria-current", isCurrent);
+      if (isCurrent) button.setAttribute("aria-current", "true");
+      else button.removeAttribute("aria-current");
       if (isCurrent && byId("queue-box").open) button.scrollIntoView({ block: "nearest" });
     }
   }
@@ -102,7 +103,7 @@ export class Queue {
       nSuggestions && state !== "done" ? `${nSuggestions} suggested` : null,
     ];
     const detail = state === "new" ? counts.slice(2) : counts;
-    const attributes = { type: "button", "data-id": id, "aria-current": id === this.current };
+    const attributes = { type: "button", "data-id": id, "aria-current": id === this.current ? "true" : null };
     return createHtml(
       "li",
       {},

@@ -2,7 +2,7 @@
 
 import { createHtml } from "./dom.js";
 import { cutIntoPieces } from "./layout.js";
-import { drawArcs, drawBars, drawTints, layOut } from "./marks.js";
+import { drawArcs, drawBars, drawTints, layOut, place } from "./marks.js";
 
 const LONG_WORD = 24;
 
@@ -31,11 +31,6 @@ export class Sheet {
     } else this.#drawMarks();
   }
 
-  clear() {
-    Object.assign(this, { views: [], words: null, selection: null });
-    this.container.replaceChildren();
-  }
-
   /** Mark the selection: {first, last, cursor, key, head}; every part may be missing. */
   select(selection) {
     this.selection = selection;
@@ -49,7 +44,7 @@ export class Sheet {
 
   /** Return the rectangle of a word, a bar or an arc label in the window; null if it is not drawn. */
   boxOf({ key, first, last }) {
-    const mark = key && this.container.querySelector(`.bar[data-key="${CSS.escape(key)}"], .arc-label[data-key="${CSS.escape(key)}"]`);
+    const mark = key && this.container.querySelector(`:is(.bar, .arc-label)[data-key="${CSS.escape(key)}"]`);
     if (mark) return mark.getBoundingClientRect();
     if (first === undefined) return null;
     const view = this.#viewOf(last);
@@ -85,7 +80,9 @@ export class Sheet {
       target = step > 0 ? 0 : this.views[number].lines.length - 1;
     }
     const other = this.views[number];
-    const candidates = other.places.map((place, position) => ({ ...place, position })).filter((place) => place.line === target);
+    const candidates = other.places
+      .map((place, position) => ({ ...place, position }))
+      .filter((place) => place.line === target);
     return other.first + nearest(candidates, (place) => Math.abs((place.left + place.right) / 2 - middle)).position;
   }
 
@@ -157,7 +154,8 @@ function createView({ first, last }, number, words) {
   tints.setAttribute("aria-hidden", "true");
   const attributes = { class: "sentence", dir: "auto", "data-number": number + 1 };
   const element = createHtml("div", attributes, tints, text, marks);
-  return { element, tints, text, marks, spans, gaps, first, places: [], lines: [], heights: [], keys: new Set(), shown: "" };
+  const layout = { places: [], lines: [], heights: [], keys: new Set(), shown: "" };
+  return { element, tints, text, marks, spans, gaps, first, ...layout };
 }
 
 /** Create a line of words. Text between words that is no white space belongs to no word. */
@@ -220,10 +218,8 @@ function drawSelection(view, { first, last, cursor, key, head }) {
   const [low, high] = [(first ?? 0) - view.first, (last ?? -1) - view.first];
   if (first !== undefined && low >= 0 && high < view.spans.length) {
     for (const { line, left, right } of cutIntoPieces(view.places, low, high)) {
-      const chosen = createHtml("div", { class: "chosen" });
-      const [top, height] = [view.tops[line], view.heights[line]];
-      Object.assign(chosen.style, { left: `${left - 2}px`, top: `${top}px`, width: `${right - left + 4}px`, height: `${height}px` });
-      view.tints.append(chosen);
+      const box = { left: left - 2, top: view.tops[line], width: right - left + 4, height: view.heights[line] };
+      view.tints.append(place(createHtml("div", { class: "chosen" }), box));
     }
   }
   view.spans.forEach((span, position) => span.classList.toggle("cursor", view.first + position === cursor));

@@ -2,6 +2,18 @@
 
 import { addEntity, addRelation, EditError, entityKey, findById, relationKey, touched } from "./content.js";
 
+/** Return the suggestions that fit the words: entities of whole words, relations within a sentence. */
+export function fitSuggestions({ entities, relations }, words) {
+  const sentences = new Map();
+  for (const entity of entities) {
+    const [first, last] = words.range(entity);
+    const sentence = words.all[first]?.sentence;
+    if (first <= last && words.all[last].sentence === sentence) sentences.set(entity.id, sentence);
+  }
+  const isWithin = ({ head, tail }) => sentences.has(head) && sentences.get(head) === sentences.get(tail);
+  return { entities: entities.filter(({ id }) => sentences.has(id)), relations: relations.filter(isWithin) };
+}
+
 /**
  * Merge an annotation with its open suggestions into the items to draw.
  *

@@ -1,6 +1,7 @@
 /* Training: start it, watch it, cancel it, and the curve of held-out scores over the number of annotated sentences. */
 
-import { createHtml, createSvg } from "./dom.js";
+import { createHtml, createSvg, formatCount } from "./dom.js";
+import { createTable, formatShare } from "./numbers.js";
 
 const POLL_SECONDS = 1;
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 300, 44, 16, 14, 40];
@@ -56,12 +57,14 @@ export function createTrainingView(container, { api, attempt, project, onStatus,
 
 function createParts() {
   const start = createHtml("button", { type: "button", class: "action primary", id: "train" }, "Train");
-  const cancel = createHtml("button", { type: "button", class: "action", id: "cancel-training", hidden: true }, "Cancel");
+  const attributes = { type: "button", class: "action", id: "cancel-training", hidden: true };
+  const cancel = createHtml("button", attributes, "Cancel");
   const bar = createHtml("progress", { id: "training-bar", max: 1, "aria-label": "Training" });
   const state = createHtml("p", { id: "training-state", role: "status" });
   const help = createHtml("p", { class: "help" });
   const top = createHtml("div", { class: "title-row" }, createHtml("h2", {}, "Training"), cancel, start);
-  return { start, cancel, bar, state, help, top, box: createHtml("div", { class: "training" }, state, bar, help), curve: createHtml("div", { class: "curve-box" }) };
+  const box = createHtml("div", { class: "training" }, state, bar, help);
+  return { start, cancel, bar, state, help, top, box, curve: createHtml("div", { class: "curve-box" }) };
 }
 
 function showStatus(parts, status, { n_done: nDone }) {
@@ -79,93 +82,89 @@ function showStatus(parts, status, { n_done: nDone }) {
   parts.start.disabled = false;
   parts.cancel.hidden = !isActive;
   parts.cancel.disabled = status.state === "stopping";
+  const number = nDone.toLocaleString("en");
   parts.help.textContent =
-    `Training uses the documents that are done (${nDone.toLocaleString("en")}), and runs in the background: you can go on annotating.`;
+    `Training uses all documents that are done (${number} by you). You can go on annotating while it runs.`;
   showCurve(parts.curve, status);
 }
 
 const formatSeconds = (seconds) => (seconds < 90 ? `${Math.round(seconds ?? 0)} s` : `${Math.round(seconds / 60)} min`);
-const formatShare = (value) => (value === null || value === undefined ? "–" : (100 * value).toFixed(1));
 
 /** Show the scores as a picture and as a table. */
 function showCurve(container, { curve, note }) {
   if (!curve.length) {
-    const text = "After each training run, a point of the learning curve appears here: scores on held-out sentences over the number of annotated sentences.";
+    const text =
+      "After each training run, a point of the learning curve appears here: " +
+      "scores on held-out sentences over the number of annotated sentences.";
     container.replaceChildren(createHtml("p", { class: "nothing" }, text));
     return;
   }
-  const points = curve.toSorted((a, b) => a.n_sentences - b.n_sentences || String(a.time).localeCompare(String(b.time)));
-  container.replaceChildren(createHtml("h3", {}, "Scores on held-out sentences"), createPicture(points), createHtml("p", { class: "help", id: "curve-note" }, note), createTable(points));
-}
-
-function createPicture(points) {
-  const most = Math.max(...points.map(({ n_sentences: n }) => n));
-  const least = points.length > 1 ? Math.min(...points.map(({ n_sentences: n }) => n)) : 0;
-  const x = (n) => LEFT + ((WIDTH - LEFT - RIGHT) * (n - least)) / Math.max(1, most - least);
-  const y = (share) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - share);
-  const latest = points.at(-1);
-  const title = `F1 at ${latest.n_sentences} sentences: entities ${formatShare(latest.ner)}, relations ${formatShare(latest.re)}`;
-  const svg = createSvg("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title });
-  for (const share of [0, 0.2, 0.4, 0.6, 0.8, 1]) {
-    svg.append(
-      createSvg("line", { class: "rule", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share), y2: y(share) }),
-      createSvg("text", { x: LEFT - 8, y: y(share) + 4, "text-anchor": "end" }, String(100 * share)),
-    );
-  }
-  const ticks = [...new Set([points[0], points[Math.floor((points.length - 1) / 2)], latest].map(({ n_sentences: n }) => n))];
-  for (const n of ticks) svg.append(createSvg("text", { x: x(n), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle" }, String(n)));
-  svg.append(createSvg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, "annotated sentences"));
-  for (const series of SERIES) svg.append(...drawSeries(points, series, x, y));
-  const legend = SERIES.map(({ name, css }) => createHtml("li", { class: css }, name));
-  return createHtml("figure", { class: "curve-figure" }, svg, createHtml("ul", { class: "curve-legend", "aria-hidden": "true" }, ...legend));
-}
-
-function drawSeries(all, { value, css }, x, y) {
-  const points = all.filter((point) => point[value] !== null && point[value] !== undefined);
-  const [low, high] = [`${value}_low`, `${value}_high`];
-  const place = (n, share) => `${x(n).toFixed(1)} ${y(share).toFixed(1)}`;
-  const banded = points.filter((point) => typeof point[low] === "number" && typeof point[high] === "number");
-  const upper = banded.map((point) => place(point.n_sentences, point[high]));
-  const lower = banded.map((point) => place(point.n_sentences, point[low]));
-  const line = points.map((point) => place(point.n_sentences, point[value])).join("L");
-  return [
-    ...(banded.length > 1 ? [createSvg("path", { class: `band ${css}`, d: `M${[...upper, ...lower.toReversed()].join("L")}Z` })] : []),
-    ...banded.map((_, at) => createSvg("path", { class: `whisker ${css}`, d: `M${upper[at]}L${lower[at]}` })),
-    ...(points.length > 1 ? [createSvg("path", { class: `line ${css}`, d: `M${line}` })] : []),
-    ...points.map((point) => createSvg("circle", { class: css, cx: x(point.n_sentences), cy: y(point[value]), r: 4 })),
-  ];
-}
-
-function createTable(points) {
-  const cells = (point) => [
+  // Runs of the same size stay in the order of time.
+  const points = curve.toSorted((a, b) => a.n_sentences - b.n_sentences);
+  const createRow = (point) => [
     point.n_sentences.toLocaleString("en"),
     formatInterval(point, "ner"),
     formatInterval(point, "re"),
     point.n_held_out.toLocaleString("en"),
     formatTime(point.time),
   ];
-  const rows = points.toReversed().map((point) => createHtml("tr", {}, ...cells(point).map((cell) => createHtml("td", {}, cell))));
   const headings = ["Sentences", "Entities F1", "Relations F1", "Held out", "Time"];
-  return createHtml(
-    "div",
-    { class: "table-box" },
-    createHtml(
-      "table",
-      { class: "listing numbers-table" },
-      createHtml("caption", { class: "visually-hidden" }, "Scores of all training runs, the latest first"),
-      createHtml("thead", {}, createHtml("tr", {}, ...headings.map((name) => createHtml("th", { scope: "col" }, name)))),
-      createHtml("tbody", {}, ...rows),
-    ),
+  container.replaceChildren(
+    createHtml("h3", {}, "Scores on held-out sentences"),
+    createPicture(points),
+    createHtml("p", { class: "help", id: "curve-note" }, note),
+    createTable("Scores of all training runs, the latest first", headings, curve.toReversed().map(createRow)),
   );
 }
 
+function createPicture(points) {
+  const sizes = points.map(({ n_sentences: n }) => n);
+  const [least, most] = [points.length > 1 ? sizes[0] : 0, sizes.at(-1)];
+  const x = (n) => LEFT + ((WIDTH - LEFT - RIGHT) * (n - least)) / Math.max(1, most - least);
+  const y = (share) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - share);
+  const latest = points.at(-1);
+  const scores = `entities ${formatShare(latest.ner)}, relations ${formatShare(latest.re)}`;
+  const attributes = { role: "img", "aria-label": `F1 at ${formatCount(most, "sentence", "sentences")}: ${scores}` };
+  const svg = createSvg("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, ...attributes });
+  const addText = (at, height, anchor, text) => {
+    svg.append(createSvg("text", { x: at, y: height, "text-anchor": anchor }, text));
+  };
+  for (const share of [0, 0.2, 0.4, 0.6, 0.8, 1]) {
+    svg.append(createSvg("line", { class: "rule", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share), y2: y(share) }));
+    addText(LEFT - 8, y(share) + 4, "end", String(100 * share));
+  }
+  const ticks = new Set([sizes[0], sizes[Math.floor((sizes.length - 1) / 2)], most]);
+  for (const n of ticks) addText(x(n), HEIGHT - BOTTOM + 18, "middle", String(n));
+  addText((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, "middle", "annotated sentences");
+  for (const series of SERIES) svg.append(...drawSeries(points, series, x, y));
+  const legend = SERIES.map(({ name, css }) => createHtml("li", { class: css }, name));
+  const list = createHtml("ul", { class: "curve-legend", "aria-hidden": "true" }, ...legend);
+  return createHtml("figure", { class: "curve-figure" }, svg, list);
+}
+
+function drawSeries(all, { value, css }, x, y) {
+  const points = all.filter((point) => typeof point[value] === "number");
+  const [low, high] = [`${value}_low`, `${value}_high`];
+  const place = (n, share) => `${x(n).toFixed(1)} ${y(share).toFixed(1)}`;
+  const banded = points.filter((point) => typeof point[low] === "number" && typeof point[high] === "number");
+  const upper = banded.map((point) => place(point.n_sentences, point[high]));
+  const lower = banded.map((point) => place(point.n_sentences, point[low]));
+  const line = points.map((point) => place(point.n_sentences, point[value])).join("L");
+  const band = `M${[...upper, ...lower.toReversed()].join("L")}Z`;
+  return [
+    ...(banded.length > 1 ? [createSvg("path", { class: `band ${css}`, d: band })] : []),
+    ...banded.map((_, at) => createSvg("path", { class: `whisker ${css}`, d: `M${upper[at]}L${lower[at]}` })),
+    ...(points.length > 1 ? [createSvg("path", { class: `line ${css}`, d: `M${line}` })] : []),
+    ...points.map((point) => createSvg("circle", { class: css, cx: x(point.n_sentences), cy: y(point[value]), r: 4 })),
+  ];
+}
+
 function formatInterval(point, value) {
-  const text = formatShare(point[value]);
   const [low, high] = [point[`${value}_low`], point[`${value}_high`]];
-  return typeof low === "number" && typeof high === "number" ? `${text} (${formatShare(low)}–${formatShare(high)})` : text;
+  const interval = typeof low === "number" ? ` (${formatShare(low)}–${formatShare(high)})` : "";
+  return `${formatShare(point[value])}${interval}`;
 }
 
 function formatTime(time) {
-  const date = new Date(typeof time === "number" ? 1000 * time : time);
-  return Number.isNaN(date.getTime()) ? "" : date.toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
+  return new Date(time).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
 }
