@@ -67,6 +67,7 @@ def test_all_commands_are_there():
         "distil",
         "download",
         "evaluate",
+        "export",
         "extract",
         "info",
         "init",

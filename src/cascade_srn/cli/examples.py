@@ -30,6 +30,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cascade-srn evaluate seed-0 seed-1 seed-2 test.jsonl --report report",
         "cascade-srn evaluate test.json --predictions pure.json --against spert.json",
     ),
+    "export": (
+        "cascade-srn export runs/example/best --output light",
+        "cascade-srn export runs/example/best --output light-int8 --int8 --dev dev.jsonl",
+    ),
     "extract": (
         'cascade-srn extract --text "We train a CRF for named entity recognition."',
         "cascade-srn extract papers/ --output found.jsonl",

@@ -87,6 +87,7 @@ class LightModel(BaseModel):
                 _load_weights(folder / WEIGHTS_FILE),
                 pooling=settings.encoder.pooling,
                 fusion=settings.fusion,
+                one_by_one=export.get("precision") == "int8",
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(

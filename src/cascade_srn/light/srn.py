@@ -52,7 +52,7 @@ class SrnCell:
         step = np.arange(n_items)[:, None]
         is_real = lengths[order] > step
         positions = (order * n_items + step)[is_real]
-        selected = self._scan(self.project(items.reshape(n_rows * n_items, -1)[positions]), is_real.sum(1))
+        selected = self._scan(self.project(items.reshape(n_rows * n_items, items.shape[2])[positions]), is_real.sum(1))
         memories = np.matmul(self.to_gates, selected)
         found: Array = np.zeros((n_rows * n_items, n_sets, hidden), dtype=np.float32)
         found[positions] = np.tanh(memories, out=memories)
@@ -123,7 +123,8 @@ class Srn:
         """Return the representation of one task. Shapes: features (…, n_sets, width); returns (…, task_width)."""
         members = [i for i, tasks in enumerate(task_sets(N_TASKS)) if task in tasks]
         chosen: Array = features[..., members, :]
-        return chosen.reshape(*chosen.shape[:-2], -1)
+        # Without -1, which has no meaning if there are no words.
+        return chosen.reshape(*chosen.shape[:-2], chosen.shape[-2] * chosen.shape[-1])
 
 
 def _reverse(values: Array, lengths: Integers) -> Array:
