@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_ALL := $(VENV)/.ready-all
+# Python keeps its compiled modules, also where the environment forbids it: tests start many processes.
+export PYTHONDONTWRITEBYTECODE :=
 # Two files of tests at a time.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 

@@ -3,6 +3,7 @@
 import base64
 import gc
 import os
+import re
 import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -31,6 +32,14 @@ def pytest_collection_finish():
 def pytest_sessionfinish():
     """Let the end of the interpreter free all objects again."""
     gc.unfreeze()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import a module of the slow tier for the default one: engines and libraries take a minute to import."""
+    if "not slow" in config.option.markexpr and collection_path.suffix == ".py":
+        text = collection_path.read_text("utf-8")
+        return bool(re.search(r"^pytestmark = pytest\.mark\.(slow|browser)$", text, re.MULTILINE)) or None
+    return None
 
 
 def pytest_collection_modifyitems(items):

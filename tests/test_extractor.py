@@ -371,6 +371,7 @@ class TestSegmentation:
         given = Document.from_text("Ada Berg leads. Norlux is in Oslo.", segmenter=sentences)
         assert [len(sentence) for sentence in extractor.extract(given).sentences] == [6, 3]
 
+    @pytest.mark.slow
     def test_every_character_of_a_long_text_is_covered(self, extractor):
         text = "\n".join(f"Ada Berg leads Norlux number {i} in Oslo." for i in range(100))
         document = extractor.extract(text)
@@ -461,6 +462,7 @@ class TestFromPretrained:
         assert Extractor.from_pretrained(tmp_path / "copy").extract(TEXT) == extractor.extract(TEXT)
 
 
+@pytest.mark.slow
 def test_threads_do_not_affect_each_other(folder):
     """Start eight threads at once on an unused extractor, with three different thresholds."""
     texts = [f"Ada Berg {'leads ' * i}word{i} ." for i in range(5)]

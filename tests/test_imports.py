@@ -38,6 +38,7 @@ ORDER = (
     "calibration",
     "export",
     "training",
+    "annotation",
     "adapt",
     "distil",
     "serving",

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
@@ -22,6 +23,10 @@ from transformers import (
 from cascade_srn.encoder.pretrained import quiet_transformers
 
 FAMILIES = ("bert", "albert", "roberta", "deberta-v2", "electra", "mpnet", "modernbert")
+# The same as parameters of tests: the default tier runs three families that differ most, the slow one all of them.
+FAMILY_PARAMETERS = tuple(
+    pytest.param(name, marks=() if name in ("bert", "mpnet", "modernbert") else pytest.mark.slow) for name in FAMILIES
+)
 
 _TEXT = """
 we train a tagger for named entity recognition with words and spans of text the method uses graphs

@@ -142,11 +142,44 @@ class Extractor:
             device
         )
 
-    def save_pretrained(self, folder: str | Path) -> None:
+    def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
         if not hasattr(self.model, "save"):
             raise ModelError("an exported model cannot be saved again", "Copy its folder")
-        self.model.save(folder)
+        self.model.save(folder, card=card)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = True,
+        message: str | None = None,
+        revision: str | None = None,
+        token: str | None = None,
+    ) -> str:
+        """Upload the model to a repository of the Hugging Face hub, in one commit. See :func:`.push_model`.
+
+        Args:
+            repo_id: "owner/name". The repository is created if it is missing.
+            private: Create a private repository, and refuse one that is public.
+            message: Message of the commit.
+            revision: Branch. None: the main branch.
+            token: Token with the right to write. None: that of the environment (HF_TOKEN) or of the last login.
+
+        Returns:
+            The address of the commit.
+
+        Raises:
+            ModelError: There is no token, the hub cannot be reached, or it refuses the request.
+        """
+        from tempfile import TemporaryDirectory
+
+        from cascade_srn.model.push import push_model
+
+        with TemporaryDirectory() as parent:
+            folder = Path(parent) / "model"
+            self.save_pretrained(folder)
+            return push_model(folder, repo_id, private=private, message=message, revision=revision, token=token)
 
     @property
     def schema(self) -> Schema:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from tests.adapt.fields import documents, small_settings
-from tests.tiny_encoders import FAMILIES, tiny_encoder
+from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 
 from cascade_srn.adapt.loop import AdaptLoop
 from cascade_srn.adapt.network import Masking, load_network
@@ -33,7 +33,7 @@ def _weights(loop):
     return {name: value.clone() for name, value in loop.network.named_parameters()}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILY_PARAMETERS)
 def test_the_held_out_text_becomes_less_surprising(family, tmp_path):
     name = tiny_encoder(family, tmp_path, initializer_range=0.05)
     told = list(make_loop(name, steps=25, learning_rate=5e-3, log_steps=25))

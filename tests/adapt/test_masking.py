@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from tests.adapt.fields import documents
-from tests.tiny_encoders import FAMILIES, tiny_tokenizer
+from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_tokenizer
 
 from cascade_srn.adapt.network import Masking
 from cascade_srn.adapt.packing import BEGINS, SPECIAL, pack
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=FAMILY_PARAMETERS)
 def family(request):
     tokenizer = tiny_tokenizer(request.param)
     return tokenizer, pack(documents(400), tokenizer, n_pieces=32, held_out=0.05).train

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from tests.tiny_encoders import FAMILIES, tiny_encoder
+from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from cascade_srn.adapt.network import load_network
@@ -15,7 +15,7 @@ IDS = torch.randint(6, 40, (3, 12), generator=torch.Generator().manual_seed(0))
 HIDDEN = torch.tensor([1, 2, 13, 30, 35])
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=FAMILY_PARAMETERS)
 def encoder(request, tmp_path_factory):
     return tiny_encoder(request.param, tmp_path_factory.mktemp(request.param))
 

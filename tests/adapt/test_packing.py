@@ -5,7 +5,7 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 from tests.adapt.fields import documents
-from tests.tiny_encoders import FAMILIES, tiny_tokenizer
+from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from cascade_srn.adapt.packing import BEGINS, CONTINUES, SPECIAL, pack, word_starts
@@ -31,7 +31,7 @@ def _rest(sequences, tokenizer):
     return found, now
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILY_PARAMETERS)
 def test_sequences_hold_the_documents_one_after_the_other(family):
     tokenizer, packed = tiny_tokenizer(family), _packed(family)
     expected = [tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in TEXTS]
@@ -52,7 +52,7 @@ def test_sequences_hold_the_documents_one_after_the_other(family):
     assert packed.n_pieces == sum(map(len, expected))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILY_PARAMETERS)
 def test_words_begin_where_they_do_in_the_text(family):
     tokenizer = tiny_tokenizer(family)
     # Without punctuation, all families agree on what a word is.

@@ -16,6 +16,8 @@ from cascade_srn.adapt.run import Adaptation
 from cascade_srn.errors import DataError, ModelError
 from cascade_srn.runs.process import seed_everything
 
+pytestmark = pytest.mark.slow
+
 N_KILLS = 8
 
 

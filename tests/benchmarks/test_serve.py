@@ -11,7 +11,7 @@ from tests.small_models import small_model, spread_probabilities
 
 from cascade_srn import Extractor, Thresholds
 from cascade_srn.benchmarks.options import ServeOptions
-from cascade_srn.benchmarks.serve import Question, ask_at_once, ask_in_turn, is_faultless, measure
+from cascade_srn.benchmarks.serve import Question, Tally, ask_at_once, ask_in_turn, is_faultless, measure
 from cascade_srn.errors import ConfigError
 
 TEXTS = [TEXT, "a tagger helps parsing", "search engines need data .", "accuracy measures the parser"]
@@ -66,7 +66,8 @@ def test_other_answers(questions):
 
 
 def test_many_clients_of_a_real_service(service, questions):
-    tally = asyncio.run(ask_at_once(place(service), questions, n_clients=20, seconds=0.3))
+    tally = Tally()
+    asyncio.run(ask_at_once(place(service), questions, tally, n_clients=20, seconds=0.3))
     assert tally.outcomes.keys() == {"right"}
     assert tally.outcomes["right"] == len(tally.latencies) >= 20
 
@@ -76,20 +77,22 @@ def test_faults_are_seen(service, questions):
     swapped = replace(first, request=second.request)
     changed = replace(second, expected={**second.expected, "sentences": []})
     broken = replace(first, request=first.request.replace(b"/extract", b"/extracts"))
-    tally = asyncio.run(ask_in_turn(place(service), [first, swapped, changed, broken, second]))
+    tally = Tally()
+    asyncio.run(ask_in_turn(place(service), [first, swapped, changed, broken, second], tally))
     assert tally.outcomes == {"right": 2, "mixed": 1, "wrong": 1, "failed": 1}
 
 
 def test_a_service_that_is_not_there(questions):
     with live(random_extractor()) as gone:
         nowhere = place(gone)
-    tally = asyncio.run(ask_in_turn(nowhere, questions))
+    tally = Tally()
+    asyncio.run(ask_in_turn(nowhere, questions, tally))
     assert tally.outcomes == {"lost": len(questions)}
 
 
 @pytest.mark.slow
 def test_a_short_run():
-    result = measure(ServeOptions(sentences=5, clients=4, seconds=0.2, single=3, device="cpu"))
+    result = measure(ServeOptions(sentences=5, clients=(1, 4), seconds=0.2, single=3, device="cpu"))
     assert is_faultless(result)
     one, many = result.to_dict()["rows"]
     assert (one["clients"], one["answers"], one["right"]) == (1, 3, 3)
@@ -103,14 +106,16 @@ def test_a_short_run():
 def test_a_model_with_a_threshold_for_entities_that_have_a_relation(tmp_path):
     thresholds = Thresholds(entity=0.5, subject=0.3, object=0.4, related=0.3)
     Extractor(spread_probabilities(small_model(thresholds=thresholds), seed=6)).save_pretrained(tmp_path / "model")
-    options = ServeOptions(model=str(tmp_path / "model"), sentences=5, clients=2, seconds=0.2, single=10, device="cpu")
+    options = ServeOptions(
+        model=str(tmp_path / "model"), sentences=5, clients=(1, 2), seconds=0.2, single=10, device="cpu"
+    )
     result = measure(options)
     assert is_faultless(result)
     assert result.to_dict()["rows"][0]["right"] == 10
 
 
 def test_options():
-    with pytest.raises(ConfigError, match="clients is 0"):
-        ServeOptions(clients=0)
+    with pytest.raises(ConfigError, match="one of the clients is 0"):
+        ServeOptions(clients=(0,))
     with pytest.raises(ConfigError, match="precision is 'half'"):
         ServeOptions(precision="half")

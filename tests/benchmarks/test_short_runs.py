@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from tests.benchmarks.test_progress import InterruptedRun
 from tests.small_models import SCHEMA, SENTENCES, small_encoder, small_model
 
 from cascade_srn import write_documents
@@ -20,9 +21,10 @@ ENVIRONMENT = {"cpu", "cores", "threads", "gpu", "precision", "float32_matmul_pr
 
 def _written(result, tmp_path):
     found = json.loads(result.save(tmp_path / "result.json").read_text(encoding="utf-8"))
-    assert set(found) == {"name", "device", "settings", "environment", "notes", "summary", "rows"}
+    assert set(found) == {"name", "device", "settings", "environment", "notes", "summary", "partial", "rows"}
     assert set(found["environment"]) == ENVIRONMENT | {"date", "command"}
     assert found["device"] == "cpu"
+    assert found["partial"] is False
     assert result.table().row_count == len(found["rows"]) > 0
     assert str(tmp_path) not in json.dumps(found, ensure_ascii=False)
     return found
@@ -151,6 +153,26 @@ def test_growth(tmp_path):
     assert list(exponents) == [growth.LENGTH, growth.SUBJECTS, growth.CORPUS]
     assert all(math.isfinite(value) for each in exponents.values() for value in each.values())
     assert len(found["notes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "options", "n_steps"),
+    [
+        (extract, ExtractOptions(presets=("swift",), sentences=8, repeats=3, warmup=0, device="cpu"), 1 + 3 + 2),
+        (
+            growth,
+            GrowthOptions(sentences=8, lengths=(4, 8), subjects=(1,), repeats=3, warmup=0, device="cpu"),
+            1 + 2 + 2,
+        ),
+        (train, TrainOptions(presets=("swift",), sentences=8, epochs=4, device="cpu"), 4),
+    ],
+)
+def test_an_interrupted_run_keeps_complete_turns(benchmark, options, n_steps):
+    result = benchmark.measure(options, InterruptedRun(n_steps))
+    assert result.partial
+    assert result.rows
+    assert all(len(row["times_s"]) < 3 for row in result.rows)
+    assert result.table().row_count == len(result.rows)
 
 
 def test_growth_of_one_series_with_a_saved_model(tmp_path):

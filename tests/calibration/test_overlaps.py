@@ -30,6 +30,7 @@ def annotated_by(model, overlaps, copies=COPIES):
     return [replace(example, sentence=sentence) for example, sentence in zip(examples(), found, strict=True)] * copies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlaps", OVERLAPS)
 def test_the_best_is_chosen(model, overlaps):
     gold = annotated_by(model, overlaps)

@@ -61,6 +61,7 @@ def test_an_unknown_option_is_rejected(capsys):
 def test_all_commands_are_there():
     names = {
         "adapt",
+        "annotate",
         "calibrate",
         "convert",
         "distil",
@@ -71,11 +72,14 @@ def test_all_commands_are_there():
         "info",
         "init",
         "models",
+        "push",
         "reproduce",
+        "select",
         "serve",
         "train",
     }
     groups = {
+        "project": {"create", "add", "status", "train", "export", "import", "agreement"},
         "benchmark": {"srn", "extract", "corpus", "train", "growth", "serve", "worst-text"},
         "corpus": {"run", "status", "verify"},
         "graph": {"build", "explain", "export", "serve"},
@@ -130,6 +134,7 @@ def test_examples_have_options_that_exist(name):
         assert {word for word in shlex.split(line) if word.startswith("-") and word != "-"} <= options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "expected"), [("cascade-srn ev", "evaluate"), ("cascade-srn graph ex", "explain")])
 def test_shell_completion(words, expected):
     variables = {"_CASCADE_SRN_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}

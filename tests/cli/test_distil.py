@@ -28,6 +28,7 @@ def lessons(tmp_path_factory):
     return [teacher, "--text", text, "--student-encoder", encoder, "--recipe", recipe, "--device", "cpu"]
 
 
+@pytest.mark.slow
 def test_from_teachers_and_text_to_a_student(lessons, tmp_path, capsys):
     other = saved_teacher(tmp_path / "other", 1, "early", schema=SCHEMA)
     out = tmp_path / "student"

@@ -18,7 +18,9 @@ from tests.extraction.models import model_folder
 
 from cascade_srn import read_documents
 from cascade_srn.config import SearchLimits
+from cascade_srn.corpus.manifest import model_checksum
 from cascade_srn.model.model import Model
+from cascade_srn.version import __version__
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 TEXT = "Ada Berg leads Norlux in Oslo."
@@ -107,6 +109,24 @@ def test_json_lines_and_brat_are_read_back(tmp_path):
     lines, files = list(read_documents(tmp_path / "a.jsonl")), list(read_documents(tmp_path / "brat"))
     assert [document.id for document in lines] == [document.id for document in files] == ["text-1", "text-2"]
     assert [sorted(document.entities) for document in lines] == [sorted(document.entities) for document in files]
+
+
+def test_json_lines_name_their_model(tmp_path):
+    """The checksum is that of corpus jobs, and a graph has it in its provenance."""
+    pytest.importorskip("pyarrow")
+    from cascade_srn.graph.load import load
+    from cascade_srn.graph.settings import GraphSettings
+
+    path = tmp_path / "a.jsonl"
+    assert run("--text", TEXT, "-o", path) == 0
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert (record["model"], record["version"]) == (model_checksum(Path(model_folder())), __version__)
+    documents = read_documents(path)
+    assert len(list(documents)) == 1
+    assert not documents.report.noted
+    tables = load([path], GraphSettings()).tables
+    assert set(tables["entities"]["model"].to_pylist()) == {record["model"]}
+    assert set(tables["documents"]["version"].to_pylist()) == {__version__}
 
 
 def test_unreadable_texts_are_skipped_with_a_note(tmp_path, capsys):

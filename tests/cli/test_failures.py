@@ -13,6 +13,8 @@ from cascade_srn import read_documents
 from cascade_srn.cli.failures import FoldedNotes
 from cascade_srn.errors import ConfigError, DataError, ModelError
 
+pytestmark = pytest.mark.slow
+
 FULL = "No space left on device"
 
 

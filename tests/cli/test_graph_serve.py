@@ -37,6 +37,7 @@ def test_folder_without_a_graph(tmp_path):
     assert str(tmp_path) in result.output.replace("\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="uses signals of POSIX")
 def test_a_graph_is_served_until_a_signal(graph):
     command = [sys.executable, "-m", "cascade_srn", "graph", "serve", str(graph), "--port", "0"]

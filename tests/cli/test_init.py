@@ -51,6 +51,19 @@ def test_a_recipe_for_one_file(data, tmp_path, capsys):
     assert read_corpus(recipe.data).dev
 
 
+def test_folds_are_suggested_for_few_documents(data, tmp_path, capsys, monkeypatch):
+    assert run("init", data, "--device", "cpu") == 0
+    assert "--folds 5 output=runs/corpus-folds" in capsys.readouterr().out
+    text = (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
+    assert load_recipe("recipe.yaml").data.folds is None
+    (tmp_path / "recipe.yaml").write_text(text.replace("# folds:", "folds:"), encoding="utf-8")
+    assert load_recipe("recipe.yaml").data.folds == 5
+    monkeypatch.setattr(suggestion, "_FOLD_DOCUMENTS", 5)
+    assert run("init", data, "--device", "cpu", "--overwrite") == 0
+    assert "--folds" not in capsys.readouterr().out
+    assert "# folds" not in (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
+
+
 def test_all_splits(data, tmp_path):
     write_documents(DOCUMENTS[:5], tmp_path / "dev.jsonl")
     write_documents(DOCUMENTS[5:], tmp_path / "test.json", format="spert")

@@ -201,6 +201,7 @@ def _interrupt(monkeypatch, capsys, at, *arguments):
     return printed
 
 
+@pytest.mark.slow
 def test_an_interrupt_before_the_first_checkpoint(recipe, tmp_path, monkeypatch, capsys):
     printed = _interrupt(monkeypatch, capsys, 2, recipe)
     assert printed.startswith("Stopped at step 2 of 9")

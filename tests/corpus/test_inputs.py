@@ -100,7 +100,13 @@ AWKWARD = {
     "empty.txt": (b"", [""]),
     "packed.txt.gz": (gzip.compress(b"hello"), ["hello"]),
     "latin-1.txt": (b"caf\xe9", [("the text is not UTF-8",)]),
-    "utf-16.txt": ("hello".encode("utf-16"), [("the text is not UTF-8",)]),
+    "utf-16.txt": ("caf\xe9\r\n".encode("utf-16"), ["caf\xe9\r\n"]),
+    "utf-16.txt.gz": (gzip.compress("caf\xe9".encode("utf-16")), ["caf\xe9"]),
+    "half-utf-16.txt": ("hello".encode("utf-16")[:-1], [("the file starts with the byte-order mark",)]),
+    "utf-16.jsonl": (TWO.decode().encode("utf-16"), ["a", "b"]),
+    "utf-16.csv": ("id,text\n1,a\n2,\u4e00\n".encode("utf-16"), ["a", "\u4e00"]),
+    "utf-16-without-suffix": (TWO.decode().encode("utf-16"), ["a", "b"]),
+    "utf-32.jsonl": (TWO.decode().encode("utf-32"), ["a", "b"]),
 }
 
 
@@ -141,8 +147,7 @@ REFUSED = {
     "indented.json": b'{\n  "text": "a"\n}\n',
     "plain.jsonl": b"hello\nworld\n",
     "strings.jsonl": b'"a"\n"b"\n',
-    "utf-16.jsonl": TWO.decode().encode("utf-16"),
-    "utf-16.csv": "id,text\n1,a\n".encode("utf-16"),
+    "half-utf-16.jsonl": TWO.decode().encode("utf-16")[:-1],
     "not-gzip.jsonl.gz": TWO,
     "other.jsonl.gz": lzma.compress(TWO),
     "packed.jsonl": gzip.compress(TWO),
@@ -284,6 +289,7 @@ def test_a_record_above_the_limit_is_a_problem(tmp_path, monkeypatch, kind):
     assert "100 bytes" in rows[len(rows) // 2].problem
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path):
     (tmp_path / "a.jsonl.gz").write_bytes(
         gzip.compress(json_lines(*({"text": "x" * 20_000 + str(n)} for n in range(2000))), 1)

@@ -271,6 +271,7 @@ def test_a_folder_in_use_is_refused(source, model, tmp_path):
     assert report.is_finished
 
 
+@pytest.mark.slow
 def test_a_failed_shard_is_written_to_errors(source, model, tmp_path):
     ids = []
 

@@ -20,6 +20,8 @@ from cascade_srn.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.corpus.shards import Shard, ShardResult
 from cascade_srn.errors import CascadeError, ModelError
 
+pytestmark = pytest.mark.slow
+
 SHARDS = tuple(Shard(f"s{n}", ((0, n, n + 1),)) for n in range(4))
 PATIENCE = 120.0
 

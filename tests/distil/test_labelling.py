@@ -18,6 +18,8 @@ from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 
+pytestmark = pytest.mark.slow
+
 SMALL = LabelSettings(shard_sentences=7, batch_words=60, floor=0.05)
 
 

@@ -132,6 +132,11 @@ def test_conversion(workplace):
     assert (workplace / "corpus.jsonl").is_file()
 
 
+def test_selection():
+    (code,) = _blocks("select.md", "python")
+    assert [_printed(code)] == _blocks("select.md", "text")
+
+
 def test_calibration(workplace):
     write_documents(DOCUMENTS, "my-dev.jsonl")
     (code,) = _blocks("calibrate.md", "python")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.tiny_encoders import FAMILIES, tiny_encoder
+from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
     return folder
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=FAMILY_PARAMETERS)
 def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

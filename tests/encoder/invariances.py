@@ -93,7 +93,8 @@ def check_same_in_training_and_evaluation(encoder: SequenceEncoder) -> None:
     trained = encoder.train()(inputs, lengths)
     with torch.no_grad():
         evaluated = encoder.eval()(inputs, lengths)
-    assert torch.equal(trained, evaluated)
+    # Without gradients, another implementation may run, which rounds differently.
+    torch.testing.assert_close(trained, evaluated)
 
 
 def check_task_of_selected_rows(encoder: SequenceEncoder) -> None:

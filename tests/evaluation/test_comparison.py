@@ -230,3 +230,14 @@ def test_documents_without_sentences_are_units():
 def test_errors(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_intervals_of_one_model():
+    gold, predicted = _gold(60), _predictions(_gold(60), 0, keep=0.7)
+    counts = count_units(gold, predicted, schema=SCHEMA)
+    bounds = comparison.f1_intervals(counts, Bootstrap(n_resamples=500))
+    few = comparison.f1_intervals(counts[:10], Bootstrap(n_resamples=500))
+    for at, task in enumerate(TASKS):
+        low, high = bounds[at]
+        assert 0 <= low < _f1(gold, predicted, task, "directed") < high <= 1
+        assert few[at][1] - few[at][0] > high - low

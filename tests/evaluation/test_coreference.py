@@ -111,6 +111,7 @@ def partitions(draw):
     return draw(st.permutations([c for c in clusters if c]))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(partitions(), partitions())
 def test_scores_equal_their_literal_definitions(gold, predicted):

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import sys
 import unicodedata
@@ -68,6 +69,15 @@ def test_json_lines_are_read_back_with_everything(tmp_path):
     path = written("jsonl", tmp_path / "a.jsonl", FIRST, SECOND, DOCUMENT)
     found = list(read_documents(path))
     assert [document.to_dict() for document in found] == [d.to_dict() for d in (FIRST, SECOND, DOCUMENT)]
+
+
+def test_source_of_json_lines_gives_way_to_kept_fields(tmp_path):
+    source = {"model": "m", "version": "1"}
+    writer = make_writer("jsonl", tmp_path / "a.jsonl", schema=SCHEMA, kept=["version"], source=source)
+    writer.write(SECOND, {"version": 7})
+    writer.finish()
+    record = json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
+    assert (record["model"], record["version"]) == ("m", 7)
 
 
 def test_documents_are_flushed(tmp_path, monkeypatch):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from cascade_srn.graph.store import table_schema, write_graph
+from cascade_srn.graph.store import write_graph
+from cascade_srn.graph.tables import table_schema
 
 TEXTS = {
     "2019.a": "We train a CRF for named entity recognition (NER). A CRF is part of BERT-CRF.",

@@ -6,7 +6,7 @@ from tests.graph.documents import DOCUMENTS, document, write_lines
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.graph import GraphSettings, build, open_graph
-from cascade_srn.graph.store import STEPS, TABLES
+from cascade_srn.graph.tables import STEPS, TABLES
 
 pytest.importorskip("duckdb")
 pytest.importorskip("rapidfuzz")
@@ -162,6 +162,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
         ).read_bytes()
 
 
+@pytest.mark.slow
 def test_steps_can_be_switched_off(make):
     assert "CRFs" in names(make(text=False))
     assert {"NER", "named entity recognition"} <= names(make(acronyms=False))

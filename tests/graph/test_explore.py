@@ -271,7 +271,7 @@ def find_scans(plan):
         yield from find_scans([value for name, value in plan.items() if name != "extra_info"])
 
 
-@pytest.mark.parametrize("n_nodes", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_nodes", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_questions_about_a_node_use_indexes(tmp_path, n_nodes):
     opened = Profiled(write_large_graph(tmp_path / "large", n_nodes))
     opened.scans = set()

@@ -4,7 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.graph.store import TABLES, check_target, open_graph, read_record, table_schema, write_graph
+from cascade_srn.graph.store import check_target, open_graph, read_record, write_graph
+from cascade_srn.graph.tables import TABLES, table_schema
 
 duckdb = pytest.importorskip("duckdb")
 parquet = pytest.importorskip("pyarrow.parquet")

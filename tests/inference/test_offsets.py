@@ -24,6 +24,7 @@ def shifted(score: float, temperature: float, offset: float) -> float:
     return 1 / (1 + exp(-(log(score / (1 - score)) / temperature + offset)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["swift", "early"])
 def test_offsets_of_entity_types(preset: str) -> None:
     model = spread_probabilities(small_model(preset))

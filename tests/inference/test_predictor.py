@@ -152,10 +152,14 @@ def assert_same(found, entities, triples):
         assert got.score == (None if expected.score is None else pytest.approx(expected.score, abs=1e-5))
 
 
-AXES = list(itertools.product(ENTITY_FUSIONS, SUBJECT_FUSIONS))
+# The default tier runs the fusions that have names, the slow one all combinations.
+AXES = [
+    pytest.param(axes, id="-".join(axes), marks=() if axes in PRESETS.values() else pytest.mark.slow)
+    for axes in itertools.product(ENTITY_FUSIONS, SUBJECT_FUSIONS)
+]
 
 
-@pytest.mark.parametrize("axes", AXES, ids="-".join)
+@pytest.mark.parametrize("axes", AXES)
 def test_the_three_turns_equal_a_literal_reference(axes):
     for matcher, sentence in (("mlp", NESTED), ("linear", SHARED_SUBJECT)):
         model = spread_probabilities(small_model(axes, matcher=matcher))
@@ -224,7 +228,7 @@ def test_entities_of_the_input_are_ignored_unless_given():
     assert all(not s.entities for s in predictor.predict(bare, given_entities=True))
 
 
-@pytest.mark.parametrize("axes", AXES, ids="-".join)
+@pytest.mark.parametrize("axes", AXES)
 def test_results_do_not_depend_on_the_batch(axes):
     model = spread_probabilities(small_model(axes))
     thresholds = Thresholds(0.4, 0.1, 0.1)
@@ -263,7 +267,7 @@ def well_formed(sentence, schema):
     return True
 
 
-@pytest.mark.parametrize("axes", AXES, ids="-".join)
+@pytest.mark.parametrize("axes", AXES)
 def test_when_everything_passes_everything_is_predicted_once(axes):
     model = small_model(axes)
     (found,) = model.predictor(thresholds=EVERYTHING).predict([Example(SAME_SPAN)])

@@ -8,6 +8,8 @@ import pytest
 
 from cascade_srn.runs.parallel import run_parallel
 
+pytestmark = pytest.mark.slow
+
 
 def test_all_are_run_each_with_its_log_and_code(tmp_path):
     commands = {"good": ["--version"], "bad": ["no-such-command"], "other": ["--version"]}

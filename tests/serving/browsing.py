@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from tests.drawing.browser import WIDTHS
+from tests.serving.live import until
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 
 from cascade_srn import Document, Extractor, Model, ModelSettings, Sentence, TrainingSettings, train
@@ -115,6 +116,29 @@ def enter_text(page, text):
 def wait_for_result(page):
     """Wait until the result belongs to the text."""
     page.locator("#result.filled:not(.stale)[aria-busy=false]").wait_for()
+
+
+# The graph of Cytoscape.
+CY = "document.getElementById('canvas')._cyreg.cy"
+
+
+def show_graph(page):
+    """Open the tab of the graph, and wait until it is drawn."""
+    page.click("#tab-graph")
+    until(lambda: page.evaluate("(document.getElementById('canvas')._cyreg?.cy.nodes().length ?? 0) > 0"))
+
+
+def click_node(page, name):
+    """Click the first node with a name."""
+    place = page.evaluate(
+        f"""(name) => {{
+            const at = {CY}.nodes().filter((node) => node.data("name") === name)[0].renderedPosition();
+            const box = document.getElementById("canvas").getBoundingClientRect();
+            return [box.x + at.x, box.y + at.y];
+        }}""",
+        name,
+    )
+    page.mouse.click(*place)
 
 
 def set_min_score(page, value):

@@ -13,6 +13,7 @@ import httpx
 from tests.small_models import small_model, spread_probabilities
 
 from cascade_srn import Extractor
+from cascade_srn.graph.explore import Explorer
 from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.run import Server, listening_socket, make_server
@@ -49,12 +50,16 @@ class Live:
 
 @contextmanager
 def live(
-    source: Extractor | Callable[[], Extractor], settings: ServeSettings | None = None, *, ready: bool = True
+    source: Extractor | Callable[[], Extractor],
+    settings: ServeSettings | None = None,
+    *,
+    ready: bool = True,
+    graph: Explorer | None = None,
 ) -> Iterator[Live]:
     """Run a service on the loopback interface for the duration of the block."""
     settings = ServeSettings(port=0) if settings is None else settings
     with listening_socket("127.0.0.1", 0) as listening:
-        server = make_server(source, settings)
+        server = make_server(source, settings, graph=graph)
         thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -12,6 +12,8 @@ from cascade_srn.serving import Limits, ServeSettings
 from cascade_srn.serving.connections import BODY_PIECES, HEAD_BYTES, HEAD_LINES, PIPELINED, ConnectionLimiter
 from cascade_srn.serving.run import connection_limits
 
+pytestmark = pytest.mark.slow
+
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 

@@ -11,7 +11,11 @@ from tests.small_models import small_model
 
 from cascade_srn import Document, Extractor
 from cascade_srn.drawing import draw_document, draw_svg, stylesheet
-from cascade_srn.serving.app import Asset, page_files
+from cascade_srn.serving import Limits
+from cascade_srn.serving.assets import Asset, page_files
+from cascade_srn.serving.messages import DocumentForm
+from cascade_srn.serving.refusals import Refusal
+from cascade_srn.serving.requests import read_document
 from cascade_srn.version import __version__
 
 
@@ -32,6 +36,17 @@ def test_a_document_drawn(service, extractor, repeats):
     expected = draw_document(Document.from_dict(record), schema=extractor.schema, style=False)
     assert answer.status_code == 200
     assert answer.text == expected
+
+
+def test_a_document_with_coreference(service):
+    clusters = [[[0, 7], [12, 19]]]
+    form = DocumentForm(**DOCUMENT, clusters=clusters)
+    assert read_document(form, Limits()).to_dict()["clusters"] == clusters
+    assert service.post("/draw", {"document": DOCUMENT | {"clusters": clusters}}).status_code == 200
+    for wrong in ([[[0, 3]]], [[[0, 7]], [[0, 7]]], [[[0]]], [[]]):
+        assert service.post("/draw", {"document": DOCUMENT | {"clusters": wrong}}).status_code == 422
+    with pytest.raises(Refusal):
+        read_document(form, Limits(annotations=4))
 
 
 def test_a_document_as_a_picture(service, extractor):

@@ -1,12 +1,18 @@
 """Work outside the model: what runs in background threads, and what happens to it on shutdown."""
 
+import asyncio
 import threading
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 from tests.serving.live import live, until
 from tests.serving.test_refusals import DOCUMENT
 
 from cascade_srn.serving import ServeSettings, handler, routes
+from cascade_srn.serving.refusals import Refusal
 
 WORDS = "a " * 80
 
@@ -62,6 +68,7 @@ def test_the_limits_of_drawings_are_checked_in_a_thread(service, record_threads)
     assert places == ["cascade-srn-background"]
 
 
+@pytest.mark.slow
 def test_shutdown_does_not_wait_for_background_work(extractor, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
 
@@ -81,3 +88,43 @@ def test_shutdown_does_not_wait_for_background_work(extractor, monkeypatch):
     finally:
         go_on.set()
     until(lambda: not service.server.handler.is_busy)
+
+
+class Waiting:
+    """A request whose client waits, and whose time limit of 0.01 s begins now."""
+
+    def __init__(self):
+        self.state = SimpleNamespace(deadline=asyncio.get_running_loop().time() + 0.01)
+
+    async def receive(self):
+        await asyncio.Event().wait()
+
+
+def wait_for(service, future, progressed):
+    async def wait():
+        asyncio.get_running_loop().call_later(0.1, future.set_result, "found")
+        return await service.server.handler._wait(Waiting(), future, progressed)
+
+    return asyncio.run(wait())
+
+
+def test_the_time_limit_counts_from_the_last_progress(service):
+    # Progress is made at every moment, so that the time limit never ends the request.
+    assert wait_for(service, Future(), time.monotonic) == "found"
+    with pytest.raises(Refusal) as caught:
+        wait_for(service, Future(), lambda: time.monotonic() - 2 * service.server.handler.settings.request_seconds)
+    assert caught.value.status == 504
+
+
+def test_the_model_reports_its_progress_with_a_request(service):
+    requests = []
+    submit = service.engine.submit
+
+    def record(items):
+        requests.append((time.monotonic(), submit(items)))
+        return requests[-1][1]
+
+    with patch.object(service.engine, "submit", record):
+        assert service.post("/extract", {"text": WORDS}).status_code == 200
+    ((submitted, request),) = requests
+    assert request.progressed > submitted

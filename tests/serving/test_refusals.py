@@ -286,6 +286,7 @@ def test_too_many_characters_to_draw(extractor):
             assert service.post("/draw", fewer).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["html", "svg"])
 def test_a_very_long_word_is_drawn_or_refused(service, format):
     """Characters are limited as well as words."""
@@ -342,6 +343,7 @@ def test_a_body_in_chunks_is_taken(service):
     assert answer.json()["documents"][0]["text"] == "a tagger"
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come(extractor):
     settings = ServeSettings(request_seconds=0.05)
     with live(extractor, settings) as service, service.connect() as connection:

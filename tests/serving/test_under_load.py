@@ -12,6 +12,8 @@ from cascade_srn.errors import ModelError
 from cascade_srn.serving import ServeSettings, bodies, handler
 from cascade_srn.serving.requests import prepare_item
 
+pytestmark = pytest.mark.slow
+
 GONE = 'cascade_srn_requests_total{route="/extract",status="499"}'
 
 

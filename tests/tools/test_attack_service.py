@@ -15,6 +15,8 @@ from cascade_srn.serving import ServeSettings
 from cascade_srn.serving.messages import ExtractRequest
 from tools import attack_service
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--requests", "3", "--clients", "2", "--lead", "0.2", "--connections", "1", "--rate", "20")
 PRESSURE = Pressure(connections=2, rate=None, drip_seconds=0.01, timeout=60, descriptors=64)
 

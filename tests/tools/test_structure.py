@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tools.structure import CallTracer, find_circles, find_modules, import_graph, package_graph, read_sources
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -36,7 +36,7 @@ def _disturb():
     np.random.seed(99)
 
 
-@pytest.mark.parametrize("n_events", [1, 2, 3, 8])
+@pytest.mark.parametrize("n_events", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 8))])
 def test_a_resumed_loop_repeats_the_uninterrupted_one(n_events, tmp_path):
     whole = _loop()
     expected = [p.to_dict() for p in whole]

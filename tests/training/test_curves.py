@@ -1,4 +1,8 @@
+import pytest
+
 from cascade_srn.training.progress import draw_curves
+
+pytestmark = pytest.mark.slow
 
 LINES = [
     {"step": 1, "loss": 9.0, "loss_entity": 5.0, "loss_subject": 3.0, "loss_object": 1.0},

@@ -12,7 +12,7 @@ from tests.twelve_sentences import DOCUMENTS
 from cascade_srn.data import write_documents
 from cascade_srn.model.model import Model
 from cascade_srn.training import TrainingSettings
-from cascade_srn.training.recipe import DataSettings, FreshEncoderSettings
+from cascade_srn.training.recipe import CardSettings, DataSettings, FreshEncoderSettings
 from cascade_srn.training.settings import DistillationSettings
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +30,7 @@ def _section(name):
         ("training", TrainingSettings),
         ("distillation", DistillationSettings),
         ("fresh", FreshEncoderSettings),
+        ("card", CardSettings),
     ],
 )
 def test_every_setting_and_its_default(name, settings):

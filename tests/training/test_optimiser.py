@@ -3,7 +3,7 @@ import re
 
 import pytest
 from tests.small_models import small_model
-from tests.tiny_encoders import FAMILIES, tiny_encoder
+from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError
@@ -33,7 +33,7 @@ def test_two_rates_and_no_decay_of_biases_and_norms():
     assert len(optimiser.param_groups) == 4
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILY_PARAMETERS)
 def test_layers_learn_slower_the_lower_they_are(family, tmp_path):
     encoder = tiny_encoder(family, tmp_path / family)
     model = Model.create(ModelSettings.from_dict({"encoder": {"name": encoder}, "hidden_width": 4}), Schema(("A",)))

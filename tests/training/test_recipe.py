@@ -221,6 +221,7 @@ class TestHostileFiles:
         with pytest.raises(ConfigError, match="1048576"):
             load_recipe(path)
 
+    @pytest.mark.slow
     def test_long_values_are_cut_off_in_messages(self, path):
         with pytest.raises(ConfigError, match=r"training: epochs is \[0, 0, ") as failure:
             load_recipe(path, [f"training.epochs=[{', '.join('0' * 5000)}]"])

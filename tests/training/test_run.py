@@ -256,6 +256,7 @@ def test_the_first_batch_is_tried_before_the_folder_is_touched(tmp_path, overwri
     assert before == {path: path.read_bytes() for path in Path(recipe.output).rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 class TestOneProcessAtATime:
     @pytest.mark.slow
     def test_the_folder_of_a_run_in_another_process_is_not_touched(self, tmp_path):

@@ -234,6 +234,7 @@ def trained(tmp_path_factory):
     return folder / "run" / "best"
 
 
+@pytest.mark.slow
 class TestRecipe:
     def _recipe(self, folder, trained, **changes):
         path = write_recipe(folder, training={"epochs": 2, "evaluate_steps": None, "evaluate_every": 1})

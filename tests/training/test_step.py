@@ -65,6 +65,7 @@ def test_passes_of_the_encoder_change_no_gradient(fusion):
             torch.testing.assert_close(gradient, other[name], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_processes", [2, 3, 9])
 def test_the_mean_over_processes_is_the_gradient_of_the_whole_batch(n_processes):
     model = small_model()

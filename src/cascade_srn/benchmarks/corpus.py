@@ -16,17 +16,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.benchmarks.measuring import Result, environment, number, plain_settings, text
+from cascade_srn.benchmarks.measuring import Result, environment, number, plain_settings, take_turns, text
 from cascade_srn.benchmarks.options import CorpusOptions
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.benchmarks.workload import example_corpus
 from cascade_srn.corpus.inputs import InputSettings, RowReader, find_input_files
 from cascade_srn.corpus.inspection import status
 from cascade_srn.corpus.plan import plan_shards
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.runs.device import find_device
+from cascade_srn.runs.parallel import end_process
 
 STREAM = "Extractor.stream"
 _POLL_SECONDS = 0.05
+# Seconds that an interrupted run has to end its workers.
+_END_SECONDS = 20
 _STREAM = "import sys; from cascade_srn.benchmarks.corpus import stream_texts; stream_texts(*sys.argv[1:])"
 COLUMNS = (
     text("run", "run"),
@@ -54,27 +58,26 @@ class ProcessRun:
     printed: str
 
 
-def measure(options: CorpusOptions) -> Result:
+def measure(options: CorpusOptions, run: BenchmarkRun | None = None) -> Result:
     """Measure the stream and each split in turns, and then the memory over repeated data."""
+    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
+    with run.collecting(), tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         texts = _read_texts(options)
         data = _write_data(folder / "data.jsonl", texts, 1)
-        rows += _measure_splits(options, data, folder, len(texts))
-        rows += _measure_memory(options, texts, folder)
+        _measure_splits(options, data, folder, len(texts), run)
+        _measure_memory(options, texts, folder, run)
     settings = {
         **plain_settings(options),
         "corpus": {
             "documents": len(texts),
-            "sentences": rows[0]["sentences"],
+            "sentences": run.rows[0]["sentences"],
             "characters": sum(map(len, texts)),
         },
     }
-    return Result(
-        "corpus", device.type, settings, environment(device, options.precision), rows, COLUMNS, NOTES, _summarise(rows)
-    )
+    used, summary = environment(device, options.precision), _summarise(run.rows)
+    return Result("corpus", device.type, settings, used, run.rows, COLUMNS, NOTES, summary, run.is_partial)
 
 
 def stream_texts(model: str, path: str, settings: str) -> None:
@@ -118,8 +121,7 @@ def run_process(command: list[str], threads: int) -> ProcessRun:
                 time.sleep(_POLL_SECONDS)
             seconds = time.perf_counter() - started
         finally:
-            process.kill()
-            process.wait()
+            end_process(process, _END_SECONDS)
         output.seek(0)
         printed = output.read().decode("utf-8", "replace").strip()
     # 1: some documents are in errors, which costs no less.
@@ -193,30 +195,26 @@ def _corpus_run(
     return run
 
 
-def _measure_splits(options: CorpusOptions, data: Path, folder: Path, n_documents: int) -> list[dict[str, Any]]:
+def _measure_splits(options: CorpusOptions, data: Path, folder: Path, n_documents: int, run: BenchmarkRun) -> None:
     """Run the stream and all splits in turns, so that a slowdown of the machine affects all of them."""
     runs = {STREAM: _stream_run(options, data, options.pairs[0][1])}
     for workers, threads in options.pairs:
         runs[f"corpus run {workers}x{threads}"] = _corpus_run(options, data, folder, workers, threads)
-    found: dict[str, list[tuple[ProcessRun, int]]] = {name: [] for name in runs}
-    for _ in range(options.repeats):
-        for name, run in runs.items():
-            found[name].append(run())
+    found = take_turns(runs, repeats=options.repeats, run=run, what="stream and splits")
     rows = [_row(name, measured, n_documents) for name, measured in found.items()]
-    return [{**row, "ratio": row["documents_per_s"] / rows[0]["documents_per_s"]} for row in rows]
+    run.rows += [{**row, "ratio": row["documents_per_s"] / rows[0]["documents_per_s"]} for row in rows]
 
 
-def _measure_memory(options: CorpusOptions, texts: list[str], folder: Path) -> list[dict[str, Any]]:
+def _measure_memory(options: CorpusOptions, texts: list[str], folder: Path, run: BenchmarkRun) -> None:
     """Run repeated data once each, with one worker."""
-    rows = []
     workers, threads = options.pairs[0]
-    for factor in sorted(options.factors):
+    for number_, factor in enumerate(sorted(options.factors)):
+        run.step("repeated data", number_ + 1, len(options.factors), f"data × {factor}")
         data = _write_data(folder / f"data-{factor}.jsonl", texts, factor)
-        run = _corpus_run(options, data, folder, workers, threads)
-        row = _row(f"corpus run {workers}x{threads}, data × {factor}", [run()], factor * len(texts))
-        rows.append({**row, "ratio": None, "factor": factor})
+        extract = _corpus_run(options, data, folder, workers, threads)
+        row = _row(f"corpus run {workers}x{threads}, data × {factor}", [extract()], factor * len(texts))
+        run.rows.append({**row, "ratio": None, "factor": factor})
         data.unlink()
-    return rows
 
 
 def _row(name: str, measured: list[tuple[ProcessRun, int]], n_documents: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from cascade_srn.benchmarks.measuring import (
     text,
 )
 from cascade_srn.benchmarks.options import ExtractOptions
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.benchmarks.workload import (
     FRESH,
     BenchmarkCorpus,
@@ -182,13 +183,13 @@ COLUMNS = (
     number("words/s", lambda row: row["words_per_s"]),
     number("× encoder", lambda row: row["encoder"]["ratio"], "{:.2f}"),
     number("× BiLSTM", lambda row: row["bilstm"]["ratio"], "{:.2f}"),
-    milliseconds("p50, ms", lambda row: row["latency"]["p50_s"]),
-    milliseconds("p95, ms", lambda row: row["latency"]["p95_s"]),
-    milliseconds("p99, ms", lambda row: row["latency"]["p99_s"]),
-    number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20),
-    number("entities", lambda row: row["found"]["entities"]),
-    number("subjects", lambda row: row["found"]["subjects"]),
-    number("triples", lambda row: row["found"]["triples"]),
+    milliseconds("p50, ms", lambda row: row["latency"] and row["latency"]["p50_s"]),
+    milliseconds("p95, ms", lambda row: row["latency"] and row["latency"]["p95_s"]),
+    milliseconds("p99, ms", lambda row: row["latency"] and row["latency"]["p99_s"]),
+    number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20),
+    number("entities", lambda row: row["found"] and row["found"]["entities"]),
+    number("subjects", lambda row: row["found"] and row["found"]["subjects"]),
+    number("triples", lambda row: row["found"] and row["found"]["triples"]),
 )
 NOTES = (
     "× encoder: ratio to the time of the bare encoder on the same batches; "
@@ -197,12 +198,15 @@ NOTES = (
 )
 
 
-def measure(options: ExtractOptions) -> Result:
+def measure(options: ExtractOptions, run: BenchmarkRun | None = None) -> Result:
     """Measure every preset, or the given model."""
+    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     batching = Batching(options.batch_words, options.batch_sentences, options.precision)
-    rows = [_measure_row(model, corpus, batching, options, device) for model in _models(options, corpus, device)]
+    with run.collecting():
+        for model in _models(options, corpus, device, run):
+            run.rows.append(_measure_row(model, corpus, batching, options, device, run))
     settings = {
         **plain_settings(options),
         "corpus": corpus.describe(),
@@ -210,7 +214,8 @@ def measure(options: ExtractOptions) -> Result:
         "entities": "given" if _is_given(options) else "predicted",
         "encoder": None if options.model else plain_settings(options)["encoder"] or FRESH,
     }
-    return Result("extract", device.type, settings, environment(device, rows[0]["precision"]), rows, COLUMNS, NOTES)
+    used = environment(device, run.rows[0]["precision"])
+    return Result("extract", device.type, settings, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
 
 
 def _is_given(options: ExtractOptions) -> bool:
@@ -224,7 +229,9 @@ def _heads(options: ExtractOptions) -> str:
     return f"trained for {options.train_steps} steps" if options.train_steps else "random"
 
 
-def _models(options: ExtractOptions, corpus: BenchmarkCorpus, device: torch.device) -> Iterator[Model]:
+def _models(
+    options: ExtractOptions, corpus: BenchmarkCorpus, device: torch.device, run: BenchmarkRun
+) -> Iterator[Model]:
     """Yield one model at a time, so that only one is in memory."""
     if options.model is not None:
         model = Model.load(find_model(options.model))
@@ -238,26 +245,39 @@ def _models(options: ExtractOptions, corpus: BenchmarkCorpus, device: torch.devi
         for preset in options.presets:
             model = new_model(encoder, corpus.schema, preset, device)
             if options.train_steps:
+                run.step(f"{preset}, training for {options.train_steps} steps")
                 train_briefly(model, corpus, options.train_steps, fresh=options.encoder is None)
             yield model
 
 
 def _measure_row(
-    model: Model, corpus: BenchmarkCorpus, batching: Batching, options: ExtractOptions, device: torch.device
+    model: Model,
+    corpus: BenchmarkCorpus,
+    batching: Batching,
+    options: ExtractOptions,
+    device: torch.device,
+    run: BenchmarkRun,
 ) -> dict[str, Any]:
+    fusion = model.settings.fusion
+    preset = fusion.preset or f"{fusion.entities} + {fusion.subject}"
+    run.step(f"{preset}, thresholds")
     extraction, candidates = _candidates(model, corpus.examples, batching, options)
     timings = measure_in_turns(
         {**candidates, "encoder": extraction.encoder_alone()},
         repeats=options.repeats,
         warmup=options.warmup,
         device=device,
+        run=run,
+        what=preset,
     )
-    memory = peak_memory(extraction, device)
-    found = count(extraction())
-    taken, fusion = timings["extraction"], model.settings.fusion
+    memory = run.part(f"{preset}, memory", lambda: peak_memory(extraction, device).to_dict())
+    found = run.part(f"{preset}, numbers found", lambda: _count_found(extraction))
+    alone = corpus.examples[: options.latency_sentences]
+    latency = run.part(f"{preset}, latency", lambda: _latency(extraction, alone, batching, device))
+    taken = timings["extraction"]
     srn = timings.get("srn", taken)
     return {
-        "preset": fusion.preset or f"{fusion.entities} + {fusion.subject}",
+        "preset": preset,
         "sequence_encoder": model.settings.sequence_encoder,
         "precision": extraction.precision,
         "batches": len(extraction.groups),
@@ -270,10 +290,15 @@ def _measure_row(
             "srn_median_s": srn.median,
             "ratio": srn.median / timings["bilstm"].median,
         },
-        "latency": _latency(extraction, corpus.examples[: options.latency_sentences], batching, device),
-        "memory": memory.to_dict(),
-        "found": {"entities": found.entities, "subjects": extraction.n_subjects(), "triples": found.triples},
+        "latency": latency,
+        "memory": memory,
+        "found": found,
     }
+
+
+def _count_found(extraction: Extraction) -> dict[str, int]:
+    found = count(extraction())
+    return {"entities": found.entities, "subjects": extraction.n_subjects(), "triples": found.triples}
 
 
 def _candidates(

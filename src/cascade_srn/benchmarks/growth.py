@@ -24,6 +24,7 @@ from cascade_srn.benchmarks.measuring import (
     text,
 )
 from cascade_srn.benchmarks.options import GrowthOptions
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.benchmarks.workload import (
     FRESH,
     BenchmarkCorpus,
@@ -110,8 +111,9 @@ def growth_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
-def measure(options: GrowthOptions) -> Result:
+def measure(options: GrowthOptions, run: BenchmarkRun | None = None) -> Result:
     """Measure the three series. The sizes of a series are measured in turns."""
+    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     with encoder_name(options.encoder, corpus) as encoder:
@@ -121,9 +123,11 @@ def measure(options: GrowthOptions) -> Result:
             model.network.to(device)
         else:
             model = new_model(encoder, corpus.schema, options.preset, device)
-    rows, precision = _sentence_rows(model, corpus, options, device)
-    rows += _corpus_rows(model, corpus, options, device)
-    exponents = _exponents(rows)
+    precision = options.precision
+    with run.collecting():
+        precision = _sentence_rows(model, corpus, options, device, run)
+        _corpus_rows(model, corpus, options, device, run)
+    exponents = _exponents(run.rows)
     settings = {
         **plain_settings(options),
         "preset": model.settings.fusion.preset,
@@ -137,16 +141,18 @@ def measure(options: GrowthOptions) -> Result:
         f"{found['final']:.2f} for the largest sizes"
         for series, found in exponents.items()
     )
-    return Result("growth", device.type, settings, env, rows, COLUMNS, notes, {"exponents": exponents})
+    summary = {"exponents": exponents}
+    return Result("growth", device.type, settings, env, run.rows, COLUMNS, notes, summary, run.is_partial)
 
 
 def _sentence_rows(
-    model: Model, corpus: BenchmarkCorpus, options: GrowthOptions, device: torch.device
-) -> tuple[list[dict[str, Any]], str]:
-    """Measure generated sentences of growing length and with a growing number of subjects.
+    model: Model, corpus: BenchmarkCorpus, options: GrowthOptions, device: torch.device, run: BenchmarkRun
+) -> str:
+    """Measure generated sentences of growing length and with a growing number of subjects. Return the precision.
 
     The entities are given, and all of them are subjects.
     """
+    run.step("making sentences")
     made = _Sentences(corpus, model)
     calibrating = [made.example(24, N_ENTITIES) for _ in range(CALIBRATION)]
     thresholds = accepting_thresholds(model, calibrating, n_triples=None if options.model else CALIBRATION)
@@ -158,21 +164,20 @@ def _sentence_rows(
 
     lengths = {size: extraction(size, min(size, N_ENTITIES)) for size in options.lengths}
     subjects = {size: extraction(options.subject_words, size) for size in options.subjects}
-    rows = []
     for series, runs in ((LENGTH, lengths), (SUBJECTS, subjects)):
-        rows += _series(series, runs, dict.fromkeys(runs), options, device)
+        run.rows += _series(series, runs, dict.fromkeys(runs), options, device, run)
     some = next(chain(lengths.values(), subjects.values()), None)
-    return rows, options.precision if some is None else some.precision
+    return options.precision if some is None else some.precision
 
 
 def _corpus_rows(
-    model: Model, corpus: BenchmarkCorpus, options: GrowthOptions, device: torch.device
-) -> list[dict[str, Any]]:
+    model: Model, corpus: BenchmarkCorpus, options: GrowthOptions, device: torch.device, run: BenchmarkRun
+) -> None:
     """Stream the corpus repeatedly through ``Extractor.stream``, which holds a bounded part of it."""
     extractor = Extractor(model, precision=options.precision)
     thresholds = model.settings.thresholds if options.model else _realistic(model, corpus)
 
-    def run(factor: int) -> Callable[[], None]:
+    def repeated(factor: int) -> Callable[[], None]:
         def stream() -> None:
             documents = chain.from_iterable(repeat(corpus.documents, factor))
             for _ in extractor.stream(documents, batch_words=options.batch_words, thresholds=thresholds):
@@ -180,12 +185,15 @@ def _corpus_rows(
 
         return stream
 
-    runs = {factor: run(factor) for factor in sorted(options.factors)}
-    memories = {factor: peak_memory(stream, device) for factor, stream in runs.items()}
+    runs = {factor: repeated(factor) for factor in sorted(options.factors)}
+    memories = {}
+    for number_, (factor, stream) in enumerate(runs.items()):
+        run.step(f"{CORPUS}, memory", number_ + 1, len(runs), f"data × {factor}")
+        memories[factor] = peak_memory(stream, device)
     # The runs for the memory were the warm-up, and a repeat of the largest corpus takes long.
     options = replace(options, warmup=0, repeats=min(options.repeats, 3))
-    rows = _series(CORPUS, runs, memories, options, device)
-    return [{**row, "sentences": row["size"] * len(corpus.sentences)} for row in rows]
+    rows = _series(CORPUS, runs, memories, options, device, run)
+    run.rows += [{**row, "sentences": row["size"] * len(corpus.sentences)} for row in rows]
 
 
 def _realistic(model: Model, corpus: BenchmarkCorpus) -> Thresholds:
@@ -207,9 +215,12 @@ def _series(
     memories: Mapping[int, Memory | None],
     options: GrowthOptions,
     device: torch.device,
+    run: BenchmarkRun,
 ) -> list[dict[str, Any]]:
-    candidates = {str(size): run for size, run in runs.items()}
-    timings = measure_in_turns(candidates, repeats=options.repeats, warmup=options.warmup, device=device)
+    candidates = {str(size): function for size, function in runs.items()}
+    timings = measure_in_turns(
+        candidates, repeats=options.repeats, warmup=options.warmup, device=device, run=run, what=name
+    )
     rows = []
     for size in runs:
         memory = memories[size]

@@ -8,17 +8,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from rich.table import Table
 
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.config import Settings
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.runs.environment import command_line, shareable
 from cascade_srn.runs.environment import environment as runs_environment
+
+T = TypeVar("T")
 
 PERCENTILES = (50, 95, 99)
 PACKAGES = ("cascade-srn", "torch", "transformers", "triton")
@@ -60,22 +63,53 @@ def seconds(function: Callable[[], object], device: torch.device) -> float:
 
 
 def measure_in_turns(
-    candidates: Mapping[str, Callable[[], object]], *, repeats: int, warmup: int = 1, device: torch.device
+    candidates: Mapping[str, Callable[[], object]],
+    *,
+    repeats: int,
+    warmup: int = 1,
+    device: torch.device,
+    run: BenchmarkRun | None = None,
+    what: str = "",
 ) -> dict[str, Timing]:
     """Time several functions in turns: A B A B …, not A A B B.
 
-    A slowdown of the machine then affects all of them, and their ratios stay valid.
+    A slowdown of the machine then affects all of them, and their ratios stay valid. At an interruption, the complete
+    turns are returned if there are any. ``what`` is the name of the measurement for ``run``.
     """
+    timed = {name: lambda f=function: seconds(f, device) for name, function in candidates.items()}
+    found = take_turns(timed, repeats=repeats, warmup=warmup, run=run, what=what)
+    return {name: Timing(tuple(taken)) for name, taken in found.items()}
+
+
+def take_turns(
+    candidates: Mapping[str, Callable[[], T]],
+    *,
+    repeats: int,
+    warmup: int = 0,
+    run: BenchmarkRun | None = None,
+    what: str = "",
+) -> dict[str, list[T]]:
+    """Call several functions in turns, and return the results of all complete turns."""
     if repeats < 1:
         raise ValueError(f"repeats is {repeats}, but at least 1 is needed")
-    for _ in range(warmup):
-        for function in candidates.values():
-            seconds(function, device)
-    times: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(repeats):
+    run = BenchmarkRun() if run is None else run
+    for turn in range(warmup):
         for name, function in candidates.items():
-            times[name].append(seconds(function, device))
-    return {name: Timing(tuple(taken)) for name, taken in times.items()}
+            run.step(f"{what}, warm-up", turn + 1, warmup, name)
+            function()
+    found: dict[str, list[T]] = {name: [] for name in candidates}
+    turns: list[dict[str, T]] = []
+    with run.collecting(turns):
+        for turn in range(repeats):
+            taken: dict[str, T] = {}
+            for name, function in candidates.items():
+                run.step(what, turn + 1, repeats, name)
+                taken[name] = function()
+            turns.append(taken)
+    for taken in turns:
+        for name, value in taken.items():
+            found[name].append(value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -163,11 +197,13 @@ class Result:
     columns: Sequence[ResultColumn]
     notes: tuple[str, ...] = ()
     summary: dict[str, Any] = field(default_factory=dict)
+    # Whether the benchmark was interrupted, and rows are missing or have fewer turns.
+    partial: bool = False
 
     @property
     def default_path(self) -> Path:
-        """Default path of the JSON file."""
-        return RESULTS / f"{self.name}-{self.device}.json"
+        """Default path of the JSON file. A partial result does not replace a complete one."""
+        return RESULTS / f"{self.name}-{self.device}{'-partial' if self.partial else ''}.json"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -178,6 +214,7 @@ class Result:
             "environment": self.environment,
             "notes": list(self.notes),
             "summary": self.summary,
+            "partial": self.partial,
             "rows": self.rows,
         }
 
@@ -192,7 +229,8 @@ class Result:
     def table(self) -> Table:
         """Return the rows as a table for a terminal."""
         hardware = self.environment["gpu"] or self.environment["cpu"]
-        table = Table(title=f"{self.name} on {hardware}", caption="\n".join(self.notes) or None)
+        title = f"{self.name} on {hardware}" + (" (partial, because it was interrupted)" if self.partial else "")
+        table = Table(title=title, caption="\n".join(self.notes) or None)
         for i, column in enumerate(self.columns):
             table.add_column(column.heading, justify="left" if i == 0 else "right", overflow="fold")
         for row in self.rows:

@@ -199,27 +199,33 @@ def _require_presets(names: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class ServeOptions(Settings):
-    """Options of the service benchmark: one client, then many clients at once.
+    """Options of the service benchmark.
 
     Attributes:
-        clients: Number of parallel clients. Each sends its next request as soon as it has an answer.
-        seconds: How long the parallel clients send requests.
-        single: Requests of a single client, sent first.
+        clients: Numbers of parallel clients, one measurement each. A client sends its next request as soon as it has
+            an answer.
+        seconds: How long the clients of each measurement send requests.
+        single: Requests of a single client.
+        workers: Number of worker processes of the service.
     """
 
     model: str | None = None
     data: str | None = None
     sentences: int = 500
-    clients: int = 1000
+    clients: tuple[int, ...] = (1, 16, 256, 1000)
     seconds: float = 30.0
     single: int = 200
+    workers: int = 1
     batch_words: int = 1024
     precision: str = "auto"
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("sentences", "clients", "single", "batch_words"):
-            require_range(name, getattr(self, name), 1, option=name)
+        _require_positive(self, "sentences", "single", "workers", "batch_words")
+        if not self.clients:
+            raise ConfigError("clients is empty", "Give one or more numbers such as 1,16", option="clients")
+        for n_clients in self.clients:
+            require_range("one of the clients", n_clients, 1, option="clients")
         require_range("seconds", self.seconds, 0.1, option="seconds")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
 

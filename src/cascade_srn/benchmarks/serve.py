@@ -20,19 +20,27 @@ from urllib.parse import urlsplit
 
 from cascade_srn.benchmarks.measuring import Result, Timing, environment, milliseconds, number, plain_settings
 from cascade_srn.benchmarks.options import ServeOptions
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.runs.device import find_device
+from cascade_srn.runs.parallel import end_process
+from cascade_srn.serving.metrics import WRITE_SECONDS
 from cascade_srn.serving.run import allow_many_connections
 from cascade_srn.types import Document
 
 # Scores may differ by this much between batches, by rounding.
 TOLERANCE = 1e-3
-# An answer that takes longer is lost. The time limit of the service is shorter.
-LOST_SECONDS = 60.0
+# Time limit of the service, so long that slow machines show their latency and not the limit. Answers that take longer
+# are lost.
+LIMIT_SECONDS, LOST_SECONDS = 600, 630.0
+# Seconds that the service has to shut down.
+END_SECONDS = 60
+# Requests before the measurement, which do not count.
+N_WARM_UP = 10
 
 
 @dataclass(frozen=True)
@@ -115,26 +123,23 @@ class Client:
             self._streams = None
 
 
-async def ask_in_turn(place: tuple[str, int], questions: Sequence[Question]) -> Tally:
-    """Ask one question after the other with a single client."""
-    tally, client = Tally(), Client(*place)
-    started = time.perf_counter()
-    for question in questions:
-        await _ask(client, question, tally)
-    tally.seconds = time.perf_counter() - started
+async def ask_in_turn(place: tuple[str, int], questions: Sequence[Question], tally: Tally) -> None:
+    """Ask one question after the other with a single client. An interruption keeps the tally."""
+    client = Client(*place)
+    with _stopwatch(tally):
+        for question in questions:
+            await _ask(client, question, tally)
     client.close()
-    return tally
 
 
 async def ask_at_once(
-    place: tuple[str, int], questions: Sequence[Question], *, n_clients: int, seconds: float
-) -> Tally:
+    place: tuple[str, int], questions: Sequence[Question], tally: Tally, *, n_clients: int, seconds: float
+) -> None:
     """Ask with many clients for some time. All clients connect before the first question."""
-    tally, clients = Tally(), [Client(*place) for _ in range(n_clients)]
+    clients = [Client(*place) for _ in range(n_clients)]
     for first in range(0, n_clients, 100):
         await asyncio.gather(*(client.connect() for client in clients[first : first + 100]))
-    started = time.perf_counter()
-    end = started + seconds
+    end = time.perf_counter() + seconds
 
     async def keep_asking(number: int, client: Client) -> None:
         turn = number
@@ -142,11 +147,19 @@ async def ask_at_once(
             await _ask(client, questions[turn % len(questions)], tally)
             turn += n_clients + 1
 
-    await asyncio.gather(*(keep_asking(number, client) for number, client in enumerate(clients)))
-    tally.seconds = time.perf_counter() - started
+    with _stopwatch(tally):
+        await asyncio.gather(*(keep_asking(number, client) for number, client in enumerate(clients)))
     for client in clients:
         client.close()
-    return tally
+
+
+@contextmanager
+def _stopwatch(tally: Tally) -> Iterator[None]:
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        tally.seconds = time.perf_counter() - started
 
 
 async def _ask(client: Client, question: Question, tally: Tally) -> None:
@@ -185,15 +198,20 @@ NOTES = (
 )
 
 
-def measure(options: ServeOptions) -> Result:
+def measure(options: ServeOptions, run: BenchmarkRun | None = None) -> Result:
     """Measure a service that runs in another process."""
+    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     allow_many_connections()
-    with _model_folder(options, corpus) as folder:
+    with run.collecting(), _model_folder(options, corpus) as folder:
+        run.step("expected answers")
         questions = _questions(folder, corpus, options)
+        run.step("start of the service")
         with _run_service(folder, options) as url:
-            rows = [_measure_row(url, questions, options, n_clients) for n_clients in (1, options.clients)]
+            for number_, n_clients in enumerate(options.clients):
+                run.step("clients", number_ + 1, len(options.clients), f"{n_clients:,} at once")
+                run.rows.append(_measure_row(url, questions, options, n_clients, run))
     settings = {
         **plain_settings(options),
         "corpus": corpus.describe(),
@@ -201,7 +219,8 @@ def measure(options: ServeOptions) -> Result:
         "score_tolerance": TOLERANCE,
         "encoder": None if options.model else FRESH,
     }
-    return Result("serve", device.type, settings, environment(device, options.precision), rows, COLUMNS, NOTES)
+    used = environment(device, options.precision)
+    return Result("serve", device.type, settings, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
 
 
 def is_faultless(result: Result) -> bool:
@@ -209,16 +228,22 @@ def is_faultless(result: Result) -> bool:
     return not any(row[kind] for row in result.rows for kind in ("lost", "mixed", "wrong", "refused", "failed"))
 
 
-def _measure_row(url: str, questions: Sequence[Question], options: ServeOptions, n_clients: int) -> dict[str, Any]:
+def _measure_row(
+    url: str, questions: Sequence[Question], options: ServeOptions, n_clients: int, run: BenchmarkRun
+) -> dict[str, Any]:
     parts = urlsplit(url)
     place = parts.hostname or "", parts.port or 0
     texts, batches = _batches(url)
-    if n_clients == 1:
-        asked = [questions[i % len(questions)] for i in range(options.single)]
-        asyncio.run(ask_in_turn(place, asked[:10]))  # does not count
-        tally = asyncio.run(ask_in_turn(place, asked))
-    else:
-        tally = asyncio.run(ask_at_once(place, questions, n_clients=n_clients, seconds=options.seconds))
+    tally = Tally()
+    with run.collecting(tally.latencies):
+        if n_clients == 1:
+            asked = [questions[i % len(questions)] for i in range(options.single)]
+            asyncio.run(ask_in_turn(place, asked[:N_WARM_UP], Tally()))
+            asyncio.run(ask_in_turn(place, asked, tally))
+        else:
+            asyncio.run(ask_at_once(place, questions, tally, n_clients=n_clients, seconds=options.seconds))
+    if options.workers > 1:
+        time.sleep(2 * WRITE_SECONDS)  # until the workers have written their metrics
     more_texts, more_batches = _batches(url)
     return _row(tally, n_clients, (more_texts - texts) / max(1.0, more_batches - batches))
 
@@ -312,12 +337,14 @@ def _run_service(folder: Path, options: ServeOptions) -> Iterator[str]:
     """Run the service in another process and yield its address."""
     command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(folder), "--port", "0", "--quiet"]
     command += ["--device", options.device, "--precision", options.precision]
-    command += ["--batch-words", str(options.batch_words), "--timeout", "60"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    command += ["--batch-words", str(options.batch_words), "--timeout", str(LIMIT_SECONDS)]
+    command += ["--workers", str(options.workers)]
+    # In its own session, so that Ctrl-C reaches the benchmark only, which ends the service.
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             yield _address(process)
         finally:
-            process.terminate()
+            end_process(process, END_SECONDS)
 
 
 def _address(process: subprocess.Popen[str]) -> str:
@@ -333,5 +360,7 @@ def _batches(url: str) -> tuple[float, float]:
     """Return the numbers of texts and batches that the model has processed so far."""
     with urllib.request.urlopen(f"{url}/metrics") as answer:
         lines = answer.read().decode().splitlines()
-    value = {name: float(said) for name, _, said in (line.rpartition(" ") for line in lines) if name[:1] != "#"}
-    return value.get("cascade_srn_batch_texts_sum", 0.0), value.get("cascade_srn_batch_texts_count", 0.0)
+    total: Counter[str] = Counter()  # over all workers
+    for name, _, said in (line.rpartition(" ") for line in lines if line[:1] != "#"):
+        total[name.partition("{")[0]] += float(said)  # type: ignore[assignment]
+    return total["cascade_srn_batch_texts_sum"], total["cascade_srn_batch_texts_count"]

@@ -18,6 +18,7 @@ from cascade_srn.benchmarks.measuring import (
     text,
 )
 from cascade_srn.benchmarks.options import SrnOptions
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.encoder.srn import SelectionRecurrentCell
 from cascade_srn.runs.device import find_device
 
@@ -41,19 +42,20 @@ NOTES = (
 )
 
 
-def measure(options: SrnOptions) -> Result:
+def measure(options: SrnOptions, run: BenchmarkRun | None = None) -> Result:
     """Time every network that runs on the device, for all shapes and both passes."""
+    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     networks = _networks(options, device)
-    rows = []
-    for batch, length in options.shapes:
-        inputs = torch.randn(batch, length, options.input_width, device=device)
-        lengths = torch.full((batch,), length, device=device)
-        for which in PASSES:
-            calls = {name: _call(network, inputs, lengths, which) for name, network in networks.items()}
-            rows += _rows(calls, {"shape": f"{batch} × {length}", "pass": which}, options, device)
-    settings = plain_settings(options)
-    return Result("srn", device.type, settings, environment(device, "float32"), rows, COLUMNS, NOTES)
+    with run.collecting():
+        for batch, length in options.shapes:
+            inputs = torch.randn(batch, length, options.input_width, device=device)
+            lengths = torch.full((batch,), length, device=device)
+            for which in PASSES:
+                calls = {name: _call(network, inputs, lengths, which) for name, network in networks.items()}
+                run.rows += _rows(calls, {"shape": f"{batch} × {length}", "pass": which}, options, device, run)
+    settings, used = plain_settings(options), environment(device, "float32")
+    return Result("srn", device.type, settings, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
 
 
 def backends(device: torch.device) -> list[str]:
@@ -94,10 +96,17 @@ def _call(network: nn.Module, inputs: Tensor, lengths: Tensor, which: str) -> Ca
 
 
 def _rows(
-    calls: dict[str, Callable[[], object]], case: dict[str, Any], options: SrnOptions, device: torch.device
+    calls: dict[str, Callable[[], object]],
+    case: dict[str, Any],
+    options: SrnOptions,
+    device: torch.device,
+    run: BenchmarkRun,
 ) -> list[dict[str, Any]]:
-    walls = measure_in_turns(calls, repeats=options.repeats, warmup=options.warmup, device=device)
-    kept_busy = _device_times(calls) if device.type == "cuda" and find_spec("triton") is not None else None
+    what = f"{case['shape']}, {case['pass']}"
+    walls = measure_in_turns(calls, repeats=options.repeats, warmup=options.warmup, device=device, run=run, what=what)
+    kept_busy = None
+    if device.type == "cuda" and find_spec("triton") is not None:
+        kept_busy = run.part(f"{what}, device times", lambda: _device_times(calls))
     return [
         {
             **case,

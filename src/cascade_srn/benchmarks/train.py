@@ -1,6 +1,7 @@
 """Measure the seconds per epoch of the training loop, and the parts of a training step."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from cascade_srn.benchmarks.measuring import (
     text,
 )
 from cascade_srn.benchmarks.options import TrainOptions
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.model.model import Model
 from cascade_srn.runs.device import few_threads, find_device, matmul_precision
@@ -28,7 +30,9 @@ from cascade_srn.training.step import Step
 PARTS = ("collating", "forward", "backward", "optimiser")
 
 
-def _share(row: ResultRow, part: str) -> float:
+def _share(row: ResultRow, part: str) -> float | None:
+    if row["parts"] is None:
+        return None
     return float(100 * row["parts"][part] / sum(row["parts"].values()))
 
 
@@ -43,7 +47,7 @@ COLUMNS = (
     number("forward, %", lambda row: _share(row, "forward")),
     number("backward, %", lambda row: _share(row, "backward")),
     number("optimiser, %", lambda row: _share(row, "optimiser")),
-    number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20),
+    number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20),
 )
 NOTES = (
     "s/epoch: median epoch of the training loop after the warm-up; the shares come from one more epoch that waits for "
@@ -54,12 +58,12 @@ NOTES = (
 _N_WARM_UP = {"cuda": 3}
 
 
-def measure(options: TrainOptions) -> Result:
+def measure(options: TrainOptions, run: BenchmarkRun | None = None) -> Result:
     """Measure every preset with every batch size."""
+    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
-    rows = []
-    with encoder_name(options.encoder, corpus) as encoder:
+    with run.collecting(), encoder_name(options.encoder, corpus) as encoder:
         for preset in options.presets:
             for batch_size in options.batch_sizes:
                 for graphs in (False, True) if device.type == "cuda" else (False,):
@@ -68,38 +72,63 @@ def measure(options: TrainOptions) -> Result:
                         epochs=options.epochs, batch_size=batch_size, precision=options.precision, cuda_graphs=graphs
                     )
                     described = {"preset": preset, "batch_size": batch_size, "cuda_graphs": "yes" if graphs else "no"}
-                    rows.append({**described, **_measure_row(model, corpus, settings, device)})
+                    what = f"{preset}, batches of {batch_size}" + (", CUDA graphs" if graphs else "")
+                    run.rows.append({**described, **_measure_row(model, corpus, settings, device, run, what)})
     values = plain_settings(options)
     described = {**values, "encoder": values["encoder"] or FRESH, "corpus": corpus.describe()}
-    return Result("train", device.type, described, environment(device, options.precision), rows, COLUMNS, NOTES)
+    used = environment(device, options.precision)
+    return Result("train", device.type, described, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
 
 
 def _measure_row(
-    model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, device: torch.device
+    model: Model,
+    corpus: BenchmarkCorpus,
+    settings: TrainingSettings,
+    device: torch.device,
+    run: BenchmarkRun,
+    what: str,
 ) -> dict[str, Any]:
     times: list[float] = []
-    memory = peak_memory(lambda: times.extend(_epochs(model, corpus, settings, device)), device)
+
+    def measure_epochs() -> None:
+        with run.collecting(times):
+            for taken in _epochs(model, corpus, settings, device, run, what):
+                times.append(taken)  # one at a time, so that an interruption keeps them
+
+    memory = peak_memory(measure_epochs, device)
     timing = Timing(tuple(times))
     return {
         **timing.to_dict(),
         "sentences_per_s": len(corpus.sentences) / timing.median,
         "words_per_s": corpus.n_words / timing.median,
-        "parts": _parts(model, corpus, settings, device),
+        "parts": run.part(f"{what}, parts of a step", lambda: _parts(model, corpus, settings, device)),
         "memory": memory.to_dict(),
     }
 
 
-def _epochs(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, device: torch.device) -> list[float]:
-    """Return the times of the epochs after the warm-up."""
-    times = []
+def _epochs(
+    model: Model,
+    corpus: BenchmarkCorpus,
+    settings: TrainingSettings,
+    device: torch.device,
+    run: BenchmarkRun,
+    what: str,
+) -> Iterator[float]:
+    """Yield the times of the epochs after the warm-up."""
     n_warm_up = _N_WARM_UP.get(device.type, 1)
+    n_done, n_epochs = 0, settings.epochs + n_warm_up
+    run.step(what, 1, n_epochs, "epochs with warm-up")
     started = time.perf_counter()
-    for progress in train(model, corpus.documents, settings=replace(settings, epochs=settings.epochs + n_warm_up)):
+    for progress in train(model, corpus.documents, settings=replace(settings, epochs=n_epochs)):
         if progress.epoch_done:
             synchronise(device)
-            times.append(time.perf_counter() - started)
+            taken = time.perf_counter() - started
+            n_done += 1
+            if n_done > n_warm_up:
+                yield taken
+            if n_done < n_epochs:
+                run.step(what, n_done + 1, n_epochs, "epochs with warm-up")
             started = time.perf_counter()
-    return times[n_warm_up:]
 
 
 def _parts(model: Model, corpus: BenchmarkCorpus, settings: TrainingSettings, device: torch.device) -> dict[str, float]:

@@ -5,7 +5,6 @@ ones follow until the time budget is used up. Ctrl-C ends the search and keeps w
 """
 
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ import torch
 
 from cascade_srn.benchmarks.measuring import Result, ResultColumn, ResultRow, environment, number, plain_settings, text
 from cascade_srn.benchmarks.options import WorstTextOptions
+from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.benchmarks.worst_text_patterns import Pattern, mutate, ordinary, seed_patterns
 from cascade_srn.benchmarks.worst_text_worker import Cost, Worker, WorkerError
 from cascade_srn.extractor import find_model
@@ -31,8 +31,6 @@ _PARENTS = 6
 _ROUND = 12
 # Shown of a text in the results.
 _EXCERPT = 60
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -81,21 +79,21 @@ class Measurement:
 class WorstTextSearch:
     """The state of a search: ordinary costs by length, measurements so far, and the time that is left."""
 
-    def __init__(self, options: WorstTextOptions, worker: Worker, progress: Progress) -> None:
+    def __init__(self, options: WorstTextOptions, worker: Worker, run: BenchmarkRun) -> None:
         self.options = options
         self.sizes = [*(size for size in SIZES if size < options.characters), options.characters]
         self.ordinary: dict[int, Cost] = {}
         self.measurements: list[Measurement] = []
         self.notes: list[str] = []
         self._worker = worker
-        self._progress = progress
+        self._run = run
         self._seen: set[tuple[str, int]] = set()
-        self._started = time.monotonic()
+        self._started = run.seconds
 
     @property
     def seconds(self) -> float:
         """Wall-clock seconds since the search began."""
-        return time.monotonic() - self._started
+        return self._run.seconds - self._started
 
     def run(self) -> None:
         """Measure ordinary text, the built-in patterns and changes of the worst, and confirm the worst."""
@@ -122,6 +120,7 @@ class WorstTextSearch:
 
     def _measure_ordinary(self) -> None:
         for size in self.sizes:
+            self._run.step("ordinary text", candidate=f"{size:,} characters")
             cost = self._worker.measure(ordinary().text(size))
             if cost.outcome != "done":
                 reason = cost.error or cost.outcome
@@ -131,7 +130,7 @@ class WorstTextSearch:
                 )
                 break
             self.ordinary[size] = cost
-            self._progress(
+            self._run.log(
                 f"ordinary text, {size:,} characters: CPU {cost.cpu_seconds:.2f} s, "
                 f"memory {cost.extra_bytes / 2**20:,.0f} MiB"
             )
@@ -192,6 +191,7 @@ class WorstTextSearch:
             if not left:
                 return
             first = left[0]
+            self._run.step("worst texts again", candidate=first.pattern.name)
             reference = self._worker.measure(ordinary().text(first.n_characters))
             cost = self._worker.measure(first.pattern.text(first.n_characters))
             again = _compare(first.pattern, first.n_characters, cost, reference)
@@ -202,7 +202,7 @@ class WorstTextSearch:
                 confirmed=True,
             )
             self.measurements[self.measurements.index(first)] = kept
-            self._progress(f"[{self.seconds:,.0f} s] confirmed: {kept.describe()}")
+            self._run.log(f"[{self.seconds:,.0f} s] confirmed: {kept.describe()}")
 
     def _measure(self, pattern: Pattern, size: int) -> Measurement | None:
         """Measure one text; None if the same text was measured before."""
@@ -210,9 +210,10 @@ class WorstTextSearch:
         if (given, size) in self._seen:
             return None
         self._seen.add((given, size))
+        self._run.step(f"texts of {size:,} characters", candidate=pattern.name)
         found = _compare(pattern, size, self._worker.measure(given), self.ordinary[size])
         self.measurements.append(found)
-        self._progress(f"[{self.seconds:,.0f} s] {found.describe()}")
+        self._run.log(f"[{self.seconds:,.0f} s] {found.describe()}")
         return found
 
     def _has_time(self) -> bool:
@@ -230,24 +231,19 @@ def _compare(pattern: Pattern, size: int, cost: Cost, reference: Cost) -> Measur
     )
 
 
-def measure(options: WorstTextOptions, progress: Progress = lambda line: None) -> Result:
-    """Search for the most expensive text within the time budget. ``progress`` is called for each measured text."""
+def measure(options: WorstTextOptions, run: BenchmarkRun | None = None) -> Result:
+    """Search for the most expensive text within the time budget."""
+    run = BenchmarkRun() if run is None else run
     seed_patterns(options.patterns)  # unknown names are refused before the model is loaded
     folder = find_model(options.model)
-    interrupted = False
     with Worker(
         folder, threads=options.threads, limit_seconds=options.limit_seconds, limit_bytes=options.limit_megabytes << 20
     ) as worker:
         worker.start()
-        search = WorstTextSearch(options, worker, progress)
-        try:
+        search = WorstTextSearch(options, worker, run)
+        with run.collecting(search.measurements):
             search.run()
-        except KeyboardInterrupt:
-            if not search.measurements:
-                raise
-            interrupted = True
-            search.notes.append("interrupted: the search is not complete")
-    return _result(search, interrupted)
+    return _result(search, run.is_partial)
 
 
 def is_acceptable(result: Result) -> bool:
@@ -256,7 +252,7 @@ def is_acceptable(result: Result) -> bool:
     return most is None or result.summary["worst_ratio"] <= most
 
 
-def _result(search: WorstTextSearch, interrupted: bool) -> Result:
+def _result(search: WorstTextSearch, is_partial: bool) -> Result:
     worst = search.worst()
     device = torch.device("cpu")
     used = environment(device, "float32")
@@ -270,7 +266,7 @@ def _result(search: WorstTextSearch, interrupted: bool) -> Result:
         columns=_COLUMNS,
         notes=tuple(_notes(search)),
         summary={
-            "interrupted": interrupted,
+            "interrupted": is_partial,
             "seconds": search.seconds,
             "worst_ratio": worst[0].score if worst else None,
             "worst_cpu_ratio": max((one.cpu_ratio for one in search.measurements), default=None),
@@ -281,6 +277,7 @@ def _result(search: WorstTextSearch, interrupted: bool) -> Result:
                 for one in search.measurements
             ],
         },
+        partial=is_partial,
     )
 
 

@@ -5,7 +5,7 @@ Heavy imports happen inside the commands, so that ``--help`` is fast.
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from typer.main import get_command
 
 from cascade_srn.cli.adapt import adapt
+from cascade_srn.cli.annotate import annotate
 from cascade_srn.cli.benchmark import app as benchmark
 from cascade_srn.cli.calibrate import calibrate
 from cascade_srn.cli.convert import convert
@@ -27,9 +28,13 @@ from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_st
 from cascade_srn.cli.graph import app as graph
 from cascade_srn.cli.info import info, models
 from cascade_srn.cli.init import init
+from cascade_srn.cli.project import app as project
+from cascade_srn.cli.push import push
 from cascade_srn.cli.reproduce import reproduce
+from cascade_srn.cli.select import select
 from cascade_srn.cli.serve import serve
 from cascade_srn.cli.train import train
+from cascade_srn.corpus.resources import count_cores
 from cascade_srn.version import __version__
 
 app = typer.Typer(
@@ -58,18 +63,20 @@ def _options(
     pass
 
 
-_EXTRACT, _TRAIN, _EVALUATE, _FILES = "Extract", "Train", "Evaluate", "Data and models"
-_COMMANDS = {
+_EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"
+_COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
     _EXTRACT: (extract, serve),
+    _ANNOTATE: (select, annotate),
     _TRAIN: (init, train, adapt, distil, calibrate),
     _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, download, export, info, models),
+    _FILES: (convert, download, export, info, models, push),
 }
 for _panel, _commands in _COMMANDS.items():
     for _function in _commands:
         app.command(rich_help_panel=_panel)(_function)
 app.add_typer(corpus, name="corpus", rich_help_panel=_EXTRACT)
 app.add_typer(graph, name="graph", rich_help_panel=_EXTRACT)
+app.add_typer(project, name="project", rich_help_panel=_ANNOTATE)
 app.add_typer(benchmark, name="benchmark", rich_help_panel=_EVALUATE)
 add_examples(app)
 
@@ -84,6 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prepare_streams()
     # Idle OpenMP threads spin by default, which slows everything down on shared cores. torch reads this on import.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # torch counts all cores of the machine, also those that the quota of a container does not allow.
+    if (cores := count_cores()) < (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_NUM_THREADS", str(cores))
     warnings.formatwarning = _format_warning
     _command()(args=None if arguments is None else list(arguments), prog_name="cascade-srn")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,16 +17,45 @@ from cascade_srn.benchmarks.options import (
     TrainOptions,
     WorstTextOptions,
 )
-from cascade_srn.cli.failures import INTERRUPTED
+from cascade_srn.cli.failures import INTERRUPTED, print_note
 from cascade_srn.cli.options import settings_as_options
 
 if TYPE_CHECKING:
     from cascade_srn.benchmarks.measuring import Result
+    from cascade_srn.benchmarks.progress import BenchmarkRun
 
 Output = Annotated[Path | None, typer.Option(help="JSON file. Default: benchmarks/results/NAME-DEVICE.json.")]
 
 # Width of a table that is not printed on a terminal.
 FILE_WIDTH = 160
+
+
+def run_benchmark(measure: Callable[[BenchmarkRun], Result], output: Path | None) -> Result:
+    """Run a benchmark with a progress display, write the JSON file and print the table.
+
+    Ctrl-C and SIGTERM keep what was measured. The command then ends here, with the usual exit code.
+    """
+    from rich.console import Console
+
+    from cascade_srn.benchmarks.progress import BenchmarkRun
+    from cascade_srn.runs.display import ProgressRow, show_progress
+    from cascade_srn.runs.process import sigterm_as_exit
+
+    def row(progress: ProgressRow) -> ProgressRow:
+        return progress
+
+    with (
+        sigterm_as_exit(),
+        show_progress(Console(stderr=True), row, counts=False, in_background=False) as display,
+    ):
+        run = BenchmarkRun(display.progress)
+        result = measure(run)
+    publish(result, output)
+    if run.interruption is not None:
+        print_note("the benchmark was interrupted, and its results are partial")
+        code = run.interruption.code if isinstance(run.interruption, SystemExit) else None
+        raise typer.Exit(code if isinstance(code, int) else INTERRUPTED)
+    return result
 
 
 def publish(result: Result, output: Path | None) -> None:
@@ -45,7 +75,7 @@ def corpus(settings: CorpusOptions, output: Output = None) -> None:
     """Measure throughput and memory of corpus jobs, compared with Extractor.stream over the same texts."""
     from cascade_srn.benchmarks.corpus import measure
 
-    publish(measure(settings), output)
+    run_benchmark(lambda run: measure(settings, run), output)
 
 
 @settings_as_options(ExtractOptions)
@@ -57,7 +87,7 @@ def extract(settings: ExtractOptions, output: Output = None) -> None:
     """
     from cascade_srn.benchmarks.extract import measure
 
-    publish(measure(settings), output)
+    run_benchmark(lambda run: measure(settings, run), output)
 
 
 @settings_as_options(GrowthOptions)
@@ -73,8 +103,7 @@ def growth(
 
     if plot:
         require_matplotlib()
-    result = measure(settings)
-    publish(result, output)
+    result = run_benchmark(lambda run: measure(settings, run), output)
     if plot:
         path = plot_growth(result.to_dict(), (output or result.default_path).with_suffix(".png"))
         typer.echo(f"plot in {path}")
@@ -82,14 +111,13 @@ def growth(
 
 @settings_as_options(ServeOptions)
 def serve(settings: ServeOptions, output: Output = None) -> None:
-    """Measure the service under load and check every answer: one client first, then many in parallel.
+    """Measure the service under load and check every answer, for several numbers of clients.
 
     The exit code is 1 if an answer is missing, swapped, wrong or refused.
     """
     from cascade_srn.benchmarks.serve import is_faultless, measure
 
-    result = measure(settings)
-    publish(result, output)
+    result = run_benchmark(lambda run: measure(settings, run), output)
     if not is_faultless(result):
         raise typer.Exit(1)
 
@@ -99,7 +127,7 @@ def srn(settings: SrnOptions, output: Output = None) -> None:
     """Measure each available implementation of the SRN, compared with an LSTM of the same widths."""
     from cascade_srn.benchmarks.srn import measure
 
-    publish(measure(settings), output)
+    run_benchmark(lambda run: measure(settings, run), output)
 
 
 @settings_as_options(TrainOptions)
@@ -107,25 +135,25 @@ def train(settings: TrainOptions, output: Output = None) -> None:
     """Measure the training loop: seconds per epoch, and the share of each part of a step."""
     from cascade_srn.benchmarks.train import measure
 
-    publish(measure(settings), output)
+    run_benchmark(lambda run: measure(settings, run), output)
 
 
 @settings_as_options(WorstTextOptions)
 def worst_text(settings: WorstTextOptions, output: Output = None) -> None:
     """Search for the text that costs the most CPU time or memory, compared with ordinary text.
 
-    Each text is measured in a separate process with a time and a memory limit. Ctrl-C keeps the measurements so far.
+    Each text is measured in a separate process with a time and a memory limit.
     """
     from cascade_srn.benchmarks.worst_text import is_acceptable, measure
 
-    result = measure(settings, lambda line: typer.echo(line, err=True))
-    publish(result, output)
-    if result.summary["interrupted"]:
-        raise typer.Exit(INTERRUPTED)
+    result = run_benchmark(lambda run: measure(settings, run), output)
     if not is_acceptable(result):
         raise typer.Exit(1)
 
 
-app = typer.Typer(help="Measure speed, memory and correctness under load.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure speed, memory and correctness under load. Ctrl-C keeps what was measured so far.",
+    no_args_is_help=True,
+)
 for command in (srn, extract, corpus, train, growth, serve, worst_text):
     app.command()(command)

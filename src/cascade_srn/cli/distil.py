@@ -63,7 +63,7 @@ def distil(
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
 
-    check_jobs(jobs, seeds)
+    check_jobs(jobs, is_series=seeds is not None)
     overrides = student_overrides(output, student_encoder, changes or [])
     is_main = make_accelerator(device).is_main_process
     console = console_for(is_main=is_main)

@@ -7,6 +7,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cascade-srn adapt abstracts.jsonl.gz --encoder allenai/scibert_scivocab_uncased --output adapted",
         "cascade-srn adapt papers/ --holdout test.json --output adapted --resume",
     ),
+    "annotate": (
+        "cascade-srn annotate project --texts abstracts/ --labels labels.yaml --model scierc-small --open",
+        "cascade-srn annotate project",
+    ),
     "benchmark corpus": ("cascade-srn benchmark corpus --device cpu",),
     "benchmark extract": ("cascade-srn benchmark extract --model runs/example --data test.jsonl",),
     "benchmark growth": ("cascade-srn benchmark growth --no-plot",),
@@ -42,7 +46,22 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "graph serve": ("cascade-srn graph serve graph --open",),
     "info": ("cascade-srn info scierc-small", "cascade-srn info runs/example --json"),
     "models": ("cascade-srn models", "cascade-srn models --json"),
+    "push": ("cascade-srn push runs/example/best me/my-model",),
+    "project add": ("cascade-srn project add project more.jsonl",),
+    "project agreement": ("cascade-srn project agreement project anna ben",),
+    "project create": (
+        "cascade-srn project create project abstracts/ --labels labels.yaml --model scierc-small",
+        "cascade-srn project create project --data train.json --guidelines guidelines.md",
+    ),
+    "project export": ("cascade-srn project export project corpus.jsonl",),
+    "project import": ("cascade-srn project import project tasks.json --from label-studio --annotator anna",),
+    "project status": ("cascade-srn project status project",),
+    "project train": ("cascade-srn project train project",),
     "reproduce": ("cascade-srn reproduce list", "cascade-srn reproduce main --quick"),
+    "select": (
+        "cascade-srn select papers/ --model scierc-small --n 200 --output next.jsonl",
+        "cascade-srn select abstracts.csv --field abstract --strategy diversity --output tasks.json",
+    ),
     "serve": ("cascade-srn serve --port 8000", "cascade-srn serve --model runs/example --host 0.0.0.0"),
     "train": (
         "cascade-srn train recipe.yaml training.epochs=5",

@@ -105,7 +105,7 @@ def extract(
     kept = _split(keep)
     check_kept(kept, output_format)
     sources = Sources(
-        _find_inputs(inputs, text),
+        find_given_inputs(inputs, text),
         text or (),
         per=per,
         field=field,
@@ -137,6 +137,7 @@ def extract(
             n_skipped = _run(
                 extractor,
                 sources,
+                source=_describe_source(folder) if output_format == "jsonl" else {},
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
@@ -156,7 +157,7 @@ def _split(names: str) -> list[str]:
     return [name for part in names.split(",") if (name := part.strip())]
 
 
-def _find_inputs(inputs: list[str] | None, text: list[str] | None) -> list[str]:
+def find_given_inputs(inputs: list[str] | None, text: list[str] | None = None) -> list[str]:
     """Return the inputs, or standard input if there are none."""
     if was_closed("stdin") and "-" in (inputs or []):
         raise ConfigError("standard input is closed, but - was given", "Pipe a text in, or pass a file")
@@ -167,10 +168,19 @@ def _find_inputs(inputs: list[str] | None, text: list[str] | None) -> list[str]:
     return ["-"]
 
 
+def _describe_source(folder: Path) -> dict[str, str]:
+    """Return the checksum of the model, as corpus jobs compute it, and the version of the package."""
+    from cascade_srn.corpus.manifest import model_checksum
+    from cascade_srn.version import __version__
+
+    return {"model": model_checksum(folder), "version": __version__}
+
+
 def _run(
     extractor: Extractor,
     sources: Sources,
     *,
+    source: dict[str, str],
     format: str,
     output: Path | None,
     threshold: list[str],
@@ -189,7 +199,9 @@ def _run(
     width = shutil.get_terminal_size().columns if terminal and output is None else 0
     if labels is not None:
         select_labels(labels, extractor.schema)  # raises before the output is created
-    writer = make_writer(format, output, schema=extractor.schema, terminal=terminal, width=width, kept=sources.keep)
+    writer = make_writer(
+        format, output, schema=extractor.schema, terminal=terminal, width=width, kept=sources.keep, source=source
+    )
     notes = FoldedNotes()
     # Results on the terminal show the progress themselves.
     shown = sys.stderr.isatty() and (output is not None or not terminal)

@@ -55,6 +55,7 @@ FLAGS = {
     "n_resamples": "--resamples",
     "n_seeds": "--seeds",
     "n_tasks": "--tasks",
+    "private": "--public",
     "request_seconds": "--timeout",
     "shutdown_seconds": "--shutdown-timeout",
     "thresholds": "--threshold",

@@ -36,6 +36,9 @@ def build(
     generic_label: Annotated[
         list[str] | None, typer.Option(metavar="TYPE", help="Entity type to leave out. Repeatable. Default: Generic.")
     ] = None,
+    coreference: Annotated[
+        bool, typer.Option("--coreference", help='Resolve "this method" by the clusters of JSON lines.')
+    ] = False,
     aliases: Annotated[Path | None, typer.Option(metavar="FILE", help="Aliases: canonical, alias, label.")] = None,
     merges: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to merge: text, into, label.")] = None,
     splits: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to keep apart: text, from.")] = None,
@@ -74,6 +77,7 @@ def build(
         fuzzy_threshold=fuzzy_threshold,
         generic=keep_generic,
         generic_labels=tuple(generic_label) if generic_label else GraphSettings().generic_labels,
+        coreference=coreference,
         aliases=_as_text(aliases),
         merges=_as_text(merges),
         splits=_as_text(splits),

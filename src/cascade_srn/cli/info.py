@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.storage.bundled import DEFAULT
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -12,8 +13,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def info(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, name or hub id.")] = DEFAULT,
     json: AsJson = False,
+    card: Annotated[bool, typer.Option("--card", help="Print the whole model card, in Markdown.")] = False,
 ) -> None:
-    """Describe a model: family, labels, thresholds, size, checksum, scores and place.
+    """Describe a model: family, labels, thresholds, size, checksum, scores, data and place.
 
     The exit code is 1 if files of the model are damaged.
     """
@@ -21,7 +23,11 @@ def info(
     from cascade_srn.model.info import describe_model
 
     found = describe_model(model)
-    typer.echo(to_json(found.to_dict()) if json else str(found))
+    if card and json:
+        raise ConfigError("--card and --json were both given", "Pass one of them")
+    if card and not found.card:
+        raise ModelError(f"the model {model!r} has no card", "Show its settings without this option", option="card")
+    typer.echo(found.card.rstrip() if card else to_json(found.to_dict()) if json else str(found))
     if found.damaged:
         raise typer.Exit(1)
 

@@ -59,3 +59,8 @@ def init(
     for name, summary in suggestion.summaries.items():
         typer.echo(f"{name}: {summary}")
     typer.echo(f"Wrote {output}. Train with: cascade-srn train {output}")
+    if suggestion.folds is not None:
+        typer.echo(
+            f"The data are few for a test set. Score with {suggestion.folds} folds: "
+            f"cascade-srn train {output} --folds {suggestion.folds} output={suggestion.output}-folds"
+        )

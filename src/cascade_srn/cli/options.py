@@ -83,7 +83,7 @@ Seeds = Annotated[
     int | None, typer.Option(metavar="N", help="Train with seeds 0 to N-1 and print mean and standard deviation.")
 ]
 Jobs = Annotated[
-    int, typer.Option(metavar="N", help="With --seeds: number of runs in parallel, one process each.", min=1)
+    int, typer.Option(metavar="N", help="With --seeds or --folds: number of runs in parallel, one process each.", min=1)
 ]
 ResampledUnit = Annotated[str, typer.Option(metavar="documents|sentences", help="Unit that the bootstrap resamples.")]
 

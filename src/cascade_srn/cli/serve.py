@@ -19,6 +19,9 @@ def serve(
     model: Annotated[str | None, typer.Option(help="Model folder, name or hub id. Default: the bundled model.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on. 0.0.0.0: all addresses.")] = ServeSettings.host,
     port: Annotated[int, typer.Option(help="Port to listen on. 0: any free port.")] = ServeSettings.port,
+    workers: Annotated[
+        int, typer.Option(help="Number of processes, each with its own model. Several GPUs are shared out.")
+    ] = ServeSettings.workers,
     device: Device = "auto",
     precision: Precision = "auto",
     overlaps: Overlaps = None,
@@ -71,6 +74,9 @@ def serve(
             metavar="ORIGIN", help="Origin whose pages may send requests, such as https://example.org. Repeatable."
         ),
     ] = None,
+    graph: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Graph to explore at /graph/, written by graph build.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve a model over HTTP, with a page to try it at /.
@@ -91,25 +97,25 @@ def serve(
         cors_origins=tuple(cors_origin or ()),
         model_name=Path(model or DEFAULT).name,
     )
-    from cascade_srn.serving.run import serve as run_service  # first, since it needs an extra that may be missing
+    from cascade_srn.serving.workers import LOG_FORMAT, ModelSource  # first, since they need an extra
 
     # isort: split
-    from cascade_srn.extractor import Extractor, find_model
+    from cascade_srn.extractor import find_model
     from cascade_srn.runs.device import find_device
+    from cascade_srn.serving.workers import serve as run_service
 
     folder = find_model(model)
-    found_device = find_device(device, folder)
+    find_device(device, folder)  # refuses a device that does not exist before the model is loaded
     # Large texts are tokenized in a thread of low priority. Threads of the tokenizer itself would have normal priority.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
     if settings.api_key is None and not is_loopback(host):
         print_line(f"Warning: {host} can be reached from other machines, and no API key is set.")
     run_service(
-        lambda: Extractor.from_pretrained(
-            folder, device=found_device, precision=precision, overlaps=overlaps, constraints=constraints
-        ),
+        ModelSource(folder, device, precision, overlaps, constraints),
         settings,
+        graph=graph,
         on_ready=lambda address: print_line(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )
 

@@ -14,11 +14,13 @@ from cascade_srn.cli.options import Device, Jobs, Seeds
 from cascade_srn.errors import ConfigError, TrainingError
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
     from rich.console import Console
 
     from cascade_srn.training.recipe import Recipe
     from cascade_srn.training.run import Run
     from cascade_srn.training.run_folder import Summary
+    from cascade_srn.training.seeds import Series
 
 
 def train(
@@ -32,6 +34,14 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the output folder.")] = False,
     seeds: Seeds = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="Cross-validate: divide data.train into K parts, and train one model for each, which is its test set.",
+            show_default=False,
+        ),
+    ] = None,
     jobs: Jobs = 1,
     device: Device = "auto",
 ) -> None:
@@ -45,29 +55,56 @@ def train(
     from cascade_srn.training.display import describe_failure, describe_scores
     from cascade_srn.training.recipe import load_recipe
 
-    check_jobs(jobs, seeds)
-    loaded = load_recipe(recipe, overrides or [])
-    console = console_for(is_main=make_accelerator(device).is_main_process)
-    if seeds is None:
+    changes = [*(overrides or []), *([] if folds is None else [f"data.folds={folds}"])]
+    loaded = load_recipe(recipe, changes)
+    check_jobs(jobs, is_series=seeds is not None or _all_folds(loaded))
+    processes = make_accelerator(device)
+    console = console_for(is_main=processes.is_main_process)
+    if jobs > 1 and processes.num_processes > 1:
+        raise ConfigError(
+            "--jobs cannot be used with accelerate launch, since it starts processes itself", "Use one of the two"
+        )
+    series = _make_series(loaded, seeds, processes, resume=resume, overwrite=overwrite)
+    if series is None:
         summaries: Sequence[Summary] = [_run(loaded, console, resume=resume, overwrite=overwrite, device=device)]
     elif jobs > 1:
-        command = ["train", str(recipe), *(overrides or [])]
+        command = ["train", str(recipe), *changes]
         command += ["--device", device, *["--resume"] * resume, *["--overwrite"] * overwrite]
-        summaries = _run_parallel(loaded, seeds, jobs, command, console, resume=resume, overwrite=overwrite)
+        summaries = _run_parallel(series, jobs, command, console, overwrite=overwrite)
     else:
-        summaries = _run_seeds(loaded, seeds, console, resume=resume, overwrite=overwrite, device=device)
-    console.print(describe_scores(summaries))
-    if failure := describe_failure(summaries):
+        summaries = _run_series(series, console, resume=resume, overwrite=overwrite, device=device)
+    kind = "seed" if series is None else series.name
+    console.print(describe_scores(summaries, kind))
+    if failure := describe_failure(summaries, kind):
         console.print(failure)
-    folder = loaded.output if seeds is None else f"{loaded.output}/seed-N"
-    console.print(f"The model is in {folder}/best")
+    console.print(f"The model is in {loaded.output if series is None else f'{loaded.output}/{kind}-N'}/best")
     end_processes()
 
 
-def check_jobs(jobs: int, seeds: int | None) -> None:
-    """Reject ``--jobs`` without ``--seeds``."""
-    if jobs > 1 and seeds is None:
-        raise ConfigError(f"--jobs {jobs} was given without --seeds, so there is one run only", "Pass --seeds as well")
+def check_jobs(jobs: int, *, is_series: bool) -> None:
+    """Reject ``--jobs`` for a single run."""
+    if jobs > 1 and not is_series:
+        raise ConfigError(
+            f"--jobs {jobs} was given without --seeds, so there is one run only", "Pass --seeds or --folds as well"
+        )
+
+
+def _all_folds(recipe: Recipe) -> bool:
+    return recipe.data.folds is not None and recipe.data.fold is None
+
+
+def _make_series(
+    recipe: Recipe, seeds: int | None, processes: Accelerator, *, resume: bool, overwrite: bool
+) -> Series | None:
+    """Return the series of runs that the options ask for, or None for a single run."""
+    from cascade_srn.training.folds import Folds
+    from cascade_srn.training.seeds import Seeds as SeedRuns
+
+    if seeds is not None:
+        return SeedRuns(recipe, seeds, processes=processes, resume=resume, overwrite=overwrite)
+    if _all_folds(recipe):
+        return Folds(recipe, processes=processes, resume=resume, overwrite=overwrite)
+    return None
 
 
 def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, device: str) -> Summary:
@@ -147,43 +184,29 @@ def _interrupt_message(started: Sequence[Run], output: str, command: str) -> str
     return f"Stopped at step {loop.loop_state.step} of {loop.n_steps}. {model}. {further}"
 
 
-def _run_seeds(
-    recipe: Recipe, n_seeds: int, console: Console, *, resume: bool, overwrite: bool, device: str
-) -> Sequence[Summary]:
-    """Train one model per seed, without the finished ones, and return the summaries of all."""
-    from cascade_srn.runs.process import make_accelerator
-    from cascade_srn.training.seeds import Seeds as SeedRuns
-
-    runs = SeedRuns(recipe, n_seeds, processes=make_accelerator(device), resume=resume, overwrite=overwrite)
-    for each in runs.to_run():
-        console.print(f"Seed {each.training.seed}:")
+def _run_series(series: Series, console: Console, *, resume: bool, overwrite: bool, device: str) -> Sequence[Summary]:
+    """Train one model per seed or fold, without the finished ones, and return the summaries of all."""
+    for each in series.to_run():
+        console.print(f"{series.name.title()} {series.number(each)}:")
         _run(each, console, resume=resume, overwrite=overwrite, device=device)
-    return runs.finish()
+    return series.finish()
 
 
 def _run_parallel(
-    recipe: Recipe, n_seeds: int, n_jobs: int, command: list[str], console: Console, *, resume: bool, overwrite: bool
+    series: Series, n_jobs: int, command: list[str], console: Console, *, overwrite: bool
 ) -> Sequence[Summary]:
-    """Do the same as :func:`_run_seeds` in parallel processes. A failed run does not stop the others."""
+    """Do the same as :func:`_run_series` in parallel processes. A failed run does not stop the others."""
     from cascade_srn.runs.parallel import run_parallel
-    from cascade_srn.runs.process import make_accelerator
-    from cascade_srn.training.seeds import Seeds as SeedRuns
 
-    processes = make_accelerator("cpu")
-    if processes.num_processes > 1:
-        raise ConfigError(
-            "--jobs cannot be used with accelerate launch, since it starts processes itself", "Use one of the two"
-        )
-    runs = SeedRuns(recipe, n_seeds, processes=processes, resume=resume, overwrite=overwrite)
-    commands = {
-        f"seed-{each.training.seed}": [*command, f"training.seed={each.training.seed}", f"output={each.output}"]
-        for each in runs.to_run()
-    }
-    console.print(f"{len(commands)} runs, {n_jobs} at a time. Their logs are {recipe.output}/seed-N.log")
+    output, commands = series.recipe.output, {}
+    for each in series.to_run():
+        number = series.number(each)
+        commands[f"{series.name}-{number}"] = [*command, f"{series.setting}={number}", f"output={each.output}"]
+    console.print(f"{len(commands)} runs, {n_jobs} at a time. Their logs are {output}/{series.name}-N.log")
     failed = []
-    stopped = f"Stopped. The runs are in {recipe.output}. Continue with {_resume_command(overwrite=overwrite)}."
+    stopped = f"Stopped. The runs are in {output}. Continue with {_resume_command(overwrite=overwrite)}."
     with _report_interrupt(lambda: stopped):
-        for ended in run_parallel(commands, n_jobs, Path(recipe.output)):
+        for ended in run_parallel(commands, n_jobs, Path(output)):
             console.print(f"{ended.name}: exit code {ended.code} after {ended.seconds:.0f} s")
             failed += [ended] if ended.code else []
     if failed:
@@ -193,4 +216,4 @@ def _run_parallel(
             f"({first.last_words})",
             "Fix the cause and continue with --resume",
         )
-    return runs.finish()
+    return series.finish()

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from cascade_srn.data.formats.files import is_stream, stream_error
 from cascade_srn.errors import CascadeError, DataError, suggest
-from cascade_srn.storage.files import PACKED, decompress_as, files_below
+from cascade_srn.storage.files import PACKED, convert_to_utf8, decompress_as, files_below
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -324,7 +324,7 @@ class OpenFile:
     Attributes:
         raw: The bytes as they are stored.
         compression: Suffix of the compression; empty if there is none.
-        content: The decompressed bytes.
+        content: The decompressed bytes. Text in UTF-16 or UTF-32 with a byte-order mark is converted to UTF-8.
     """
 
     def __init__(self, address: str, *, hashed: bool = False) -> None:
@@ -339,12 +339,14 @@ class OpenFile:
             if found:
                 on_disk = cast(BinaryIO, stored)
                 self.content = stack.enter_context(decompress_as(self.compression, on_disk, address))
+            stored_content, self.content = self.content, convert_to_utf8(address, self.content)
+            self._is_converted = self.content is not stored_content
             self._open = stack.pop_all()
 
     @property
     def can_seek(self) -> bool:
         """Whether the content can be read from any offset at once."""
-        return not self.compression and self.raw.seekable()
+        return not self.compression and not self._is_converted and self.raw.seekable()
 
     def close(self) -> None:
         """Close the file."""

@@ -11,10 +11,9 @@ from cascade_srn.corpus.addresses import OpenFile, damaged
 from cascade_srn.corpus.selection import BadValueError
 from cascade_srn.data.formats.files import BYTE_ORDER_MARK
 from cascade_srn.errors import DataError, short_repr
-from cascade_srn.storage.files import max_line_bytes, read_errors
+from cascade_srn.storage.files import EncodingError, max_line_bytes, read_errors
 
 _CHUNK = 1 << 17
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,6 @@ class _Lines:
             raise damaged(self.file.address, error, after=f"line {self.number}") from error
         self.number += bool(line)
         if self.number == 1:
-            if line.startswith(_UTF16):
-                raise DataError(f"{self.file.address}: the file is UTF-16", "Save it as UTF-8")
             line = line.removeprefix(BYTE_ORDER_MARK)
         return line, problem
 
@@ -276,6 +273,8 @@ class PlainText(Records):
                 return Record(0, n_bytes, data)
             while rest := self._file.content.read(_CHUNK):
                 n_bytes += len(rest)
+        except EncodingError as error:
+            return Record(0, 0, b"", error.problem.removeprefix(f"{self._file.address}: "))
         except read_errors() as error:
             raise damaged(self._file.address, error) from error
         return Record(0, n_bytes, b"", f"the file has more than {limit} bytes")

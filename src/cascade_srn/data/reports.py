@@ -18,8 +18,8 @@ ESCAPES = "escaped token read as its characters"
 WITHOUT_ENTITY = "predicted relation left out, because its head or tail is not a predicted entity"
 """Kind of the note about a prediction that no score can count."""
 
-# Known fields of published corpora that are not read.
-KNOWN_FIELDS = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts")
+# Known fields of published corpora, and of selected sentences, that are not read.
+KNOWN_FIELDS = ("clusters", "events", "event_clusters", "dataset", "weight", "orig_id", "section_starts", "selection")
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,18 @@ def bootstrap_differences(
     return np.concatenate(found)
 
 
+def f1_intervals(counts: Array, bootstrap: Bootstrap) -> Array:
+    """Return the bounds of the 95 % interval of the micro F1 of one model.
+
+    The data are resampled, so that the interval is about other texts of the same kind, and not about other models.
+
+    Shapes: (n_units, n_tasks, 3) to (n_tasks, 2).
+    """
+    drawn = bootstrap_differences(counts[None], np.zeros_like(counts)[None], f1, bootstrap)
+    bounds: Array = np.percentile(drawn, (2.5, 97.5), axis=0).T
+    return bounds
+
+
 def _draw_counts(generator: np.random.Generator, n_things: int, n_resamples: int) -> Array:
     """Return the number of draws of each thing in each resample. Shape: (n_resamples, n_things)."""
     return generator.multinomial(n_things, np.full(n_things, 1 / n_things), size=n_resamples).astype(np.float64)

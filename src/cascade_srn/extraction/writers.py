@@ -195,7 +195,7 @@ def _to_file_name(part: str) -> str:
 
 def choose_format(format: str | None, output: Path | None, *, terminal: bool) -> str:
     """Return the given format, the format of the output's suffix, "table" on a terminal, or "jsonl"."""
-    _check_suffix(output)
+    check_suffix(output)
     if format is not None:
         require_choice("format", format, FORMATS)
         return format
@@ -210,7 +210,7 @@ def choose_format(format: str | None, output: Path | None, *, terminal: bool) ->
     return _BY_SUFFIX[output.suffix.lower()]
 
 
-def _check_suffix(output: Path | None) -> None:
+def check_suffix(output: Path | None) -> None:
     """Raise ConfigError for the suffix of a compressed file. A pipe may lead to a program that compresses."""
     if output is None or not is_compressed(output) or (output.exists() and not output.is_file()):
         return
@@ -268,13 +268,16 @@ def make_writer(
     terminal: bool = False,
     width: int = 0,
     kept: Sequence[str] = (),
+    source: Mapping[str, str] = NO_FIELDS,
 ) -> Writer:
     """Create the writer of a format, to standard output if ``output`` is None.
 
     A ``width`` of 0 gives tables the width of files. ``kept`` are the names of fields that are carried along.
+    ``source`` is added to JSON lines: the checksum of the model and the version of the package. Kept fields with the
+    same names replace it.
     """
     require_choice("format", format, FORMATS)
-    _check_suffix(output)
+    check_suffix(output)
     check_kept(kept, format)
     if format == "brat":
         if output is None:
@@ -295,7 +298,11 @@ def make_writer(
     if format == "html":
         return PageWriter(target, schema, "Extracted" if output is None else encodable_names([output.stem])[0])
     if format == "jsonl":
-        return StreamWriter(target, lambda document, fields: f"{to_json(to_record(document) | dict(fields))}\n")
+
+        def render(document: Document, fields: Mapping[str, Any]) -> str:
+            return f"{to_json(to_record(document) | dict(source) | dict(fields))}\n"
+
+        return StreamWriter(target, render)
     if format in ("csv", "tsv", "parquet"):
         return ParquetWriter(target, kept) if format == "parquet" else CsvWriter(target, format, kept)
     colour = terminal and output is None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from cascade_srn.graph.forest import Forest, Key, Merge
 from cascade_srn.graph.normalise import DETERMINERS, display_form, normalise, squeeze
-from cascade_srn.graph.store import load_library
+from cascade_srn.graph.tables import load_library
 
 STEP = "acronym"
 CLEAR_SHARE, CLEAR_LETTERS = 0.9, 4

@@ -26,7 +26,8 @@ from cascade_srn.graph.edges import (
 from cascade_srn.graph.load import Extracted, load
 from cascade_srn.graph.resolve import Resolution, Surface, describe_forms, resolve
 from cascade_srn.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
-from cascade_srn.graph.store import STEPS, check_target, load_library, table_schema, write_graph
+from cascade_srn.graph.store import check_target, write_graph
+from cascade_srn.graph.tables import STEPS, load_library, table_schema
 from cascade_srn.schema import Schema
 from cascade_srn.version import __version__
 

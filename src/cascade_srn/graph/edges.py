@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from cascade_srn.graph.store import load_library
+from cascade_srn.graph.coreference import STEP as COREFERENCE
+from cascade_srn.graph.tables import load_library
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,13 +21,13 @@ _WEIGHT = "CAST(round(coalesce(score, 1) * 1000000) AS BIGINT)"
 
 
 def place_mentions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make ``placed``: the root key of each entity that is not generic.
+    """Make ``placed``: the root key of each entity that is not generic, or stands for one that is not.
 
     Needs ``entities``, ``surfaces`` (text, label, key), ``local`` (document, key, other), ``keys`` (key, root, step).
     """
     connection.execute("""
         CREATE TABLE placed AS
-        SELECT e.*, keys.root,
+        SELECT e.* EXCLUDE (antecedent), keys.root,
             CASE WHEN local.other IS NOT NULL THEN 'acronym' ELSE keys.step END AS step
         FROM entities e
         JOIN surfaces s ON s.text = e.text AND s.label = e.label
@@ -34,13 +35,22 @@ def place_mentions(connection: duckdb.DuckDBPyConnection) -> None:
         JOIN keys ON keys.key = coalesce(local.other, s.key)
         WHERE s.key >= 0
     """)
+    connection.execute(f"""
+        INSERT INTO placed
+        SELECT e.* EXCLUDE (antecedent), p.root, '{COREFERENCE}'
+        FROM entities e
+        JOIN surfaces s ON s.text = e.text AND s.label = e.label
+        JOIN placed p ON p.document = e.document AND p.entity = e.antecedent
+        WHERE s.key < 0
+    """)
 
 
 def count_votes(connection: duckdb.DuckDBPyConnection) -> dict[int, dict[str, float]]:
     """Return the weights of the types of each root: the sum of the scores of its mentions."""
     votes: defaultdict[int, dict[str, float]] = defaultdict(dict)
     rows = connection.execute(
-        f"SELECT root, label, sum({_WEIGHT}) / 1000000 FROM placed GROUP BY root, label ORDER BY root, label"
+        f"SELECT root, label, sum({_WEIGHT}) / 1000000 FROM placed WHERE step IS DISTINCT FROM '{COREFERENCE}' "
+        "GROUP BY root, label ORDER BY root, label"
     ).fetchall()
     for root, label, weight in rows:
         votes[root][label] = round(float(weight), 4)

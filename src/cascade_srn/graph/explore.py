@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.config import require_range
 from cascade_srn.errors import ConfigError, DataError, did_you_mean
+from cascade_srn.graph.coreference import STEP as COREFERENCE
 from cascade_srn.graph.explore_sql import (
     BEST,
     EDGE,
@@ -26,7 +27,8 @@ from cascade_srn.graph.explore_sql import (
     min_score,
     one_of,
 )
-from cascade_srn.graph.store import DATABASE, load_library, read_record
+from cascade_srn.graph.store import DATABASE, read_record
+from cascade_srn.graph.tables import load_library
 
 if TYPE_CHECKING:
     import duckdb
@@ -125,8 +127,10 @@ class Explorer:
         """
         (found,) = self._nodes([node])
         found["forms"] = self._query(
-            """SELECT text, count(*) AS n, any_value(step) AS step FROM graph.mentions WHERE node = $node
+            """SELECT text, count(*) AS n, any_value(step) AS step FROM graph.mentions
+            WHERE node = $node AND step IS DISTINCT FROM $coreference
             GROUP BY text ORDER BY n DESC, text LIMIT 20""",
+            coreference=COREFERENCE,
             node=node,
         )
         found["votes"] = json.loads(found["votes"] or "{}")
@@ -373,7 +377,8 @@ def _connect(path: Path) -> "duckdb.DuckDBPyConnection":
         database.execute(f"""
             CREATE TABLE memory.main.forms AS
             SELECT node, text, {FOLD.format("text")} AS folded, sum(n)::BIGINT AS n FROM (
-                SELECT node, text, count(*) AS n FROM graph.mentions GROUP BY ALL
+                SELECT node, text, count(*) AS n FROM graph.mentions
+                WHERE step IS DISTINCT FROM '{COREFERENCE}' GROUP BY ALL
                 UNION ALL SELECT node, name AS text, 0 AS n FROM graph.nodes)
             GROUP BY ALL ORDER BY folded, node""")
     except duckdb.Error as error:

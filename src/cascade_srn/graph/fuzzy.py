@@ -14,7 +14,7 @@ from itertools import combinations
 
 from cascade_srn.graph.forest import Forest, Merge
 from cascade_srn.graph.normalise import singular, squeeze
-from cascade_srn.graph.store import load_library
+from cascade_srn.graph.tables import load_library
 
 STEP = "fuzzy"
 MIN_LETTERS = 6

@@ -16,8 +16,9 @@ from cascade_srn.data.formats.jsonl import read_document
 from cascade_srn.data.formats.records import Value
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.graph.coreference import find_antecedents
 from cascade_srn.graph.settings import GraphSettings
-from cascade_srn.graph.store import load_library
+from cascade_srn.graph.tables import load_library
 from cascade_srn.storage.files import PACKED, files_below, is_hidden, plain_name
 from cascade_srn.types import Document
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 _BATCH = 1000
-# "document" is the position of the document in the table of documents.
+# "document" is the position of the document in the table of documents, "antecedent" the entity of the same document
+# that a generic mention stands for.
 _TYPES = {
     "documents": {
         "document_id": "string",
@@ -48,6 +50,7 @@ _TYPES = {
         "label": "string",
         "score": "float",
         "model": "string",
+        "antecedent": "int32",
     },
     "relations": {
         "document": "int64",
@@ -179,6 +182,7 @@ class _Fields:
     """Dates and titles of documents."""
 
     def __init__(self, settings: GraphSettings) -> None:
+        self.settings = settings
         self._names = {"date": settings.date_field, "title": settings.title_field}
         self._pattern = re.compile(settings.date_pattern) if settings.date_pattern is not None else None
         self._seen: set[str] = set()
@@ -225,14 +229,22 @@ def _read_lines(path: Path, name: str, fields: _Fields) -> Iterator[dict[str, An
         model, version = (value if isinstance(value := raw.get(key), str) else None for key in ("model", "version"))
         at = len(rows["documents"])
         rows["documents"].append((document.id, name, number, date, title, document.text, version))
-        _add_annotations(rows, document, at, model)
+        resolves = fields.settings.coreference and document.clusters
+        antecedents = find_antecedents(document, fields.settings.generic_labels) if resolves else {}
+        _add_annotations(rows, document, at, model, antecedents)
         if at == _BATCH - 1:
             yield _to_tables(rows)
             rows = {table: [] for table in _TYPES}
     yield _to_tables(rows)
 
 
-def _add_annotations(rows: dict[str, list[tuple[Any, ...]]], document: Document, at: int, model: str | None) -> None:
+def _add_annotations(
+    rows: dict[str, list[tuple[Any, ...]]],
+    document: Document,
+    at: int,
+    model: str | None,
+    antecedents: Mapping[int, int],
+) -> None:
     index: dict[Any, int] = {}
     relations: list[tuple[Any, ...]] = []
     for number, sentence in enumerate(document.sentences):
@@ -242,7 +254,8 @@ def _add_annotations(rows: dict[str, list[tuple[Any, ...]]], document: Document,
             start, end = offsets[span.start][0], offsets[span.end - 1][1]
             index[number, span] = entity = len(index)
             text = document.text[start:end]
-            rows["entities"].append((at, entity, number, start, end, text, span.label, span.score, model))
+            row = (at, entity, number, start, end, text, span.label, span.score, model, antecedents.get(entity))
+            rows["entities"].append(row)
         for triple in sentence.triples:
             ends = index[number, triple.head], index[number, triple.tail]
             relations.append((at, len(relations), number, triple.label, triple.score, *ends, model))
@@ -305,6 +318,9 @@ def _read_tables(
         "entities": _read_table(folder, "entities", shards).join(places, keys=place, join_type="inner"),
         "relations": _read_table(folder, "relations", shards).join(places, keys=place, join_type="inner"),
     }
+    # Corpus jobs write no coreference clusters.
+    nothing = pa.nulls(tables["entities"].num_rows, pa.int32())
+    tables["entities"] = tables["entities"].append_column("antecedent", nothing)
     if prefix:
         named = pc.binary_join_element_wise(pa.scalar(prefix), tables["documents"]["shard"], "/")
         tables["documents"] = tables["documents"].set_column(1, "shard", named)

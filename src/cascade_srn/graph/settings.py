@@ -26,6 +26,7 @@ class GraphSettings(Settings):
         fuzzy_threshold: Minimum similarity of a fuzzy match, from 0 to 1.
         generic: Keep pronouns and mentions such as "this method" as nodes.
         generic_labels: Entity types whose mentions are left out, unless ``generic``.
+        coreference: Add generic mentions to the nodes that the coreference clusters of JSON lines lead to.
         aliases: File of aliases (docs/graph.md).
         merges: File of forms to merge, whatever the steps say.
         splits: File of forms to keep apart, whatever the steps say.
@@ -47,6 +48,7 @@ class GraphSettings(Settings):
     fuzzy_threshold: float = 0.9
     generic: bool = False
     generic_labels: tuple[str, ...] = ("Generic",)
+    coreference: bool = False
     aliases: str | None = None
     merges: str | None = None
     splits: str | None = None

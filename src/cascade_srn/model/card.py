@@ -1,39 +1,234 @@
 """Descriptions of a model: the README.md of a model folder, and one phrase."""
 
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
 from cascade_srn.config import ModelSettings
 from cascade_srn.schema import Schema
 
+# Stands for the folder of the model in its card, until the model is uploaded.
+FOLDER_IN_CARD = "path/to/this/folder"
+# Labels with fewer training examples are named as a limit of the model.
+_FEW_EXAMPLES = 20
+_MAX_EXAMPLE = 80
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$])")
 
-def model_card(settings: ModelSettings, schema: Schema, encoder: str) -> str:
-    """Return the model card as Markdown. ``encoder`` is the name of the encoder to show."""
+
+@dataclass(frozen=True)
+class CardScore:
+    """Micro scores of one task on one part of the data, as fractions.
+
+    Attributes:
+        data: Part of the data, such as "dev".
+        task: Name of the task, such as "NER".
+        protocol: How it is counted, such as "directed, micro".
+        precision: Precision.
+        recall: Recall.
+        f1: F1.
+        interval: Bounds of the 95 % interval of F1, if they are known.
+    """
+
+    data: str
+    task: str
+    protocol: str
+    precision: float
+    recall: float
+    f1: float
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class CardLabel:
+    """An entity type or relation type, its number of training annotations, and an example, if it may be shown."""
+
+    kind: str
+    name: str
+    count: int
+    example: str = ""
+
+
+@dataclass(frozen=True)
+class CardDetails:
+    """What is known about how a model was made. Everything is optional.
+
+    Attributes:
+        title: Name of the model.
+        description: A paragraph about it.
+        licence: Identifier of its licence, such as "apache-2.0".
+        language: Codes of the languages, such as "en".
+        scores: Scores, the most important ones first.
+        score_notes: Sentences about them.
+        data: Rows of a table about the data, by column.
+        labels: Labels with counts.
+        settings: Training settings.
+        command: Command that made the model.
+        versions: Versions of packages and hardware, by name.
+        limits: Sentences about limits, besides those that all models have.
+    """
+
+    title: str = ""
+    description: str = ""
+    licence: str = ""
+    language: tuple[str, ...] = ()
+    scores: tuple[CardScore, ...] = ()
+    score_notes: tuple[str, ...] = ()
+    data: tuple[Mapping[str, str], ...] = ()
+    labels: tuple[CardLabel, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+
+
+def model_card(settings: ModelSettings, schema: Schema, encoder: str, details: CardDetails | None = None) -> str:
+    """Return the model card as Markdown, with a header for the hub.
+
+    Args:
+        settings: The settings of the model.
+        schema: Its labels.
+        encoder: The name of the encoder to show.
+        details: How the model was made, if it is known.
+    """
+    details = CardDetails() if details is None else details
     found = "entities and the relations between them" if settings.joint else "entities"
-    tags = ["named-entity-recognition", *(["relation-extraction"] if settings.joint else [])]
     rows = {"encoder": encoder, **_describe(settings), "entity types": ", ".join(schema.entity_types)}
     if settings.joint:
         names = [f"{name} (symmetric)" if name in schema.symmetric else name for name in schema.relation_types]
         rows["relation types"] = ", ".join(names) or "none"
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
-    return f"""---
-library_name: cascade-srn
-pipeline_tag: token-classification
-tags: [{", ".join(tags)}]
----
-
-# A cascade-srn model
-
-Extracts {found} from text.
-
-| | |
-| --- | --- |
-{table}
-
-```python
+    opening = f"Extracts {found} from text."
+    usage = f"""```python
 from cascade_srn import Extractor
 
-extractor = Extractor.from_pretrained("path/to/this/folder")
+extractor = Extractor.from_pretrained("{FOLDER_IN_CARD}")
 document = extractor.extract("Some text.")
-```
-"""
+```"""
+    parts = [
+        f"---\n{_header(settings, encoder, details)}---",
+        f"# {_cell(details.title) or 'A cascade-srn model'}",
+        "\n\n".join(filter(None, (opening, details.description.strip()))),
+        _table([("", ""), *((name, _cell(value)) for name, value in rows.items())]),
+        usage,
+        *_sections(settings, details),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _header(settings: ModelSettings, encoder: str, details: CardDetails) -> str:
+    """Return the metadata that the hub reads."""
+    header: dict[str, Any] = {}
+    if details.licence:
+        header["license"] = details.licence
+    if details.language:
+        header["language"] = details.language[0] if len(details.language) == 1 else list(details.language)
+    header["library_name"] = "cascade-srn"
+    header["pipeline_tag"] = "token-classification"
+    header["tags"] = ["named-entity-recognition", *(["relation-extraction"] if settings.joint else [])]
+    if encoder.count("/") == 1:
+        header["base_model"] = encoder
+    if details.scores:
+        header["metrics"] = ["precision", "recall", "f1"]
+        header["model-index"] = [{"name": details.title or "model", "results": list(_results(details.scores))}]
+    return yaml.safe_dump(header, sort_keys=False, default_flow_style=None, allow_unicode=True, width=math.inf)
+
+
+def _results(scores: Iterable[CardScore]) -> Iterator[dict[str, Any]]:
+    """Yield the evaluation results in the form of the hub, one for each part of the data and task."""
+    for score in scores:
+        values = {"precision": score.precision, "recall": score.recall, "f1": score.f1}
+        yield {
+            "task": {"type": "token-classification", "name": score.task},
+            "dataset": {"type": "custom", "name": score.data, "split": score.data},
+            "metrics": [
+                {"type": name, "value": round(value, 4), "name": f"{score.task}, {score.protocol}, {name}"}
+                for name, value in values.items()
+            ],
+        }
+
+
+def _sections(settings: ModelSettings, details: CardDetails) -> Iterator[str]:
+    if details.scores:
+        yield "## Scores"
+        yield _table(
+            [("data", "task", "protocol", "precision", "recall", "F1", "95 % interval of F1"), *_rows(details.scores)]
+        )
+        yield from filter(None, [" ".join(details.score_notes)])
+    if details.data:
+        columns = list(dict.fromkeys(name for row in details.data for name in row))
+        yield "## Data"
+        yield _table([columns, *([_cell(row.get(name, "")) for name in columns] for row in details.data)])
+    if details.labels:
+        yield "## Labels"
+        yield _labels_table(details.labels)
+    if details.settings or details.command:
+        yield "## Training"
+        yield from filter(None, [details.command and f"```\n{details.command}\n```"])
+        if details.settings:
+            yield f"```yaml\n{yaml.safe_dump(dict(details.settings), sort_keys=False, allow_unicode=True)}```"
+    if details.versions:
+        yield "## Versions"
+        yield _table([("", ""), *((_cell(name), _cell(value)) for name, value in details.versions.items())])
+    if details != CardDetails():
+        yield "## Limits"
+        yield "\n".join(f"- {sentence}" for sentence in _limits(settings, details))
+        yield "## Licence"
+        yield (
+            f"{_cell(details.licence)}."
+            if details.licence
+            else "Not stated. The licences of the encoder and of the training data may limit the use of the model."
+        )
+
+
+def _rows(scores: Iterable[CardScore]) -> Iterator[tuple[str, ...]]:
+    for score in scores:
+        figures = (f"{100 * value:.1f}" for value in (score.precision, score.recall, score.f1))
+        interval = (
+            "" if score.interval is None else "{:.1f} to {:.1f}".format(*(100 * value for value in score.interval))
+        )
+        yield score.data, score.task, score.protocol, *figures, interval
+
+
+def _labels_table(labels: Sequence[CardLabel]) -> str:
+    heading = ["label", "kind", "training annotations"]
+    rows = [[escape(label.name), label.kind, f"{label.count:,}"] for label in labels]
+    if any(label.example for label in labels):
+        heading.append("example")
+        for row, label in zip(rows, labels, strict=True):
+            text = " ".join(label.example.split())
+            row.append(escape(text if len(text) <= _MAX_EXAMPLE else f"{text[: _MAX_EXAMPLE - 1]}…"))
+    return _table([heading, *rows])
+
+
+def _limits(settings: ModelSettings, details: CardDetails) -> Iterator[str]:
+    if settings.joint:
+        yield "Relations are found within a sentence only."
+    yield "The scores hold for text like the data above. On other text, more predictions may be wrong or missing."
+    few = [f"{escape(label.name)} ({label.count})" for label in details.labels if label.count < _FEW_EXAMPLES]
+    if few:
+        yield f"Labels with few training annotations may not be found: {', '.join(few)}."
+    yield from details.limits
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    heading, *rest = rows
+    lines = [heading, ["---"] * len(heading), *rest]
+    return "\n".join(f"| {' | '.join(line)} |" if any(line) else "|" + " |" * len(line) for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Return text for a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
 def summarize(settings: ModelSettings, schema: Schema) -> str:

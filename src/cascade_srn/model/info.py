@@ -24,7 +24,11 @@ from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import bundled_models, find_model
 from cascade_srn.storage.files import checksum
 
-_SCORES = re.compile(r"^## Scores\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+# Sections of a card whose tables are shown.
+_SECTIONS = ("Scores", "Data", "Labels")
+_BORDER, _ESCAPED = re.compile(r"(?<!\\)\|"), re.compile(r"\\(.)")
+# Files of tokenizers.
+_TOKENIZER_FILES = ("*token*.json", "vocab.*", "merges.txt", "*.model")
 _RULE = re.compile(r"[\s|:-]+")
 
 
@@ -43,7 +47,8 @@ class ModelInfo:
         n_bytes: Size of all files.
         sha256: SHA-256 of the weights.
         damaged: Files that are missing or differ from the checksums of the folder.
-        scores: Rows of the first table in the section "Scores" of the card, the heading first.
+        card: Text of the model card; empty if there is none.
+        files: Names of the files besides the configuration and the card.
         exported: Precision of the encoder of an exported model, which runs without torch. None for other models.
     """
 
@@ -57,8 +62,27 @@ class ModelInfo:
     n_bytes: int
     sha256: str
     damaged: tuple[str, ...]
-    scores: tuple[tuple[str, ...], ...]
+    card: str
+    files: tuple[str, ...]
     exported: str | None = None
+
+    @property
+    def scores(self) -> tuple[tuple[str, ...], ...]:
+        """Rows of the first table in the section "Scores" of the card, the heading first."""
+        return self.table("Scores")
+
+    def table(self, section: str) -> tuple[tuple[str, ...], ...]:
+        """Return the rows of the first table in a section of the card, the heading first. There may be none."""
+        found = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", self.card, re.MULTILINE | re.DOTALL)
+        rows: list[tuple[str, ...]] = []
+        for line in found[1].splitlines() if found else ():
+            if not line.startswith("|"):
+                if rows:
+                    break
+            elif not _RULE.fullmatch(line):
+                cells = _BORDER.split(line.strip().removeprefix("|").removesuffix("|"))
+                rows.append(tuple(_ESCAPED.sub(r"\1", cell.strip()) for cell in cells))
+        return tuple(rows) if len({len(row) for row in rows}) == 1 else ()
 
     @property
     def family(self) -> str:
@@ -67,7 +91,6 @@ class ModelInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        heading, *rows = self.scores or ((),)
         return {
             "name": self.name,
             "folder": str(self.folder),
@@ -82,7 +105,7 @@ class ModelInfo:
             "damaged": list(self.damaged),
             "schema": self.schema.to_dict(),
             "settings": self.settings.to_dict(),
-            "scores": [dict(zip(heading, row, strict=True)) for row in rows],
+            **{section.lower(): _as_records(self.table(section)) for section in _SECTIONS},
         }
 
     def __str__(self) -> str:
@@ -109,8 +132,9 @@ class ModelInfo:
             rows.append(("damaged files", ", ".join(self.damaged)))
         width = max(len(name) for name, _ in rows)
         lines = [f"{name:<{width}}  {value}" for name, value in rows]
-        if self.scores:
-            lines += ["", "scores of the model card", *_format_rows(self.scores)]
+        for section in _SECTIONS:
+            if rows_of_card := self.table(section):
+                lines += ["", f"{section.lower()} of the model card", *_format_rows(rows_of_card)]
         return "\n".join(lines)
 
 
@@ -142,7 +166,11 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         n_bytes=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
         sha256=found.get(WEIGHTS_FILE) or checksum(folder / WEIGHTS_FILE),
         damaged=tuple(sorted(file for file, expected in checksums.items() if found.get(file) != expected)),
-        scores=_read_scores(folder / CARD_FILE),
+        card=_read_card(folder / CARD_FILE),
+        # Earlier releases wrote no checksums.
+        files=tuple(
+            checksums or sorted({WEIGHTS_FILE} | {p.name for pattern in _TOKENIZER_FILES for p in folder.glob(pattern)})
+        ),
         exported=export.get("precision"),
     )
 
@@ -176,21 +204,16 @@ def _cached_models() -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def _read_scores(card: Path) -> tuple[tuple[str, ...], ...]:
-    """Return the cells of the first table in the section "Scores" of a card. A card may be missing or have none."""
+def _read_card(path: Path) -> str:
+    """Return the text of a card. It may be missing."""
     try:
-        text = card.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return ()
-    section = _SCORES.search(text)
-    rows: list[tuple[str, ...]] = []
-    for line in section[1].splitlines() if section else ():
-        if not line.startswith("|"):
-            if rows:
-                break
-        elif not _RULE.fullmatch(line):
-            rows.append(tuple(cell.strip() for cell in line.strip().strip("|").split("|")))
-    return tuple(rows) if len({len(row) for row in rows}) == 1 else ()
+        return ""
+
+
+def _as_records(rows: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
 def _join(values: dict[str, Any]) -> str:

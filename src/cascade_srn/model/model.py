@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from cascade_srn.model.folder import (
     read_export,
     stored_weights,
 )
+from cascade_srn.model.stored import StoredModel
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.version import __version__
@@ -54,6 +55,7 @@ class Model(BaseModel):
         schema: The labels.
         tokenizer: The tokenizer of the pretrained encoder, with the markers of the family.
         network: The weights, as a module that computes the loss of a batch.
+        stored: The card and the types of the weights in the folder that the model was loaded from, for :meth:`save`.
 
     Example:
         >>> model = extractor.model
@@ -65,6 +67,7 @@ class Model(BaseModel):
     schema: Schema
     tokenizer: Any
     network: Network
+    stored: StoredModel | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def create(cls, settings: ModelSettings, schema: Schema, *, seed: int = 0) -> Model:
@@ -182,11 +185,15 @@ class Model(BaseModel):
     def _not_a_cascade(self, consequence: str) -> ModelError:
         return ModelError(f"the model is a baseline ({self.settings.method!r}) and {consequence}", "Give a cascade")
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, card: str | None = None) -> None:
         """Write the model to a folder. A model in the folder is replaced after all files are written.
+
+        A model that was loaded keeps its card, and the types of weights that have not changed, such as float16.
 
         Args:
             folder: A new folder, an empty one, or one with a model.
+            card: Text of the model card (README.md), in Markdown. None: the card that the model was loaded with, or a
+                short one.
 
         Raises:
             ModelError: If the folder contains something else.
@@ -196,7 +203,6 @@ class Model(BaseModel):
         encoder = replace(self.settings.encoder, name=Path(name).name if Path(name).exists() else name)
         dropped = {"_name_or_path", "architectures", "transformers_version", "dtype"}
         # Imported here because extraction does not need them.
-        from cascade_srn.model.card import model_card
         from cascade_srn.storage.folders import replacing_folder
 
         encoder_config = remove_auto_map(self.network.encoder.config.to_dict())
@@ -208,13 +214,28 @@ class Model(BaseModel):
             "encoder": {key: value for key, value in encoder_config.items() if key not in dropped},
         }
         weights = {k: v.detach().cpu().clone().contiguous() for k, v in self.network.state_dict().items()}
+        if self.stored is not None:
+            weights = {name: self.stored.as_stored(name, weight) for name, weight in weights.items()}
         with replacing_folder(folder, marker=CONFIG_FILE, key="cascade_srn_version") as target:
             self.tokenizer.save_pretrained(target)
             save_file(weights, target / WEIGHTS_FILE, metadata={"format": "pt"})
             config[CHECKSUMS] = {path.name: checksum(path) for path in sorted(target.iterdir()) if path.is_file()}
             (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-            card = model_card(self.settings, self.schema, encoder.name)
-            (target / CARD_FILE).write_text(card, encoding="utf-8")
+            (target / CARD_FILE).write_text(self._card(encoder.name) if card is None else card, encoding="utf-8")
+
+    def _card(self, encoder: str) -> str:
+        """Return the card that the model was loaded with, or a short one."""
+        kept = None if self.stored is None else self.stored.card_for(self.settings, self.schema)
+        if kept is not None:
+            return kept
+        from cascade_srn.model.card import model_card  # extraction does not need it
+
+        return model_card(self.settings, self.schema, encoder)
+
+    def forget_card(self) -> None:
+        """Save the model without the card that it was loaded with, because its weights are trained."""
+        if self.stored is not None:
+            object.__setattr__(self, "stored", replace(self.stored, card=None))
 
     @classmethod
     def load(cls, folder: str | Path, *, schema: Schema | None = None, preset: str | None = None) -> Model:
@@ -253,7 +274,8 @@ class Model(BaseModel):
         with torch.random.fork_rng(devices=[]):
             network = build()
         _load_weights(network, folder / WEIGHTS_FILE)
-        return cls(settings, found, load_tokenizer(str(folder)), network.eval())
+        origin = StoredModel.read(folder, settings, found, {name: dtype for name, (_, dtype) in stored.items()})
+        return cls(settings, found, load_tokenizer(str(folder)), network.eval(), origin)
 
 
 def _check_expectations(

@@ -55,20 +55,35 @@ class Display(Generic[P]):
             self.bar.update(
                 self._task, description=row.title, completed=row.completed, total=row.total, figures=row.figures
             )
+            if not self.bar.live.auto_refresh and now - self._last_step > _REFRESH:
+                self.bar.refresh()
+                self._last_step = now
         if due:
             self.console.print(row.line, highlight=False)
             self._last_line = now
 
 
 @contextmanager
-def show_progress(console: Console, row: Callable[[P], ProgressRow], *, counts: bool = True) -> Iterator[Display[P]]:
-    """Show the progress of a job in this block."""
+def show_progress(
+    console: Console, row: Callable[[P], ProgressRow], *, counts: bool = True, in_background: bool = True
+) -> Iterator[Display[P]]:
+    """Show the progress of a job in this block.
+
+    Args:
+        console: Where to show it.
+        row: Describes a progress report.
+        counts: Whether to show the numbers of completed and of all steps.
+        in_background: Whether a thread redraws the bar. Without it, the bar is drawn between steps only, so that it
+            does not disturb measurements.
+    """
     if not console.is_terminal:
         yield Display(console, row, None)
         return
     numbers = (MofNCompleteColumn(),) if counts else ()
     columns = (TextColumn("{task.description}"), BarColumn(), *numbers, TextColumn("{task.fields[figures]}"))
-    with Progress(*columns, console=console, refresh_per_second=1 / _REFRESH, transient=True) as bar:
+    with Progress(
+        *columns, console=console, refresh_per_second=1 / _REFRESH, transient=True, auto_refresh=in_background
+    ) as bar:
         yield Display(console, row, bar)
 
 

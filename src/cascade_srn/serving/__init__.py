@@ -10,11 +10,11 @@ from cascade_srn.serving.settings import Limits, ServeSettings
 
 if TYPE_CHECKING:
     from cascade_srn.serving.app import create_app
-    from cascade_srn.serving.run import serve
+    from cascade_srn.serving.workers import ModelSource, serve
 
-_MODULES = {"create_app": "app", "serve": "run"}
+_MODULES = {"create_app": "app", "ModelSource": "workers", "serve": "workers"}
 
-__all__ = ["Limits", "ServeSettings", "create_app", "serve"]
+__all__ = ["Limits", "ModelSource", "ServeSettings", "create_app", "serve"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,15 +1,11 @@
 """The service as an ASGI application."""
 
-import hashlib
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
-from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import Response
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -17,7 +13,11 @@ from starlette.middleware.cors import CORSMiddleware
 from cascade_srn.drawing import stylesheet
 from cascade_srn.drawing.render import environment
 from cascade_srn.extractor import Extractor
+from cascade_srn.graph.explore import Explorer
+from cascade_srn.serving.assets import CONTENT_TYPES, Asset, add_assets, page_files, show_links
 from cascade_srn.serving.engine import Engine
+from cascade_srn.serving.explorer.queries import handle_invalid_query
+from cascade_srn.serving.explorer.routes import api_paths, graph_routes, page_routes
 from cascade_srn.serving.handler import RequestHandler
 from cascade_srn.serving.metrics import Metrics
 from cascade_srn.serving.middleware import PROTECTED, AccessLogMiddleware, HostCheck, KeyCheck, SecurityHeaders
@@ -26,75 +26,52 @@ from cascade_srn.serving.routes import api_routes, describe_api, render_operatio
 from cascade_srn.serving.settings import ServeSettings
 from cascade_srn.version import __version__
 
-# Files with other suffixes are not served. The tables of the system are not used, because they differ.
-CONTENT_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+# Where the explorer of a graph is.
+GRAPH_PATH = "/graph"
 
 
-@dataclass(frozen=True)
-class Asset:
-    """A static file: its content and content type."""
-
-    content: bytes
-    type: str
-
-    @property
-    def tag(self) -> str:
-        """Entity tag for the cache of browsers."""
-        return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
-
-
-def page_files(*folder: str) -> Iterator[tuple[str, Asset]]:
-    """Yield the files of a page with their names. No other files are served."""
-    place = files("cascade_srn.serving").joinpath(*(folder or ("page",)))
-    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
-        content_type = CONTENT_TYPES.get(Path(entry.name).suffix)
-        if content_type is not None:
-            yield entry.name, Asset(entry.read_bytes(), content_type)
-
-
-def file_routes(app: FastAPI) -> APIRouter:
-    """Make the routes of static files: the page, the style of drawings, and /docs."""
+def file_routes(app: FastAPI, *, has_graph: bool = False) -> APIRouter:
+    """Make the routes of static files: the page, the library that draws graphs, the style of drawings, and /docs."""
     router = APIRouter()
-    assets = {f"/{name}": asset for name, asset in page_files()}
-    assets["/"] = assets.pop("/index.html")
+    assets = {f"/{name}": asset for name, asset in (*page_files(), *page_files("vendor"))}
+    index = assets.pop("/index.html")
+    assets["/"] = show_links(index) if has_graph else index
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
     assets["/docs"] = Asset(render_operations(app.openapi()).encode(), CONTENT_TYPES[".html"])
     add_assets(router, assets)
     return router
 
 
-def add_assets(router: APIRouter, assets: Mapping[str, Asset]) -> None:
-    """Add a route for each static file, by its path."""
-    for path, asset in assets.items():
-        router.add_api_route(path, _endpoint(asset), methods=["GET", "HEAD"], include_in_schema=False)
+def graph_page(graph: APIRouter) -> APIRouter:
+    """Make the routes of the explorer as a part of the service: its questions, its page, and the path without slash."""
+    router = APIRouter(prefix=GRAPH_PATH)
+    router.include_router(graph)
+    router.include_router(page_routes())
+
+    # Relative, because a proxy may add a prefix.
+    async def add_slash() -> Response:
+        return RedirectResponse(f"{GRAPH_PATH.removeprefix('/')}/", status_code=308)
+
+    router.add_api_route("", add_slash, methods=["GET", "HEAD"], include_in_schema=False)
+    return router
 
 
-def _endpoint(asset: Asset) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    # Revalidated on each use, because names stay the same across releases.
-    headers = {"ETag": asset.tag, "Cache-Control": "no-cache"}
-
-    async def respond(request: Request) -> Response:
-        known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-        if asset.tag in known or known == ["*"]:
-            return Response(status_code=304, headers=headers)
-        return Response(asset.content, headers={**headers, "Content-Type": asset.type})
-
-    return respond
-
-
-def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings | None = None) -> FastAPI:
+def create_app(
+    extractor: Extractor | Callable[[], Extractor],
+    settings: ServeSettings | None = None,
+    metrics: Metrics | None = None,
+    *,
+    graph: Explorer | None = None,
+) -> FastAPI:
     """Make the ASGI application of the service.
 
-    The thread of the model starts and ends with the lifespan of the application.
+    The thread of the model starts and ends with the lifespan of the application. A graph is closed with it.
 
     Args:
         extractor: The extractor to serve, or a function that loads one in the background.
         settings: Settings of the service; the defaults if left out.
+        metrics: Where to count; new metrics if left out.
+        graph: A graph to explore at ``/graph/``; none if left out.
 
     Returns:
         The application. ``app.state.engine`` runs the model, ``app.state.handler`` runs all other work.
@@ -104,12 +81,13 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
     """
     settings = ServeSettings() if settings is None else settings
     environment()  # fails now, and not at the first drawing, if jinja2 is missing
-    metrics = Metrics()
+    metrics = Metrics() if metrics is None else metrics
     engine = Engine(extractor, settings, metrics)
     metrics.add_gauge("cascade_srn_queue_texts", "Texts that wait for the model.", lambda: engine.queue.n_texts)
     metrics.add_gauge("cascade_srn_queue_words", "Words that wait for the model.", lambda: engine.queue.n_words)
     metrics.add_gauge("cascade_srn_ready", "1 if the model is loaded and warm, else 0.", lambda: engine.is_ready)
     handler = RequestHandler(engine)
+    explorer = None if graph is None else graph_page(graph_routes(graph))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -117,6 +95,8 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
         yield
         engine.close()
         handler.close()
+        if graph is not None:
+            graph.close()
 
     app = FastAPI(
         title="cascade-srn",
@@ -125,13 +105,19 @@ def create_app(extractor: Extractor | Callable[[], Extractor], settings: ServeSe
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        middleware=middleware_layers(settings, metrics),
-        exception_handlers={Refusal: handle_refusal, HTTPException: handle_http_error},
+        middleware=middleware_layers(settings, metrics, PROTECTED | api_paths(explorer)),
+        exception_handlers={
+            Refusal: handle_refusal,
+            HTTPException: handle_http_error,
+            RequestValidationError: handle_invalid_query,
+        },
     )
     app.include_router(api_routes(handler))
+    if explorer is not None:
+        app.include_router(explorer)
     description = describe_api(app)
     app.openapi = lambda: description  # type: ignore[method-assign]
-    app.include_router(file_routes(app))
+    app.include_router(file_routes(app, has_graph=graph is not None))
     app.state.engine = engine
     app.state.handler = handler
     return app

@@ -17,6 +17,7 @@ from cascade_srn.types import Sentence
 logger = logging.getLogger("cascade_srn.serving")
 
 WARM_UP = "We train a tagger for named entity recognition. It finds names of people, places and tools in short texts."
+N_WARM_UP = 8
 # Duration of a slice of a large request, and so the longest wait of a small request behind it.
 SLICE_SECONDS = 0.05
 # Smallest cost of a slice in words, however slow the machine is.
@@ -37,6 +38,7 @@ class Engine:
         failure: The error of a model that could not be loaded.
         is_stopping: Whether new requests must be refused.
         on_loaded: Called when the model is loaded or has failed.
+        are_peers_ready: Whether the models of the other worker processes are loaded.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Engine:
         self.failure: Exception | None = None
         self.is_stopping = False
         self.on_loaded: Callable[[], None] | None = None
+        self.are_peers_ready: Callable[[], bool] = lambda: True
         self._source = source
         self._words_per_second = 0.0
         self._interleaved_seconds = 0.0
@@ -69,8 +72,9 @@ class Engine:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread, which loads the model first."""
-        self._thread.start()
+        """Start the thread, which loads the model first, unless it was started before."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def submit(self, items: Sequence[ExtractionItem]) -> QueuedRequest:
         """Queue the texts of one request, all or none."""
@@ -97,6 +101,8 @@ class Engine:
     def _run(self) -> None:
         try:
             extractor = self._source if isinstance(self._source, Extractor) else self._source()
+            # A batch and a single text, so that the first requests of either kind are as fast as later ones.
+            extractor.extract(" ".join([WARM_UP] * N_WARM_UP))
             extractor.extract(WARM_UP)
             started = time.perf_counter()
             extractor.extract(WARM_UP)
@@ -168,7 +174,9 @@ class Engine:
             self.queue.drop([slices[0].item])
             slices[0].item.finish(error)
             return
+        now = time.monotonic()
         for one, sentences in zip(slices, found, strict=True):
+            one.item.request.progressed = now
             one.item.found += sentences
             self.metrics.words.inc(one.n_words)
             if one.item.is_done:
@@ -181,6 +189,9 @@ class Engine:
         def check() -> None:
             if all(one.item.request.is_abandoned for one in slices):
                 raise _Abandoned
+            now = time.monotonic()
+            for one in slices:
+                one.item.request.progressed = now
             if is_large:
                 self._process_small(extractor)
 

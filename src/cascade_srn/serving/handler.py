@@ -17,7 +17,7 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.messages import DrawRequest, ExtractRequest
 from cascade_srn.serving.queue import QueueClosed, QueueFull, RequestTooLarge
-from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, shutting_down, unavailable
+from cascade_srn.serving.refusals import CLIENT_GONE, Refusal, not_ready, shutting_down, unavailable
 from cascade_srn.serving.requests import check_lengths, count_given, prepare_items, refuse_text, request_texts
 from cascade_srn.types import Document
 
@@ -58,7 +58,7 @@ class RequestHandler:
             raise unavailable(
                 "not_loaded", "the model could not be loaded", "See the log of the service", retry_after=60
             )
-        raise unavailable("not_ready", "the model is still being loaded", "Try again soon", retry_after=2)
+        raise not_ready()
 
     def mark_arrived(self, request: Request) -> None:
         """Record that the body is complete, and whether the service was already shutting down at that time.
@@ -97,10 +97,13 @@ class RequestHandler:
         except QueueClosed:
             raise shutting_down() from None
         try:
-            outcomes = await self._wait(request, queued.future)
+            outcomes = await self._wait(request, queued.future, lambda: queued.progressed)
         except BaseException:
             self.engine.drop(queued)
             raise
+        # The response has its own time: a long text has used that of the request.
+        now = asyncio.get_running_loop().time()
+        request.state.deadline = max(request.state.deadline, now + self.settings.request_seconds)
         return [_require_document(position, outcome) for position, outcome in enumerate(outcomes)]
 
     async def run(self, request: Request, size: int, work: Callable[[], T]) -> T:
@@ -121,14 +124,28 @@ class RequestHandler:
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _wait(self, request: Request, future: Future[T]) -> T:
-        """Return the result of a future, unless the request times out or the client disconnects first."""
+    async def _wait(self, request: Request, future: Future[T], progressed: Callable[[], float] | None = None) -> T:
+        """Return the result of a future, unless the request times out or the client disconnects first.
+
+        ``progressed`` returns the time of the last progress, from which the time limit counts again. The text of a
+        request may be long and the machine slow, so that no fixed limit fits both. What must not happen is that a
+        client waits for nothing.
+        """
         result = asyncio.wrap_future(future)
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
+        waited: set[asyncio.Future[Any]] = {result, disconnected}
+
+        def seconds_left() -> float:
+            deadline: float = request.state.deadline
+            if progressed is not None:
+                deadline = max(deadline, progressed() + self.settings.request_seconds)
+            return deadline - asyncio.get_running_loop().time()
+
         try:
-            left = request.state.deadline - asyncio.get_running_loop().time()
-            waited: set[asyncio.Future[Any]] = {result, disconnected}
-            await asyncio.wait(waited, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
+            # At least once, because the result may be there already.
+            await asyncio.wait(waited, timeout=max(0.0, seconds_left()), return_when=asyncio.FIRST_COMPLETED)
+            while not result.done() and not disconnected.done() and (left := seconds_left()) > 0:
+                await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
                 return result.result()
             if disconnected.done():
@@ -136,7 +153,7 @@ class RequestHandler:
             raise Refusal(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 "timeout",
-                f"the request was not finished within {self.settings.request_seconds:g} s",
+                f"there was no progress with the request for {self.settings.request_seconds:g} s",
                 "Send less text, or try again later",
             )
         finally:

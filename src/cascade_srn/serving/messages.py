@@ -65,14 +65,26 @@ class RelationForm(Message):
     score: Probability | None = None
 
 
+Offsets = Annotated[list[Position], Field(min_length=2, max_length=2)]
+
+
 class DocumentForm(Message):
-    """A text with its annotations. `sentences` holds the character offsets of the words of each sentence."""
+    """A text with its annotations. `sentences` holds the character offsets of the words of each sentence.
+
+    `clusters` holds the character offsets of the mentions of each coreference cluster.
+    """
 
     id: str = ""
     text: str
-    sentences: Several[Several[Annotated[list[Position], Field(min_length=2, max_length=2)]]]
+    sentences: Several[Several[Offsets]]
     entities: Several[EntityForm] = []
     relations: Several[RelationForm] = []
+    clusters: Several[Several[Offsets]] = []
+
+    @property
+    def n_annotations(self) -> int:
+        """Number of entities, relations and mentions of clusters."""
+        return len(self.entities) + len(self.relations) + sum(map(len, self.clusters))
 
 
 _Levels = Annotated[

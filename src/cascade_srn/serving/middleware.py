@@ -144,7 +144,7 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
-class _Check(ABC):
+class Check(ABC):
     """Middleware that refuses some requests."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -155,11 +155,12 @@ class _Check(ABC):
         """Return why a request is refused, or None."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
         refusal = self.refusal(scope) if scope["type"] == "http" else None
         await (self.app if refusal is None else refusal_response(refusal))(scope, receive, send)
 
 
-class HostCheck(_Check):
+class HostCheck(Check):
     """Refuses requests whose Host header names another host.
 
     A foreign web page can point its own domain name at this machine (DNS rebinding), and would then have the same
@@ -208,17 +209,22 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class KeyCheck(_Check):
-    """Refuses requests to protected paths without the API key, if the service has one."""
+class KeyCheck(Check):
+    """Refuses requests to protected paths without the API key, if the service has one.
+
+    A protected path that ends in a slash stands for all paths below it.
+    """
 
     def __init__(self, app: ASGIApp, *, api_key: str | None, protected: Collection[str] = PROTECTED) -> None:
         super().__init__(app)
         self.protected = frozenset(protected)
+        self._below = tuple(path for path in protected if path != "/" and path.endswith("/"))
         self._digest = None if api_key is None else _digest(api_key.encode())
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return a refusal if the key is needed and missing or wrong."""
-        if self._digest is None or _path(scope) not in self.protected:
+        path = _path(scope)
+        if self._digest is None or not (path in self.protected or path.startswith(self._below)):
             return None
         given = _given_key(Headers(scope=scope))
         # Digests have a fixed length, so the time of the comparison does not reveal the length of the key.

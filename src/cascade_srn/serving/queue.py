@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -81,6 +82,8 @@ class QueuedRequest:
     def __init__(self, items: Sequence[ExtractionItem]) -> None:
         self.future: Future[list[Document | Exception]] = Future()
         self.items = items
+        # Time of the last progress of the model with this request, by time.monotonic(); set by the model's thread.
+        self.progressed = time.monotonic()
         for item in items:
             item.request = self
             if not any(len(sentence) for sentence in item.document.sentences):

@@ -66,6 +66,11 @@ def unavailable(code: str, problem: str, hint: str, *, retry_after: int) -> Refu
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, code, problem, hint, {"Retry-After": str(retry_after)})
 
 
+def not_ready() -> Refusal:
+    """Make the refusal of a service that is starting."""
+    return unavailable("not_ready", "the model is still being loaded", "Try again soon", retry_after=2)
+
+
 def shutting_down() -> Refusal:
     """Make the refusal of a service that is shutting down; it closes the connection."""
     refusal = unavailable(

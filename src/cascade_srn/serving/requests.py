@@ -133,8 +133,9 @@ def _refuse(prefix: str, error: CascadeError, hints: Mapping[str, str]) -> Refus
 def read_document(form: DocumentForm, limits: Limits) -> Document:
     """Read the document of a request. Refuse it if it is too large, or contradicts its text."""
     check_lengths([form.text], limits)
-    n_annotations = len(form.entities) + len(form.relations)
-    _check_annotations(f"the document has {n_annotations:,} entities and relations", n_annotations, limits)
+    n_annotations = form.n_annotations
+    kinds = "entities, relations and mentions" if form.clusters else "entities and relations"
+    _check_annotations(f"the document has {n_annotations:,} {kinds}", n_annotations, limits)
     if len(form.sentences) > limits.characters:
         # Sentences can be empty, so the length of the text does not bound their number.
         raise unprocessable(

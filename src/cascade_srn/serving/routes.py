@@ -24,7 +24,7 @@ from cascade_srn.serving import messages
 from cascade_srn.serving.bodies import BodyBudget, read_message
 from cascade_srn.serving.handler import ANNOTATION_CHARACTERS, RequestHandler
 from cascade_srn.serving.metrics import CONTENT_TYPE
-from cascade_srn.serving.refusals import json_response, shutting_down, unprocessable
+from cascade_srn.serving.refusals import json_response, not_ready, shutting_down, unprocessable
 from cascade_srn.serving.requests import check_drawable, read_document
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
@@ -117,7 +117,7 @@ def api_routes(handler: RequestHandler) -> APIRouter:
 
     async def read_sent(request: Request, form: messages.DocumentForm) -> Document:
         # Words count as well as characters, because their offsets are not checked against the text yet.
-        n_items = len(form.sentences) + len(form.entities) + len(form.relations)
+        n_items = len(form.sentences) + form.n_annotations
         size = len(form.text) + sum(map(len, form.sentences)) + ANNOTATION_CHARACTERS * n_items
         return await handler.run(request, size, lambda: read_document(form, settings.limits))
 
@@ -194,6 +194,9 @@ def api_routes(handler: RequestHandler) -> APIRouter:
         handler.extractor()
         if engine.is_stopping:
             raise shutting_down()
+        if not engine.are_peers_ready():
+            # The next request of the client may reach another worker.
+            raise not_ready()
         return json_response({"status": "ready"})
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}, 401: ERRORS[401]}, response_class=Response)

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
+from cascade_srn.graph.explore import Explorer
 from cascade_srn.inference.batching import map_large_blocks
 from cascade_srn.serving.app import create_app
 from cascade_srn.serving.connections import ConnectionLimiter, protocol_class
@@ -42,38 +44,30 @@ OTHER_FILES = 48
 ACCEPT_REPORT_SECONDS = 60
 
 
-def serve(
+def serve_alone(
     extractor: Extractor | Callable[[], Extractor],
-    settings: ServeSettings | None = None,
+    settings: ServeSettings,
     *,
+    graph: str | Path | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Run the service until SIGINT or SIGTERM, then finish complete requests.
-
-    Work that is still in progress after ``shutdown_seconds`` cannot be interrupted. In that case the process exits with
-    code 0, and this function does not return.
-
-    Args:
-        extractor: The extractor to serve, or a function that loads one in the background.
-        settings: Settings of the service; the defaults if left out.
-        on_ready: Called with the URL when the model is loaded.
-
-    Raises:
-        Exception: The error of a model that could not be loaded.
-        ConfigError: The service cannot listen on the address, or a setting exceeds a limit of the system.
-    """
-    settings = ServeSettings() if settings is None else settings
-    sys.setswitchinterval(SWITCH_SECONDS)
-    map_large_blocks()
+    """Run the service in this process. See :func:`cascade_srn.serving.serve`."""
     with listening_socket(settings.host, settings.port) as listening:
-        allow_many_connections()
-        server = make_server(extractor, settings)
+        server = make_server(extractor, settings, graph=None if graph is None else Explorer(graph))
         engine = server.engine
         engine.on_loaded = lambda: server.handle_loaded(on_ready, service_url(settings.host, listening))
-        server.run(sockets=[listening])
+        run_server(server, listening)
     if engine.failure is not None:
         raise engine.failure
-    if engine.is_running or server.handler.is_busy:
+
+
+def run_server(server: "Server", listening: socket.socket) -> None:
+    """Run a server until SIGINT or SIGTERM. The process exits if work is left after the shutdown time."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    map_large_blocks()
+    with listening:
+        server.run(sockets=[listening])
+    if server.engine.failure is None and (server.engine.is_running or server.handler.is_busy):
         end_process()
 
 
@@ -161,9 +155,16 @@ class Server(HttpServer):
             on_ready(url)
 
 
-def make_server(extractor: Extractor | Callable[[], Extractor], settings: ServeSettings) -> Server:
+def make_server(
+    extractor: Extractor | Callable[[], Extractor],
+    settings: ServeSettings,
+    metrics: Metrics | None = None,
+    *,
+    graph: Explorer | None = None,
+) -> Server:
     """Make a server; run it with ``server.run(sockets=[…])``."""
-    app = create_app(extractor, settings)
+    allow_many_connections()
+    app = create_app(extractor, settings, metrics, graph=graph)
     config = server_config(app, settings, app.state.engine.metrics)
     return Server(config, app.state.engine, app.state.handler)
 
@@ -189,7 +190,8 @@ def server_config(app: FastAPI, settings: ServeSettings, metrics: Metrics) -> uv
         access_log=False,  # AccessLogMiddleware logs neither addresses nor texts
         log_config=None,
         log_level=logging.WARNING,
-        backlog=accepted_at_once,  # asyncio accepts this number at a time; see Server.startup
+        # asyncio accepts this number at a time; see Server.startup. Workers accept one each, so that they get as many.
+        backlog=accepted_at_once if settings.workers == 1 else 1,
         http=protocol_class(limiter),
         loop="asyncio",
         timeout_keep_alive=settings.keep_alive_seconds,  # type: ignore[arg-type]  # only used as a delay

@@ -62,11 +62,13 @@ class ServeSettings(Settings):
     Attributes:
         host: Address to listen on.
         port: Port to listen on; 0 for any free port.
+        workers: Number of processes, each with its own model. The following settings hold for each of them.
         batch_words: Approximate number of words in a batch.
         batch_wait: Seconds that a batch waits to fill if several clients are active.
         queue_texts: Texts that may wait for the model; further requests are refused.
         queue_words: Words that may wait for the model; further requests are refused.
-        request_seconds: Time limit of a request, and of each part of it that the client sends or reads.
+        request_seconds: Time limit of a request, and of each part of it that the client sends or reads. While the
+            model makes progress with the texts of a request, the limit starts again.
         shutdown_seconds: Time to finish complete requests on shutdown.
         head_seconds: Time for the head of a request to arrive before the connection is closed.
         keep_alive_seconds: Time after which an idle connection is closed.
@@ -81,6 +83,7 @@ class ServeSettings(Settings):
 
     host: str = "127.0.0.1"
     port: int = 8000
+    workers: int = 1
     batch_words: int = 1024
     batch_wait: float = 0.005
     queue_texts: int = 4096
@@ -100,7 +103,7 @@ class ServeSettings(Settings):
 
     def __post_init__(self) -> None:
         require_range("port", self.port, 0, 65535, option="port")
-        for name in ("batch_words", "queue_texts", "queue_words"):
+        for name in ("workers", "batch_words", "queue_texts", "queue_words"):
             require_range(name, getattr(self, name), 1, option=name)
         require_range("batch_wait", self.batch_wait, 0, 1, option="batch_wait")
         for name in ("request_seconds", "shutdown_seconds", "head_seconds", "keep_alive_seconds"):

@@ -82,7 +82,7 @@ def decompress(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
         yield convert_to_utf8(path, handle)
 
 
-def convert_to_utf8(path: Path, handle: IO[bytes]) -> IO[bytes]:
+def convert_to_utf8(path: Path | str, handle: IO[bytes]) -> IO[bytes]:
     """Return a stream of UTF-8 if an open file starts with the byte-order mark of UTF-16 or UTF-32, else the file."""
     if not isinstance(handle, io.BufferedReader):
         return handle
@@ -159,10 +159,14 @@ class _RatioGuard(io.RawIOBase):
         return len(data)
 
 
+class EncodingError(DataError):
+    """A file has the byte-order mark of an encoding, but is not in that encoding."""
+
+
 class _Converter(io.RawIOBase):
     """Content of a file in another encoding as UTF-8, without the byte-order mark."""
 
-    def __init__(self, path: Path, handle: IO[bytes], encoding: str) -> None:
+    def __init__(self, path: Path | str, handle: IO[bytes], encoding: str) -> None:
         self._path = path
         self._handle = handle
         self._encoding = encoding
@@ -181,7 +185,7 @@ class _Converter(io.RawIOBase):
                 self._converted = self._decoder.decode(data, final=is_end).encode()
             except UnicodeError as error:
                 name = self._encoding.upper()
-                raise DataError(
+                raise EncodingError(
                     f"{self._path}: the file starts with the byte-order mark of {name}, but is not {name} "
                     f"({getattr(error, 'reason', error)})",
                     "Save the file as UTF-8",

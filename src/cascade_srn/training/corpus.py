@@ -1,6 +1,6 @@
 """The documents of a recipe, and the sentences to learn from and to score."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,11 +11,11 @@ from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.data.label_map import read_label_map
 from cascade_srn.data.labelled.labels import LabelledText
 from cascade_srn.data.reports import ReadReport
-from cascade_srn.errors import DataError, SchemaError
+from cascade_srn.errors import ConfigError, DataError, SchemaError
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
-from cascade_srn.training.holdout import hold_out
+from cascade_srn.training.holdout import divide, hold_out
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.types import Document
 
@@ -94,6 +94,12 @@ class Corpus:
 
 def read_corpus(settings: DataSettings) -> Corpus:
     """Read the data of a recipe."""
+    if settings.folds is not None and settings.fold is None:
+        raise ConfigError(
+            f"data.folds is {settings.folds}, but data.fold does not say which of them this run leaves out",
+            "Give its position, or train all folds",
+            option="data.fold",
+        )
     # Check all paths first, so that a mistyped path is reported at once.
     for name, path in (*settings.splits.items(), ("schema", settings.schema), ("labels", settings.labels)):
         if path is not None and not Path(path).exists():
@@ -103,9 +109,13 @@ def read_corpus(settings: DataSettings) -> Corpus:
                 option=f"data.{name}",
             )
     splits = {name: _read(name, path, settings) for name, path in settings.splits.items()}
+    if settings.folds is not None and settings.fold is not None:
+        parts = divide(splits["train"].documents, settings.folds, settings.split_seed)
+        splits["train"], splits["test"] = _separate(splits["train"], parts[settings.fold], "test")
     if settings.held_out is not None:
-        train, dev = _divide(splits["train"], settings.held_out, settings.split_seed)
-        splits = {"train": train, "dev": dev, **{name: split for name, split in splits.items() if name == "test"}}
+        _, held = hold_out(splits["train"].documents, settings.held_out, settings.split_seed)
+        splits["train"], splits["dev"] = _separate(splits["train"], held, "dev")
+    splits = {name: splits[name] for name in ("train", "dev", "test") if name in splits}
     if not any(len(sentence) for document in splits["train"].documents for sentence in document.sentences):
         raise DataError(
             f"data.train, {settings.train!r}, contains no sentence with words",
@@ -168,18 +178,19 @@ def _read(name: str, path: str, settings: DataSettings) -> Split:
     return Split(name, path, documents, stream.report, checksum(Path(path)))
 
 
-def _divide(train: Split, share: float, seed: int) -> tuple[Split, Split]:
-    """Hold documents of train out for dev."""
-    documents, held = hold_out(train.documents, share, seed)
+def _separate(train: Split, held: Sequence[Document], name: str) -> tuple[Split, Split]:
+    """Return train without the held-out documents, and the split of these."""
+    numbers = set(map(id, held))
+    documents = [document for document in train.documents if id(document) not in numbers]
     report = ReadReport(skipped=train.report.skipped, noted=train.report.noted, examples=train.report.examples)
     for document in documents:
         report.count(document)
-    dev = ReadReport()
+    counted = ReadReport()
     for document in held:
-        dev.count(document)
+        counted.count(document)
     return (
         replace(train, documents=documents, report=report),
-        Split("dev", train.path, held, dev, train.sha256, held_out=True),
+        Split(name, train.path, list(held), counted, train.sha256, held_out=True),
     )
 
 

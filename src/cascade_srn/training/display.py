@@ -50,35 +50,35 @@ def line(progress: Progress) -> str:
     return "  ".join(parts)
 
 
-def describe_scores(summaries: Sequence[Mapping[str, Any]]) -> Table | str:
-    """Return the table of scores, or a sentence if there are none."""
+def describe_scores(summaries: Sequence[Mapping[str, Any]], kind: str = "seed") -> Table | str:
+    """Return the table of scores, or a sentence if there are none. ``kind`` is what several runs differ in."""
     if score_rows(summaries):
-        return scores_table(summaries)
+        return scores_table(summaries, kind)
     return (
         "There are no scores, because neither data.dev nor data.test is given. Use cascade-srn evaluate to score the "
         "model on other documents."
     )
 
 
-def describe_failure(summaries: Sequence[Mapping[str, Any]]) -> str:
+def describe_failure(summaries: Sequence[Mapping[str, Any]], kind: str = "seed") -> str:
     """Return advice for runs that ended with a score of 0 on dev, or an empty string if there are none."""
-    seeds = [
-        str(summary["seed"])
-        for summary in summaries
+    failed = [
+        str(number if kind == "fold" else summary["seed"])
+        for number, summary in enumerate(summaries)
         if "dev" in summary and not any(summary["dev"][task]["micro"]["f1"] for task in TASKS)
     ]
-    if not seeds:
+    if not failed:
         return ""
-    which = f" with seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" if len(summaries) > 1 else ""
+    which = f" with {kind}{'s' * (len(failed) > 1)} {', '.join(failed)}" if len(summaries) > 1 else ""
     return (
         f"No prediction on dev{which} is correct. Train longer (training.epochs), raise training.learning_rate and "
         "training.encoder_learning_rate, or lower model.thresholds, for example with cascade-srn calibrate."
     )
 
 
-def scores_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
+def scores_table(summaries: Sequence[Mapping[str, Any]], kind: str = "seed") -> Table:
     """Return a table of precision, recall and F1 of one run, or of their mean and deviation over several runs."""
-    title = None if len(summaries) == 1 else f"mean ± standard deviation over {len(summaries)} seeds"
+    title = None if len(summaries) == 1 else f"mean ± standard deviation over {len(summaries)} {kind}s"
     table = Table("", "protocol", title=title, title_justify="left")
     for heading in ("precision", "recall", "F1"):
         table.add_column(heading, justify="right")

@@ -1,4 +1,4 @@
-"""Hold out whole documents of the training data, with about the same labels as the rest."""
+"""Divide training data by whole documents, with about the same labels in all parts."""
 
 import random
 from collections import Counter
@@ -50,6 +50,61 @@ def hold_out(documents: Sequence[Document], share: float, seed: int = 0) -> tupl
     parts: tuple[list[Document], list[Document]] = [], []
     for number, document in enumerate(documents):
         parts[number in held].append(document)
+    return parts
+
+
+def divide(documents: Sequence[Document], n_parts: int, seed: int = 0) -> list[list[Document]]:
+    """Divide documents into parts of about the same size and labels, each in the given order.
+
+    Labels are considered from the rarest on. A document with the label goes to the part that lacks most of it
+    (iterative stratification; Sechidis, Tsoumakas and Vlahavas 2011). Documents without annotations come last. Each
+    part has an entity.
+
+    Args:
+        documents: Annotated documents.
+        n_parts: Number of parts.
+        seed: Seed of the order in which documents are considered.
+
+    Raises:
+        DataError: If there are fewer documents with entities than parts.
+    """
+    counts = [count_labels(document) for document in documents]
+    n_annotated = sum(map(bool, counts))
+    if n_annotated < n_parts:
+        raise DataError(
+            f"data.folds is {n_parts}, but there are only {n_annotated} documents with entities",
+            "Use fewer folds, or divide the data into more documents",
+            option="data.folds",
+        )
+    order = list(range(len(documents)))
+    random.Random(seed).shuffle(order)
+    parts = _assign(counts, order, n_parts)
+    for part in parts:
+        while not any(counts[number] for number in part):
+            richest = max(parts, key=lambda other: sum(bool(counts[number]) for number in other))
+            moved = next(number for number in richest if counts[number])
+            richest.remove(moved)
+            part.append(moved)
+    return [[documents[number] for number in sorted(part)] for part in parts]
+
+
+def _assign(counts: Sequence[Labels], order: Sequence[int], n_parts: int) -> list[list[int]]:
+    """Return the numbers of the documents of each part."""
+    sizes = [Counter({_DOCUMENT: 1}) + found for found in counts]
+    total: Labels = sum(sizes, Counter())
+    # Number of annotations of each label that each part still lacks.
+    lacking = [{label: count / n_parts for label, count in total.items()} for _ in range(n_parts)]
+    n_documents = Counter(label for found in sizes for label in found)
+    parts: list[list[int]] = [[] for _ in range(n_parts)]
+    left = set(order)
+    # Documents themselves count as the most frequent label, so that those without annotations come last.
+    for label in sorted(n_documents, key=lambda label: (label == _DOCUMENT, n_documents[label], label)):
+        for number in (number for number in order if number in left and label in sizes[number]):
+            chosen = max(range(n_parts), key=lambda part: (lacking[part][label], lacking[part][_DOCUMENT]))
+            parts[chosen].append(number)
+            left.remove(number)
+            for found, count in sizes[number].items():
+                lacking[chosen][found] -= count
     return parts
 
 

@@ -26,6 +26,7 @@ from cascade_srn.types import Document, Sentence, Span
 # A label may be misspelt if it has fewer than _FEW examples, and one with _TIMES as many has a similar name.
 _FEW, _TIMES, _SIMILAR = 3, 10, 0.8
 _EXAMPLES_KEPT = 3
+_LABELS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def preflight(model: Model, corpus: Corpus) -> Preflight:
 
 
 def _describe_data(corpus: Corpus) -> Iterator[str]:
-    """Yield a line for each split with what was read, and one if there is no dev."""
+    """Yield a line for each split with what was read, the labels of train, and a line if there is no dev."""
     for name, split in corpus.splits.items():
         report = split.report
         counts = (
@@ -140,6 +141,11 @@ def _describe_data(corpus: Corpus) -> Iterator[str]:
             f"{report.relations} relations"
         )
         yield f"{name}: {counts}{' (held out of train)' * split.held_out}"
+    train = list(_locate(corpus.train))
+    for kind, found in zip(("entity", "relation"), _count_labels(train), strict=True):
+        shown = [f"{label!r} ({count})" for label, count in found.most_common(_LABELS_SHOWN)]
+        more = f" and {len(found) - _LABELS_SHOWN} more" * (len(found) > _LABELS_SHOWN)
+        yield f"{kind} types in train: {', '.join(shown) or 'none'}{more}"
     if "dev" not in corpus.splits:
         yield (
             "dev: missing, so the last weights are kept and no thresholds are chosen; give a file, or a share of train "

@@ -206,8 +206,11 @@ class DataSettings(Settings):
         keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
         map: File with new names of labels, and labels to drop (:class:`cascade_srn.data.label_map.LabelMap`).
         labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
-        split_seed: Seed of the choice of the held-out documents, if ``dev`` is a share. It is the same for all runs of
-            a series with several seeds.
+        split_seed: Seed of the choice of the held-out documents, if ``dev`` is a share or there are folds. It is the
+            same for all runs of a series.
+        folds: Number of parts of train for cross-validation. Each part is the test set of one run.
+        fold: Position of the part that is the test set of this run. None: one run for each part
+            (:class:`~cascade_srn.training.folds.Folds`).
     """
 
     train: str
@@ -224,9 +227,12 @@ class DataSettings(Settings):
     map: str | None = None
     labels: str | None = None
     split_seed: int = 0
+    folds: int | None = None
+    fold: int | None = None
 
     def __post_init__(self) -> None:
         require_choice("data.align", self.align, ALIGNMENTS)
+        self._check_folds()
         require_range("data.split_seed", self.split_seed, 0, MAX_SEED)
         if self.held_out is not None and not 0 < self.held_out < 1:
             raise ConfigError(
@@ -240,6 +246,26 @@ class DataSettings(Settings):
                     "Remove one of the two",
                     option=f"data.{name}",
                 )
+
+    def _check_folds(self) -> None:
+        if self.folds is None:
+            if self.fold is not None:
+                raise ConfigError(
+                    f"data.fold is {self.fold}, but data.folds is not given",
+                    "Give the number of folds",
+                    option="data.folds",
+                )
+            return
+        require_range("data.folds", self.folds, 2, option="data.folds")
+        if self.fold is not None:
+            require_range("data.fold", self.fold, 0, self.folds - 1, option="data.fold")
+        if self.test is not None:
+            raise ConfigError(
+                f"data.folds is {self.folds} and data.test is {self.test!r}, but with folds, each part of train is the "
+                "test set of one run",
+                "Remove one of the two",
+                option="data.folds",
+            )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the configuration") -> Self:
@@ -286,6 +312,26 @@ class FreshEncoderSettings(Settings):
 
 
 @dataclass(frozen=True)
+class CardSettings(Settings):
+    """The card of the trained model (:mod:`cascade_srn.training.card`).
+
+    Attributes:
+        name: Title; the name of the output folder by default.
+        description: A paragraph about the model.
+        licence: Identifier of the licence of the model, such as "apache-2.0".
+        language: Codes of the languages of the data, separated by commas, such as "en".
+        examples: Show an annotation of the training data for each label. The card is published with the model, so
+            leave this off if the data are confidential.
+    """
+
+    name: str | None = None
+    description: str | None = None
+    licence: str | None = None
+    language: str | None = None
+    examples: bool = False
+
+
+@dataclass(frozen=True)
 class Recipe(Settings):
     """All settings of a training run.
 
@@ -296,6 +342,7 @@ class Recipe(Settings):
         training: How to train.
         fresh: Shape of the random encoder, if ``model.encoder.name`` is ``fresh``.
         distillation: How to learn from ``data.labels``, if they are given.
+        card: The card of the model.
     """
 
     model: ModelSettings
@@ -304,6 +351,7 @@ class Recipe(Settings):
     training: TrainingSettings = field(default_factory=TrainingSettings)
     fresh: FreshEncoderSettings | None = None
     distillation: DistillationSettings | None = None
+    card: CardSettings | None = None
 
     def __post_init__(self) -> None:
         if self.distillation is not None and self.data.labels is None:

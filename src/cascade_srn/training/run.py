@@ -13,23 +13,25 @@ from torch import Tensor
 
 from cascade_srn.calibration.calibrate import calibrate
 from cascade_srn.config import FRESH
-from cascade_srn.data.examples import Example, examples_of
+from cascade_srn.data.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.model.folder import CARD_FILE
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import OPTION, Start
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.text.forms import model_words
+from cascade_srn.training.card import score_split, training_card
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
-from cascade_srn.training.loop import Loop, evaluate
+from cascade_srn.training.loop import Loop
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.preflight import preflight, require_entities
 from cascade_srn.training.progress import Progress, can_draw, choose_trackers, draw_curves, flatten, tracker_options
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
-from cascade_srn.training.run_folder import CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
+from cascade_srn.training.run_folder import BEST, CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings
 from cascade_srn.types import Document
 
@@ -63,6 +65,7 @@ def train(
             option="settings",
         )
     examples, dev_examples = training_examples(model, documents, dev)
+    model.forget_card()
     return _train_in_memory(Loop(model, examples, dev_examples, settings))
 
 
@@ -262,18 +265,15 @@ class Run:
         self.accelerator.wait_for_everyone()
         if self.context.is_main:
             best = self._load_best()
-            scores = {
-                split: evaluate(best, examples_of(documents, best.settings.encoder.context_words)).to_dict()
-                for split, documents in (("dev", self.corpus.dev), ("test", self.corpus.test))
-                if documents
-            }
+            splits = {"dev": self.corpus.dev, "test": self.corpus.test}
+            results = {split: score_split(best, documents) for split, documents in splits.items() if documents}
             log, loop_state = self.folder.read_log(), self.loop.loop_state
             self._draw(log)
             summary = {
                 "command": self.context.command,
                 "recipe": self.recipe.to_dict(),
                 "seed": self.recipe.training.seed,
-                **scores,
+                **{split: result.scores.to_dict() for split, result in results.items()},
                 "thresholds": best.settings.thresholds.to_dict(),
                 "temperatures": best.settings.temperatures.to_dict(),
                 "overlaps": best.overlaps,
@@ -285,7 +285,10 @@ class Run:
                 "environment": self.folder.read_json(ENVIRONMENT),
                 "data": self.folder.read_json(DATA),
             }
-            self.folder.write_json(SUMMARY, shareable(summary))
+            described = shareable(summary)
+            card = training_card(best, self.recipe, self.corpus, results, described)
+            self.folder.write_text(f"{BEST}/{CARD_FILE}", card)
+            self.folder.write_json(SUMMARY, described)
         for tracker in self.accelerator.trackers:
             tracker.finish()
         self._locks.close()

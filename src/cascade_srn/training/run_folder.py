@@ -98,8 +98,8 @@ class RunFolder(OutputFolder):
             model, data = replace(before.model, text_form="verbatim"), replace(before.data, keep_escapes=True)
             before = replace(before, model=model, data=data)
         for key, old, new in differences(before.to_dict(), recipe.to_dict()):
-            # Trackers have no influence on the model.
-            if key not in ("output", "training.trackers"):
+            # Trackers and the card have no influence on the model.
+            if key not in ("output", "training.trackers") and key.partition(".")[0] != "card":
                 raise ConfigError(
                     f"the run in {str(self.path)!r} was started with {key}={old!r} and cannot be resumed with "
                     f"{key}={new!r}",

@@ -1,10 +1,10 @@
-"""Runs of one recipe with several seeds."""
+"""Series of runs of one recipe: with several seeds, or as the base of other series."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from accelerate import Accelerator
 
@@ -15,28 +15,36 @@ from cascade_srn.storage.lock import FolderLock
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import SPLITS, TASKS, RunFolder, summarise_runs
 
-SEEDS = "seeds.json"
 
-
-class Seeds:
-    """Runs of a recipe with the seeds 0, 1 …, in the folders ``seed-0``, ``seed-1`` … of its output.
+class Series:
+    """Runs of variants of a recipe, in folders such as ``seed-0``, ``seed-1`` … of its output.
 
     The constructor checks the folders of all runs. With ``resume``, finished runs are skipped. The output folder is
     locked until the series is finished or garbage collected.
+
+    Attributes:
+        name: What the runs differ in: "seed" or "fold". Folders are named after it.
+        setting: The dotted key of that setting.
+        recipes: Recipes of the runs.
     """
 
+    name: ClassVar[str]
+    setting: ClassVar[str]
+
     def __init__(
-        self, recipe: Recipe, n_seeds: int, *, processes: Accelerator, resume: bool = False, overwrite: bool = False
+        self,
+        recipe: Recipe,
+        variants: Sequence[Recipe],
+        *,
+        processes: Accelerator,
+        resume: bool = False,
+        overwrite: bool = False,
     ) -> None:
-        require_range("seeds", n_seeds, 1)
-        if recipe.training.seed:
-            raise ConfigError(
-                f"training.seed is {recipe.training.seed}, but {n_seeds} runs use the seeds 0 to {n_seeds - 1}",
-                "Remove training.seed, or train that seed only",
-                option="seeds",
-            )
         self.recipe, self.resume, self.processes = recipe, resume, processes
-        self.recipes = [_with_seed(recipe, seed) for seed in range(n_seeds)]
+        self.recipes = [
+            replace(each, output=str(Path(recipe.output) / f"{self.name}-{number}"))
+            for number, each in enumerate(variants)
+        ]
         with ExitStack() as locks:
             if processes.is_main_process:
                 locks.enter_context(self._lock())
@@ -48,7 +56,7 @@ class Seeds:
         folder = RunFolder(self.recipe.output)
         if folder.is_begun:
             raise ConfigError(
-                f"the output folder {self.recipe.output!r} contains a run of a single seed",
+                f"the output folder {self.recipe.output!r} contains a run of a single {self.name}",
                 "Choose another output folder",
                 option="output",
             )
@@ -57,23 +65,29 @@ class Seeds:
 
     def _check(self, *, overwrite: bool) -> None:
         if overwrite:
-            self._refuse_other_seeds()
+            self._refuse_others()
         for each in self.recipes:
             folder = RunFolder(each.output)
             # Released at once, because another process may train the run.
             with folder.lock():
                 folder.check(each, resume=self.resume, overwrite=overwrite)
 
-    def _refuse_other_seeds(self) -> None:
+    def _refuse_others(self) -> None:
         """Refuse to overwrite a longer series, whose other runs would look like runs of the new recipe."""
         names = {Path(each.output).name for each in self.recipes}
-        there = sorted(path.name for path in Path(self.recipe.output).glob("seed-*") if RunFolder(path).is_begun)
+        there = sorted(
+            path.name for path in Path(self.recipe.output).glob(f"{self.name}-*") if RunFolder(path).is_begun
+        )
         if others := [name for name in there if name not in names]:
             raise ConfigError(
-                f"the output folder {self.recipe.output!r} contains {others[0]} of a series with more seeds",
-                "Remove it, train more seeds, or choose another output folder",
-                option="seeds",
+                f"the output folder {self.recipe.output!r} contains {others[0]} of a series with more {self.name}s",
+                f"Remove it, train more {self.name}s, or choose another output folder",
+                option=f"{self.name}s",
             )
+
+    def number(self, recipe: Recipe) -> int:
+        """Return the position of one of the recipes: its seed or fold."""
+        return self.recipes.index(recipe)
 
     def to_run(self) -> Iterator[Recipe]:
         """Yield the recipes of the runs that are not finished."""
@@ -82,17 +96,17 @@ class Seeds:
                 yield each
 
     def finish(self, command: str | None = None) -> list[dict[str, Any]]:
-        """Write ``seeds.json``, once all runs are finished. Return the summaries."""
+        """Write ``seeds.json`` or ``folds.json``, once all runs are finished. Return the summaries."""
         summaries = [RunFolder(each.output).read_summary() for each in self.recipes]
         values = {
             "command": command_line() if command is None else command,
             "recipe": self.recipe.to_dict(),
-            "seeds": [summary["seed"] for summary in summaries],
+            f"{self.name}s": list(range(len(summaries))),
             **summarise_runs(summaries),
-            "runs": [_headline(summary) for summary in summaries],
+            "runs": [{self.name: number, **_headline(summary)} for number, summary in enumerate(summaries)],
         }
         if self.processes.is_main_process:
-            RunFolder(self.recipe.output).write_json(SEEDS, shareable(values))
+            RunFolder(self.recipe.output).write_json(f"{self.name}s.json", shareable(values))
         self.release()
         return summaries
 
@@ -101,14 +115,35 @@ class Seeds:
         self._locks.close()
 
 
-def _with_seed(recipe: Recipe, seed: int) -> Recipe:
-    training = replace(recipe.training, seed=seed)
-    return replace(recipe, training=training, output=str(Path(recipe.output) / f"seed-{seed}"))
+class Seeds(Series):
+    """Runs of a recipe with the seeds 0, 1 …"""
+
+    name = "seed"
+    setting = "training.seed"
+
+    def __init__(
+        self, recipe: Recipe, n_seeds: int, *, processes: Accelerator, resume: bool = False, overwrite: bool = False
+    ) -> None:
+        require_range("seeds", n_seeds, 1)
+        if recipe.training.seed:
+            raise ConfigError(
+                f"training.seed is {recipe.training.seed}, but {n_seeds} runs use the seeds 0 to {n_seeds - 1}",
+                "Remove training.seed, or train that seed only",
+                option="seeds",
+            )
+        if recipe.data.folds is not None and recipe.data.fold is None:
+            raise ConfigError(
+                f"{n_seeds} seeds and {recipe.data.folds} folds were given (data.folds)",
+                "Train several seeds, or all folds, or several seeds of one fold (data.fold)",
+                option="seeds",
+            )
+        variants = [replace(recipe, training=replace(recipe.training, seed=seed)) for seed in range(n_seeds)]
+        super().__init__(recipe, variants, processes=processes, resume=resume, overwrite=overwrite)
 
 
 def _headline(summary: dict[str, Any]) -> dict[str, Any]:
-    """Return seed, time and micro F1 of a run."""
-    values = {"seed": summary["seed"], "seconds": summary["seconds"], "best_step": summary["best_step"]}
+    """Return time and micro F1 of a run."""
+    values = {"seconds": summary["seconds"], "best_step": summary["best_step"]}
     for split in SPLITS:
         if split in summary:
             values[split] = {task: summary[split][task]["micro"]["f1"] for task in TASKS}

@@ -36,6 +36,8 @@ _BASE_SENTENCES = 200
 _SENTENCES_SEEN, _FEWEST_EPOCHS, _MOST_EPOCHS = 56_000, 10, 60
 # Documents from which a tenth of them is enough for dev, instead of a fifth.
 _MANY_DOCUMENTS = 50
+# Cross-validation is suggested if there is no test set, and at least _FOLDS but fewer documents than _FOLD_DOCUMENTS.
+_FOLDS, _FOLD_DOCUMENTS = 5, 200
 _LABELS_SHOWN = 40
 
 
@@ -66,6 +68,7 @@ class DataSummary:
     Attributes:
         format: Format of the file.
         documents: Number of documents.
+        annotated: Number of documents with annotations.
         sentences: Number of sentences with words.
         entities: Number of entities by type.
         relations: Number of relations by type.
@@ -74,6 +77,7 @@ class DataSummary:
 
     format: str
     documents: int
+    annotated: int
     sentences: int
     entities: Counter[str]
     relations: Counter[str]
@@ -82,18 +86,20 @@ class DataSummary:
     @classmethod
     def of(cls, documents: Iterable[Document], format: str) -> DataSummary:
         """Count documents."""
-        n_documents = n_sentences = n_words = n_english = 0
+        n_documents = n_annotated = n_sentences = n_words = n_english = 0
         counts: dict[str, Counter[str]] = {"entity": Counter(), "relation": Counter()}
         for document in documents:
             n_documents += 1
-            for (kind, label), count in count_labels(document).items():
+            labels = count_labels(document)
+            n_annotated += bool(labels)
+            for (kind, label), count in labels.items():
                 counts[kind][label] += count
             for sentence in document.sentences:
                 n_sentences += bool(len(sentence))
                 n_words += len(sentence)
                 n_english += sum(word.lower() in _ENGLISH for word in sentence.words)
         share = n_english / max(1, n_words)
-        return cls(format, n_documents, n_sentences, counts["entity"], counts["relation"], share)
+        return cls(format, n_documents, n_annotated, n_sentences, counts["entity"], counts["relation"], share)
 
     @property
     def language(self) -> str:
@@ -163,6 +169,7 @@ class Suggestion:
         encoder: Pretrained encoder, if there is no start.
         epochs: Passes over the training sentences.
         dev_share: Share of train to hold out, if there is no dev and more than one document.
+        folds: Number of folds to suggest for scores, because the data are few, or None.
         seconds: Expected time of training, a rough estimate.
         device: The device that the time is for, in words.
         is_gpu: Whether that is a GPU.
@@ -178,6 +185,7 @@ class Suggestion:
     encoder: Encoder
     epochs: int
     dev_share: float | None
+    folds: int | None
     seconds: float
     device: str
     is_gpu: bool
@@ -202,9 +210,11 @@ class Suggestion:
             share = None
         else:
             share = 0.1 if train.documents >= _MANY_DOCUMENTS else 0.2
+        few = _FOLDS <= train.annotated < _FOLD_DOCUMENTS
+        folds = _FOLDS if few and "test" not in summaries else None
         described = torch.cuda.get_device_name(found) if is_gpu else f"a CPU with {n_threads} threads"
         seconds = epochs * train.sentences / speed
-        return cls(paths, summaries, start, encoder, epochs, share, seconds, described, is_gpu)
+        return cls(paths, summaries, start, encoder, epochs, share, folds, seconds, described, is_gpu)
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the recipe to a file.
@@ -218,7 +228,13 @@ class Suggestion:
 
     def to_yaml(self, path: str | Path = "recipe.yaml") -> str:
         """Return the text of the recipe. ``path`` is its name in the comment with the command."""
-        parts = (self._heading(path), self._model(), self._data(), self._training(), [f"output: {self._output()}"])
+        parts = (
+            self._heading(path),
+            self._model(),
+            self._data(),
+            self._training(),
+            [f"output: {_scalar(self.output)}"],
+        )
         return "\n".join(line for part in parts for line in part) + "\n"
 
     def _heading(self, path: str | Path) -> Iterator[str]:
@@ -263,6 +279,9 @@ class Suggestion:
         yield (
             f"  test: {_scalar(paths.test)}" if paths.test is not None else "  # test: test.jsonl  # scored at the end"
         )
+        if self.folds is not None:
+            yield f"  # The data are few for a test set. This scores each document once, with {self.folds} models:"
+            yield f"  # folds: {self.folds}"
         same = {summary.format for summary in self.summaries.values()} == {train.format}
         if same:
             yield f"  format: {train.format}"
@@ -283,12 +302,14 @@ class Suggestion:
         if self.is_gpu:
             yield "  precision: tf32"
 
-    def _output(self) -> str:
+    @property
+    def output(self) -> str:
+        """Folder of the run."""
         path = Path(self.paths.train)
         stem = path.name.partition(".")[0]
         # The folder says more than the name of a split.
         name = path.absolute().parent.name if stem in ("train", "training") else stem
-        return _scalar(f"runs/{name or 'mine'}")
+        return f"runs/{name or 'mine'}"
 
     def _shared_labels(self, start: Start) -> str:
         train = self.summaries["train"]

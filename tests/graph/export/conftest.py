@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from cascade_srn.graph.store import open_graph, table_schema, write_graph
+from cascade_srn.graph.store import open_graph, write_graph
+from cascade_srn.graph.tables import table_schema
 
 STRANGE = {
     "html": "<script>alert('x')</script> & <b>bold</b>",

@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 
 import pyarrow as pa
 
-from cascade_srn.graph.store import table_schema, write_graph
+from cascade_srn.graph.store import write_graph
+from cascade_srn.graph.tables import table_schema
 
 METHODS = ("conditional random field", "graph convolution", "contrastive learning", "beam search", "span pointer")
 METHODS += ("sparse attention", "curriculum training", "label smoothing", "character encoder", "transition parser")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import time
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -99,8 +100,14 @@ def test_search_completes_and_starts_a_view(opened):
 
 
 def test_enter_waits_for_the_completion_of_the_text(opened):
+    def delay(route):
+        # Longer than the page waits for further typing.
+        time.sleep(0.5)
+        route.continue_()
+
     with opened() as page:
         search(page, "named ent")
+        page.route("**/search?*", delay)
         page.locator("#search").fill("beam sea")
         page.keyboard.press("Enter")
         page.locator("#card h3").wait_for()

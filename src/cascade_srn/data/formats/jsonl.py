@@ -17,6 +17,8 @@ from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Span
 
 FIELDS = ("id", "text", "words", "entities", "relations", "clusters")
+# Checksum of the model and version of the package that made the annotations. Only graphs use them.
+SOURCE_FIELDS = ("model", "version")
 _KEY = re.compile(r'(?<!\\)"text"\s*:')
 
 
@@ -35,7 +37,7 @@ def read_document(record: Value, context: ReadContext) -> Document:
     record = record.with_document_id("id")
     text = record.field("text").string()
     entities, relations = record.get_items("entities"), record.get_items("relations")
-    record.note_unread(FIELDS, context)
+    record.note_unread((*FIELDS, *SOURCE_FIELDS), context)
     made = record.get("words") is None
     offsets = read_word_offsets(_get_words(record, text, context), text, context)
     words = WordMap(text, offsets, document=record.place.document, made=made)

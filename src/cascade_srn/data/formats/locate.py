@@ -1,5 +1,7 @@
 """Find the words of a text that a string stands for: exactly, by normalised text, or by a fuzzy match."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +31,10 @@ class Match:
     end: int
     how: int
 
+    def overlaps(self, other: Match) -> bool:
+        """Return whether two matches share words."""
+        return self.sentence == other.sentence and self.start < other.end and other.start < self.end
+
 
 class Locator:
     """Places of strings in one document.
@@ -45,34 +51,48 @@ class Locator:
         self._text = text
         self._sentences = sentences
         self._names = sorted(set(names), key=len, reverse=True)
-        self._found: dict[str, list[Match]] = {}
+        self._found: dict[tuple[str, bool], list[Match]] = {}
 
-    def find(self, name: str) -> list[Match]:
-        """Return the places of a string, found by the strictest way that finds any."""
-        matches = self._find_all(name)
+    def find(self, name: str, *, all_ways: bool = False) -> list[Match]:
+        """Return the places of a string, found by the strictest way that finds any, or by all ways."""
+        matches = self._find_all(name, all_ways)
         if len(matches) > 1:
             outside = [match for match in matches if not self._is_inside(match, name)]
             matches = outside or matches
         return matches
 
     def find_pairs(self, head: str, tail: str) -> list[tuple[Match, Match]]:
-        """Return the pairs of places of two strings that are in one sentence and not the same words."""
+        """Return the pairs of places of two strings that are in one sentence and not the same words.
+
+        If one string is not in the text, both may have been changed. All similar places are then returned: a string
+        that was changed can be equal to words at another place.
+        """
+        places = self.find(head), self.find(tail)
+        if any(match.how for found in places for match in found):
+            places = self.find(head, all_ways=True), self.find(tail, all_ways=True)
         return [
             (first, second)
-            for first in self.find(head)
-            for second in self.find(tail)
+            for first in places[0]
+            for second in places[1]
             if first.sentence == second.sentence and (first.start, first.end) != (second.start, second.end)
         ]
 
-    def _find_all(self, name: str) -> list[Match]:
-        if name not in self._found:
+    def _find_all(self, name: str, all_ways: bool = False) -> list[Match]:
+        if (name, all_ways) not in self._found:
             ways = (self._find_exactly, self._find_normalised, self._find_fuzzily)
-            found = next((found for way in ways if (found := way(name))), [])
-            self._found[name] = [self._with_quotes(match, name.strip()) for match in found]
-        return self._found[name]
+            found: list[Match] = []
+            for way in ways:
+                more = [self._with_quotes(match, name) for match in way(name)]
+                # The same words, without an article, are not another place.
+                found += [match for match in more if not any(map(match.overlaps, found))]
+                if found and not all_ways:
+                    break
+            self._found[name, all_ways] = found
+        return self._found[name, all_ways]
 
     def _with_quotes(self, match: Match, name: str) -> Match:
         """Return a match with the quotes around it if the string has them, since quotes are not compared."""
+        name = " ".join(_without_article(name)) if match.how else name
         words, (start, end) = self._words[match.sentence], (match.start, match.end)
         if match.how and not _normalise(name[:1]) and start and not _normalise_word(words[start - 1]):
             start -= 1

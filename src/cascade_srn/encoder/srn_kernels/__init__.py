@@ -49,6 +49,8 @@ def run_cell(
         weights: as of :func:`cascade_srn.encoder.srn_kernels.reference.srn_scan`
         returns: (batch, length, n_sets, hidden)
     """
+    if backend == "fused" and not torch.is_grad_enabled() and inputs.device.type == "cpu":
+        return _infer(inputs, lengths, project, weights, n_tasks)
     if backend == "fused":
         from cascade_srn.encoder.srn_kernels.fused import fused_srn_scan
 
@@ -68,6 +70,23 @@ def run_cell(
             return triton_srn.triton_srn_scan(projected, *weights, n_tasks, lengths)
         memories = srn_scan(projected.to(weights[0].dtype), *weights, n_tasks)
         return memories.tanh() * padding_mask(lengths, inputs.shape[1])[:, :, None, None]
+
+
+def _infer(
+    inputs: Tensor,
+    lengths: Tensor,
+    project: Callable[[Tensor], Tensor],
+    weights: tuple[Tensor, Tensor, Tensor],
+    n_tasks: int,
+) -> Tensor:
+    """Compute the same without gradients on a CPU."""
+    from cascade_srn.encoder.srn_kernels.inference import inference_srn_scan
+
+    packing = Packing(lengths, inputs.shape[1])
+    projected = project(packing.pack(inputs))
+    with torch.autocast("cpu", enabled=False):
+        memories = inference_srn_scan(projected.to(weights[0].dtype), *weights, n_tasks, packing.counts)
+        return packing.spread(memories.tanh_())
 
 
 @cache

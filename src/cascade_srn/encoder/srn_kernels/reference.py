@@ -39,12 +39,17 @@ class Packing:
     """
 
     def __init__(self, lengths: Tensor, length: int) -> None:
+        self.shape = (lengths.shape[0], length)
+        if lengths.shape[0] == 1:
+            # One sequence is in order already.
+            self.counts: list[int] = [1] * int(lengths[0])
+            self.positions = torch.arange(len(self.counts), device=lengths.device)
+            return
         order = lengths.argsort(descending=True, stable=True)
         step = torch.arange(length, device=lengths.device)[:, None]
         real = lengths[order] > step
-        self.counts: list[int] = [n for n in real.sum(1).tolist() if n]
+        self.counts = [n for n in real.sum(1).tolist() if n]
         self.positions = (order * length + step)[real]
-        self.shape = (lengths.shape[0], length)
 
     def pack(self, values: Tensor) -> Tensor:
         """Select the positions that are not padding. Shapes: (batch, length, …) to (n_real, …)."""
@@ -55,6 +60,20 @@ class Packing:
         batch, length = self.shape
         flat = packed.new_zeros(batch * length, *packed.shape[1:]).index_copy(0, self.positions, packed)
         padded: Tensor = flat.unflatten(0, self.shape)
+        return padded
+
+    def spread(self, packed: Tensor) -> Tensor:
+        """Restore the padded batch from rows and a last row for padding. It is faster than :meth:`unpack`.
+
+        Shapes: (n_real + 1, …) to (batch, length, …)
+        """
+        batch, length = self.shape
+        n_real = self.positions.shape[0]
+        if batch == 1 and n_real == length:
+            return packed[None, :n_real]
+        rows = torch.full((batch * length,), n_real, device=packed.device)
+        rows[self.positions] = torch.arange(n_real, device=packed.device)
+        padded: Tensor = packed.index_select(0, rows).unflatten(0, self.shape)
         return padded
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from cascade_srn.config import require_range
 from cascade_srn.errors import DataError, did_you_mean
-from cascade_srn.graph.store import DATABASE, Graph, load_library, table_schema
+from cascade_srn.graph.store import DATABASE, Graph
+from cascade_srn.graph.tables import load_library, table_schema
 
 _BATCH_ROWS = 10_000
 _IS_SELECTED = {

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from cascade_srn.graph.export.filtering import FilteredGraph, name_columns
 from cascade_srn.graph.export.xml_text import to_attribute, to_text
-from cascade_srn.graph.store import table_schema
+from cascade_srn.graph.tables import table_schema
 
 _TYPES = {"string": "string", "int64": "long", "float": "double", "bool": "boolean"}
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
+from cascade_srn.graph.coreference import STEP as COREFERENCE
 from cascade_srn.graph.export.filtering import FilteredGraph
 
 VOCABULARY = "urn:cascade-srn:vocabulary#"
@@ -41,9 +42,10 @@ TYPES = (
 )
 """Types of the values of properties: ``@id`` for IRIs, or a datatype. Other values are texts."""
 
-_NODES = """
+_NODES = f"""
     SELECT node, name, label, n_mentions, n_documents, first_date, last_date, forms FROM nodes LEFT JOIN (
-        SELECT node, list(DISTINCT text ORDER BY text) AS forms FROM mentions GROUP BY node
+        SELECT node, list(DISTINCT text ORDER BY text) AS forms FROM mentions
+        WHERE step IS DISTINCT FROM '{COREFERENCE}' GROUP BY node
     ) USING (node) ORDER BY node
 """
 _EDGES = """

@@ -4,9 +4,10 @@ const MEDIA_TYPES = { jsonl: "application/jsonl", ann: "text/plain", txt: "text/
 
 export const DOWNLOAD_FORMATS = Object.keys(MEDIA_TYPES);
 
-/** Save a document in one of the download formats. The service makes all of them but JSON lines. */
-export async function download(format, document, service) {
-  const blob = new Blob([await convert(format, document, service)], { type: MEDIA_TYPES[format] });
+/** Save a result in one of the download formats. The picture is that of the graph if the graph is shown. */
+export async function download(format, result, service) {
+  const graph = format === "svg" ? result.graphPicture() : null;
+  const blob = graph ?? new Blob([await convert(format, result.shown, service)], { type: MEDIA_TYPES[format] });
   const address = URL.createObjectURL(blob);
   createLink(address, `extracted.${format}`).click();
   // The browser may read the blob after this function has returned.
@@ -20,7 +21,7 @@ async function convert(format, document, service) {
 }
 
 /** Return the document as a line of the package's own format, in which relations refer to entities by position. */
-function toJsonLine({ id, text, sentences, entities, relations }) {
+function toJsonLine({ id, text, sentences, entities, relations, clusters = [] }) {
   const withScore = (score) => (score === null || score === undefined ? {} : { score });
   const line = {
     id,
@@ -28,6 +29,7 @@ function toJsonLine({ id, text, sentences, entities, relations }) {
     words: sentences,
     entities: entities.map(({ id: _, score, ...entity }) => ({ ...entity, ...withScore(score) })),
     relations: relations.map(({ head, label, tail, score }) => ({ head, label, tail, ...withScore(score) })),
+    ...(clusters.length ? { clusters } : {}),
   };
   return `${JSON.stringify(line)}\n`;
 }

@@ -153,7 +153,7 @@ function askForKey() {
 
 for (const format of DOWNLOAD_FORMATS) {
   const job = async () => {
-    await download(format, result.shown, service);
+    await download(format, result, service);
     clearNotice();
   };
   byId(`get-${format}`).addEventListener("click", () => attempt(job));

@@ -1,10 +1,10 @@
 /* The result: four views of one document, with one selected entity. */
 
 import { filterByScore, groupMentions } from "./annotations.js";
-import { keepVisible, showCard } from "./card.js";
+import { showCard } from "./card.js";
 import { byId, formatCount } from "./dom.js";
 import { showDrawing } from "./drawing.js";
-import { showGraph } from "./graph.js";
+import { Graph } from "./graph.js";
 import { Labels } from "./labels.js";
 import { showEntities, showTriples } from "./lists.js";
 import { CodePoints } from "./offsets.js";
@@ -21,6 +21,7 @@ export class Result {
   #highlighter = null;
   #view = "view-drawing";
   #onSelect = (key) => this.#select(key);
+  #graph = new Graph((key) => (key ?? this.#selected) !== null && this.#select(key));
 
   constructor() {
     addTabs(byId("tabs"), (view) => {
@@ -30,7 +31,6 @@ export class Result {
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.#selected !== null) this.#select(null);
     });
-    this.#observeWidth();
     this.clear();
   }
 
@@ -77,6 +77,11 @@ export class Result {
     if (isStale) byId("status").textContent = `Previous text: ${this.#summarize()}`;
   }
 
+  /** Return a picture of the graph if it is shown, else null. */
+  graphPicture() {
+    return this.#view === "view-graph" ? this.#graph.picture() : null;
+  }
+
   #toggle(hasResult) {
     byId("empty").hidden = hasResult;
     for (const id of ["views", "downloads", "tabs"]) byId(id).hidden = !hasResult;
@@ -99,7 +104,7 @@ export class Result {
     // Only the visible view is created.
     if (this.#view === "view-triples") showTriples(container, this.shown, common);
     else if (this.#view === "view-entities") showEntities(container, this.#concepts, common);
-    else if (this.#view === "view-graph") showGraph(container, this.#concepts, common);
+    else if (this.#view === "view-graph") this.#graph.show(this.#concepts, common);
     const concept = this.#concepts.find(({ key }) => key === this.#selected);
     showCard(byId("card"), concept, { ...common, points: this.#points, onClose: () => this.#select(null) });
   }
@@ -111,17 +116,7 @@ export class Result {
     this.#showViews();
     this.#highlighter?.show(this.#selected);
     findFocused()?.focus({ preventScroll: true });
-    if (this.#view === "view-graph") keepVisible(document.querySelector("#view-graph .node.selected"));
-  }
-
-  /** Lay out the graph again when the width of the page changes. */
-  #observeWidth() {
-    let width = 0;
-    new ResizeObserver(([{ contentRect }]) => {
-      const changed = contentRect.width !== width;
-      width = contentRect.width;
-      if (changed && this.shown && this.#view === "view-graph") this.#showViews();
-    }).observe(byId("views"));
+    if (this.#view === "view-graph") this.#graph.keepVisible();
   }
 }
 
@@ -131,6 +126,6 @@ function rememberFocus(element) {
     return () => document.querySelector("#card .close") ?? document.querySelector("#tabs [aria-selected=true]");
   }
   const view = element?.closest("[role=tabpanel]");
-  const position = view ? Array.from(view.querySelectorAll("button, .node")).indexOf(element) : -1;
-  return () => (position < 0 ? null : view.querySelectorAll("button, .node")[position]);
+  const position = view ? Array.from(view.querySelectorAll("button")).indexOf(element) : -1;
+  return () => (position < 0 ? null : view.querySelectorAll("button")[position]);
 }

@@ -6,11 +6,13 @@ const MAX_DELAY = 10;
 
 /** An error that the service returned, or a failure to reach it. */
 export class ServiceError extends Error {
-  constructor(message, { status = 0, code = "unreachable" } = {}) {
+  constructor(message, { status = 0, code = "unreachable", answer = null } = {}) {
     super(message);
     this.name = "ServiceError";
     this.status = status;
     this.code = code;
+    // The whole answer, which may have more than the error.
+    this.answer = answer;
   }
 
   /** Whether the text itself is invalid. */
@@ -60,16 +62,21 @@ export class Service {
 
   /** Send a GET request with parameters, of which lists are repeated and empty values are left out. */
   async get(path, { parameters = {}, signal } = {}) {
+    return this.request(path, { parameters, signal });
+  }
+
+  /** Send a request with parameters and a body: JSON or a file. */
+  async request(path, { parameters = {}, ...options } = {}) {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parameters)) {
       for (const one of [value].flat()) if (one !== null && one !== undefined && one !== "") query.append(name, one);
     }
-    return this.#request(query.size ? `${path}?${query}` : path, { signal });
+    return this.#request(query.size ? `${path}?${query}` : path, options);
   }
 
-  async #request(path, { body = null, signal }) {
+  async #request(path, { signal, ...message }) {
     for (let attempt = 1; ; attempt += 1) {
-      const response = await this.#send(path, body, signal);
+      const response = await this.#send(path, message, signal);
       if (response.ok) return response;
       const error = await readError(response);
       if (response.status !== 503 || attempt >= (MAX_ATTEMPTS[error.code] ?? MAX_ATTEMPTS.busy)) throw error;
@@ -79,11 +86,11 @@ export class Service {
     }
   }
 
-  async #send(path, body, signal) {
-    const headers = body === null ? {} : { "Content-Type": "application/json" };
+  async #send(path, { body = null, file = null, method = body === null ? "GET" : "POST" }, signal) {
+    const headers = file || body === null ? {} : { "Content-Type": "application/json" };
     if (this.#key) headers.Authorization = `Bearer ${this.#key}`;
-    const options = { signal, headers, credentials: "omit", cache: "no-store" };
-    if (body !== null) Object.assign(options, { method: "POST", body: JSON.stringify(body) });
+    const options = { method, signal, headers, credentials: "omit", cache: "no-store" };
+    if (file || body !== null) options.body = file ?? JSON.stringify(body);
     try {
       return await fetch(new URL(path, document.baseURI), options);
     } catch (error) {
@@ -97,7 +104,7 @@ async function readError(response) {
   const answer = await response.json().catch(() => null);
   const { code = "error", message = "" } = answer?.error ?? {};
   const text = message ? toSentence(message) : `The server returned ${response.status} ${response.statusText}`.trim();
-  return new ServiceError(text, { status: response.status, code });
+  return new ServiceError(text, { status: response.status, code, answer });
 }
 
 /** Capitalize an error message and add a period. */

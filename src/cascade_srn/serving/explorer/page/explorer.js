@@ -1,7 +1,7 @@
 /* The explorer: keeps the state, asks the server for what it needs, and shows it. */
 
 import { Canvas } from "./canvas.js";
-import { addCanvasKeys } from "./canvas_keys.js";
+import { addControls } from "./canvas_keys.js";
 import { createNodeButton, showNode } from "./details.js";
 import { byId, createHtml, formatCount } from "./dom.js";
 import { showEvidence } from "./evidence.js";
@@ -53,7 +53,7 @@ const addTo = (nodes, node) => (nodes.includes(node) ? nodes : [...nodes, node])
 const viewWithGraph = () => (state.view === "ranking" ? "graph" : state.view);
 
 const canvas = new Canvas(byId("canvas"), { onNode: onSelect, onEdge, onNothing: () => hasSelection() && onClose() });
-addCanvasKeys(canvas, { onNode: onSelect, announce: (text) => (byId("focused").textContent = text) });
+addControls(canvas, onSelect);
 const hasSelection = () => state.selected !== null || state.edge !== null;
 
 const filters = createFilters({ onChange: (changes) => update(changes) });
@@ -230,9 +230,6 @@ const downloads = {
   },
 };
 for (const [id, job] of Object.entries(downloads)) byId(id).addEventListener("click", () => attempt(job));
-byId("zoom-in").addEventListener("click", () => canvas.zoomBy(1));
-byId("zoom-out").addEventListener("click", () => canvas.zoomBy(-1));
-byId("zoom-fit").addEventListener("click", () => canvas.fit(true));
 byId("ranking-form").addEventListener("change", () => {
   nRanked = RANKING_PAGE;
   update({ rankingType: byId("ranking-type").value || null, rankingBy: byId("ranking-by").value || null });

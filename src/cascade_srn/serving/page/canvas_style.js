@@ -8,9 +8,9 @@ const [PADDING_X, PADDING_Y] = [11, 7];
 
 const context = document.createElement("canvas").getContext("2d");
 
-/** Return the lines, font size and box of a name. Nodes in more documents have a larger font. */
-export function measureNode(name, nDocuments) {
-  const size = Math.min(17, 12 + Math.log2(1 + nDocuments) / 1.6);
+/** Return the lines, font size and box of a name. Nodes with a larger weight have a larger font. */
+export function measureNode(name, weight) {
+  const size = Math.min(17, 12 + Math.log2(1 + weight) / 1.6);
   const lines = breakLines(name.replace(/\s+/gu, " ").trim() || "–");
   context.font = `500 ${size}px ${FONT}`;
   const width = Math.max(30, ...lines.map((line) => context.measureText(line).width)) + 2 * PADDING_X;
@@ -57,10 +57,10 @@ export function readColours() {
 const lineStyle = (css) => (/dashed|dotted/u.exec(css) ?? ["solid"])[0];
 
 /** Return what Cytoscape needs to draw a node. */
-export function styleNode({ node, name, label, n_documents: nDocuments }, labels, colours) {
+export function styleNode({ node, name, label, n_documents: nDocuments, weight = nDocuments }, labels, colours) {
   const css = labels.entityClass(label);
   const { tint, line, text } = colours.shades(css);
-  const { lines, size, width, height } = measureNode(name, nDocuments);
+  const { lines, size, width, height } = measureNode(name, weight);
   return { id: `n:${node}`, node, name, label, lines, text: lines.join("\n"), size, width, height,
     fill: tint, line, ink: text, border: lineStyle(css) };
 }

@@ -1,9 +1,12 @@
 /* The drawn graph: nodes and edges on a canvas of Cytoscape, their layout, selection and zoom. */
 
 import cytoscape from "./cytoscape.js";
+import { placeComponents } from "./canvas_components.js";
 import { createStyle, readColours, styleEdge, styleNode } from "./canvas_style.js";
+import { createHtml } from "./dom.js";
 
-// A classic script, which has no exports.
+// Classic scripts, which have no exports. Each needs the one before.
+for (const name of ["layout-base.js", "cose-base.js", "cytoscape-fcose.js"]) await loadScript(name);
 cytoscape.use(window.cytoscapeFcose);
 
 const MOVE_MILLISECONDS = 350;
@@ -12,9 +15,15 @@ const MARGIN = 28;
 // Zoom up to which a small graph is enlarged to fill the canvas.
 const FIT_ZOOM = 1.25;
 const MAX_DISTANCE = 560;
+const PHONE_WIDTH = 480;
 const GOLDEN_ANGLE = Math.PI * (3 - Math.sqrt(5));
 
-/** A graph on a canvas. `onNode(id)`, `onEdge(number)` and `onNothing()` are called on clicks. */
+/**
+ * A graph on a canvas. `onNode(id)`, `onEdge(id)` and `onNothing()` are called on clicks.
+ *
+ * Nodes are {node, name, label}, with `weight` for the size of their font. Edges are {edge, head, label, tail, n,
+ * symmetric}. Both have an id: `node` and `edge`.
+ */
 export class Canvas {
   #labels = null;
   #nodes = new Map();
@@ -23,7 +32,7 @@ export class Canvas {
   // Whether the user has zoomed or moved the graph since it was last fitted.
   #isMoved = false;
 
-  constructor(container, { onNode, onEdge, onNothing }) {
+  constructor(container, { onNode, onEdge = null, onNothing }) {
     this.container = container;
     this.cy = cytoscape({
       container,
@@ -35,17 +44,21 @@ export class Canvas {
       selectionType: "single",
     });
     this.cy.on("tap", "node", ({ target }) => onNode(target.data("node")));
-    this.cy.on("tap", "edge", ({ target }) => onEdge(target.data("edge")));
+    if (onEdge) this.cy.on("tap", "edge", ({ target }) => onEdge(target.data("edge")));
     this.cy.on("tap", ({ target }) => target === this.cy && onNothing());
     for (const [event, cursor] of [["mouseover", "pointer"], ["mouseout", ""]]) {
-      this.cy.on(event, "node, edge", () => (container.style.cursor = cursor));
+      this.cy.on(event, onEdge ? "node, edge" : "node", () => (container.style.cursor = cursor));
     }
     this.cy.on("scrollzoom pinchzoom dragpan", () => (this.#isMoved = true));
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#restyle());
     new ResizeObserver(() => this.#resize()).observe(container);
   }
 
-  /** Show nodes and edges. Those that were there before start at their places. */
+  /**
+   * Show nodes and edges. Those that were there before start at their places.
+   *
+   * `centres` are expanded nodes, which keep fixed places. Without them, all nodes are alike.
+   */
   show({ centres, nodes, edges }, labels) {
     this.#labels = labels;
     this.#nodes = new Map(nodes.map((node) => [node.node, node]));
@@ -66,7 +79,8 @@ export class Canvas {
       edges.forEach((edge) => this.#put("edges", styleEdge(edge, labels, colours)));
       const expanded = new Set(centres.map(({ node }) => node));
       this.cy.nodes().forEach((node) => node.toggleClass("expanded", expanded.has(node.data("node"))));
-      this.cy.edges().forEach((edge) => edge.toggleClass("inner", edge.connectedNodes(".expanded").empty()));
+      this.cy.edges().forEach((edge) =>
+        edge.toggleClass("inner", centres.length > 0 && edge.connectedNodes(".expanded").empty()));
     });
     colours.close();
     this.#mark();
@@ -94,27 +108,41 @@ export class Canvas {
   }
 
   #layOut(fromScratch, centres, place) {
-    const n = this.cy.nodes().length;
     const moves = !fromScratch && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.layout?.stop();
-    // Edges between neighbours do not pull, so that neighbours keep their distance.
-    this.layout = this.cy.elements().not(".inner").layout({
-      name: "fcose",
-      animate: moves,
-      animationDuration: MOVE_MILLISECONDS,
-      fit: false,
-      quality: "proof",
-      // Starts from the positions above, so that a view always looks the same.
-      randomize: false,
-      nodeDimensionsIncludeLabels: true,
-      idealEdgeLength: idealLength,
-      nodeRepulsion: () => 30_000,
-      gravity: 0.15,
-      fixedNodeConstraint: centres.map(({ node }, number) => ({ nodeId: `n:${node}`, position: place(number) })),
-      numIter: n > 150 ? 1000 : 2500,
-    });
+    const options = { animate: moves, animationDuration: MOVE_MILLISECONDS, fit: false };
+    this.layout = centres.length ? this.#aroundCentres(options, centres, place) : this.#inParts(options);
     this.layout.one("layoutstop", () => this.fit(moves));
     this.layout.run();
+  }
+
+  #settings() {
+    const numIter = this.cy.nodes().length > 150 ? 1000 : 2500;
+    return { name: "fcose", quality: "proof", nodeDimensionsIncludeLabels: true, gravity: 0.15, numIter };
+  }
+
+  #aroundCentres(options, centres, place) {
+    // Edges between neighbours do not pull, so that neighbours keep their distance.
+    return this.cy.elements().not(".inner").layout({
+      ...this.#settings(),
+      ...options,
+      // Starts from the positions above, so that a view always looks the same.
+      randomize: false,
+      idealEdgeLength: lengthFromCentre,
+      nodeRepulsion: () => 30_000,
+      fixedNodeConstraint: centres.map(({ node }, number) => ({ nodeId: `n:${node}`, position: place(number) })),
+    });
+  }
+
+  #inParts(options) {
+    const before = new Map(this.cy.nodes().map((node) => [node.id(), { ...node.position() }]));
+    // On a phone, the graph is too small for labels of relations, until the user zooms in.
+    const idealEdgeLength = this.cy.width() < PHONE_WIDTH ? 40 : lengthOfLabel;
+    const settings = { ...this.#settings(), idealEdgeLength, nodeRepulsion: () => 12_000 };
+    const positions = placeComponents(this.cy, settings);
+    // The animation starts where the nodes were.
+    this.cy.nodes().positions((node) => before.get(node.id()));
+    return this.cy.layout({ ...options, name: "preset", positions: (node) => positions.get(node.id()) });
   }
 
   /** Show the whole graph. */
@@ -128,6 +156,13 @@ export class Canvas {
       y: this.cy.height() / 2 - (zoom * (box.y1 + box.y2)) / 2 };
     if (moves) this.cy.animate({ zoom, pan }, { duration: MOVE_MILLISECONDS / 2 });
     else this.cy.viewport({ zoom, pan });
+  }
+
+  /** Return the place of a node in the window. */
+  boundingBox(id) {
+    const { left, top } = this.container.getBoundingClientRect();
+    const { x1, y1, w, h } = this.cy.getElementById(id).renderedBoundingBox();
+    return new DOMRect(left + x1, top + y1, w, h);
   }
 
   /** Zoom in (1) or out (-1) around the middle. */
@@ -172,8 +207,19 @@ export class Canvas {
   }
 }
 
+function loadScript(name) {
+  return new Promise((resolve, reject) => {
+    const script = createHtml("script", { src: new URL(name, import.meta.url).href, load: resolve,
+      error: () => reject(new Error(`${name} could not be loaded.`)) });
+    document.head.append(script);
+  });
+}
+
+/** Return a length that leaves room for the label of an edge. */
+const lengthOfLabel = (edge) => 34 + 7 * edge.data("label").length;
+
 /** Return the length of an edge: the more neighbours a node has, the farther they are away. */
-function idealLength(edge) {
+function lengthFromCentre(edge) {
   const n = Math.max(...edge.connectedNodes().map((node) => node.connectedEdges().not(".inner").length));
   const isBetweenCentres = edge.connectedNodes(".expanded").length === 2;
   return (isBetweenCentres ? 3 : 1) * (60 + 2 * Math.min(50, n));

@@ -1,11 +1,18 @@
-/* The keyboard on the drawn graph: arrow keys move between nodes, Enter expands one. */
+/* The keyboard and the buttons of the drawn graph: arrow keys move between nodes, Enter chooses one. */
 
-import { formatCount } from "./dom.js";
+import { byId, formatCount } from "./dom.js";
 
 const DIRECTIONS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 
-/** Add the keyboard to a canvas. `onNode(id)` is called on Enter, `announce(text)` for each node that is reached. */
-export function addCanvasKeys(canvas, { onNode, announce }) {
+/** Add the keyboard and the zoom buttons to a canvas. `onNode(id)` is called on Enter. */
+export function addControls(canvas, onNode) {
+  addKeys(canvas, onNode);
+  byId("zoom-in").addEventListener("click", () => canvas.zoomBy(1));
+  byId("zoom-out").addEventListener("click", () => canvas.zoomBy(-1));
+  byId("zoom-fit").addEventListener("click", () => canvas.fit(true));
+}
+
+function addKeys(canvas, onNode) {
   const { cy, container } = canvas;
   let focused = null;
 
@@ -16,14 +23,15 @@ export function addCanvasKeys(canvas, { onNode, announce }) {
     node.addClass("focused");
     bringIntoView(cy, node);
     const { name, label } = node.data();
-    announce(`${name}, ${label}, ${formatCount(node.connectedEdges().length, "relation", "relations")}`);
+    const nRelations = formatCount(node.connectedEdges().length, "relation", "relations");
+    byId("focused").textContent = `${name}, ${label}, ${nRelations}`;
   };
   const current = () => {
     const node = focused === null ? cy.collection() : cy.getElementById(focused);
     return node.nonempty() ? node[0] : null;
   };
   container.addEventListener("focus", () => {
-    if (container.matches(":focus-visible")) focus(current() ?? cy.nodes(".selected")[0] ?? cy.nodes(".expanded")[0]);
+    if (container.matches(":focus-visible")) focus(current() ?? firstNode(cy));
   });
   container.addEventListener("blur", () => cy.nodes().removeClass("focused"));
   container.addEventListener("keydown", (event) => {
@@ -38,6 +46,8 @@ export function addCanvasKeys(canvas, { onNode, announce }) {
     event.preventDefault();
   });
 }
+
+const firstNode = (cy) => cy.nodes(".selected")[0] ?? cy.nodes(".expanded")[0] ?? cy.nodes()[0];
 
 /** Return the nearest node in a direction; nodes beside the direction count as farther away. */
 function findNext(cy, node, [dx, dy]) {

@@ -1,0 +1,238 @@
+"""Annotations of one document by one person, as they are stored and sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from cascade_srn.config import require_choice
+from cascade_srn.errors import AnnotationError, DataError, SchemaError, did_you_mean
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+STATES = ("new", "started", "done")
+ORIGINS = ("person", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class EntityMark:
+    """An annotated entity.
+
+    Attributes:
+        id: Name of the entity within its annotation.
+        start: Offset of its first character.
+        end: Offset after its last character.
+        label: Entity type.
+        origin: "person", or "model" for an accepted suggestion.
+    """
+
+    id: str
+    start: int
+    end: int
+    label: str
+    origin: str = "person"
+
+
+@dataclass(frozen=True, slots=True)
+class RelationMark:
+    """An annotated relation. ``head`` and ``tail`` are ids of entities."""
+
+    id: str
+    head: str
+    tail: str
+    label: str
+    origin: str = "person"
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """All that one person has annotated in a document.
+
+    Attributes:
+        version: Number of the saved state; 0 if nothing was saved.
+        state: "new", "started" or "done". A document that is done and has no entities contains none.
+        note: Remark of the annotator.
+        entities: The entities.
+        relations: The relations.
+        rejected: Keys of rejected suggestions; see :func:`entity_key` and :func:`relation_key`.
+    """
+
+    version: int = 0
+    state: str = "new"
+    note: str = ""
+    entities: tuple[EntityMark, ...] = ()
+    relations: tuple[RelationMark, ...] = ()
+    rejected: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that :meth:`from_dict` accepts."""
+        return {
+            "version": self.version,
+            "state": self.state,
+            "note": self.note,
+            "entities": [asdict(entity) for entity in self.entities],
+            "relations": [asdict(relation) for relation in self.relations],
+            "rejected": list(self.rejected),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Annotation:
+        """Make an annotation from plain values.
+
+        Raises:
+            DataError: A field is missing or has another type.
+        """
+        try:
+            return cls(
+                record["version"],
+                record["state"],
+                record["note"],
+                tuple(EntityMark(**entity) for entity in record["entities"]),
+                tuple(RelationMark(**relation) for relation in record["relations"]),
+                tuple(record["rejected"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise DataError(f"a stored annotation is malformed ({error})") from error
+
+
+def entity_key(start: int, end: int, label: str) -> str:
+    """Return the key of an entity that is suggested: equal suggestions of all models have the same."""
+    return f"{start}:{end}:{label}"
+
+
+def relation_key(head: str, label: str, tail: str) -> str:
+    """Return the key of a relation that is suggested, from the keys of its entities."""
+    return f"{head}>{label}>{tail}"
+
+
+class WordPlaces:
+    """Finds the words that characters of a document belong to."""
+
+    def __init__(self, document: Document) -> None:
+        self._starts: dict[int, tuple[int, int]] = {}
+        self._ends: dict[int, tuple[int, int]] = {}
+        for number, sentence in enumerate(document.sentences):
+            for word, (start, end) in enumerate(sentence.offsets):
+                self._starts[start] = number, word
+                self._ends[end] = number, word + 1
+
+    def span(self, entity: EntityMark) -> tuple[int, Span]:
+        """Return the sentence of an entity, and its words.
+
+        Raises:
+            AnnotationError: It starts or ends within a word, or covers several sentences.
+        """
+        first, last = self._starts.get(entity.start), self._ends.get(entity.end)
+        where = f"the entity [{entity.start}, {entity.end}) of label {entity.label!r}"
+        if first is None or last is None:
+            side = "start" if first is None else "end"
+            raise AnnotationError(f"{where} does not {side} at a word boundary", "Select whole words")
+        if first[0] != last[0]:
+            raise AnnotationError(f"{where} covers more than one sentence", "Select words of one sentence")
+        if first[1] >= last[1]:
+            raise AnnotationError(f"{where} is empty", "Select at least one word")
+        return first[0], Span(first[1], last[1], entity.label)
+
+
+def annotate(document: Document, annotation: Annotation, schema: Schema) -> Document:
+    """Return a document with the entities and relations of an annotation.
+
+    Raises:
+        AnnotationError: An entity is not on word boundaries, a relation is between sentences or names an unknown
+            entity, or something is repeated.
+        SchemaError: A label is not in the schema.
+    """
+    places = WordPlaces(document)
+    placed: dict[str, tuple[int, Span]] = {}
+    for entity in annotation.entities:
+        _check_label("entity", entity.label, schema.entity_types)
+        if entity.id in placed:
+            raise AnnotationError(f"the entity id {entity.id!r} is repeated", "Give each entity its own id")
+        placed[entity.id] = places.span(entity)
+    entities: list[list[Span]] = [[] for _ in document.sentences]
+    triples: list[list[Triple]] = [[] for _ in document.sentences]
+    for number, span in placed.values():
+        entities[number].append(span)
+    _check_relation_ids(annotation.relations)
+    for relation in annotation.relations:
+        number, triple = _place_relation(relation, placed, schema)
+        triples[number].append(triple)
+    sentences = []
+    for sentence, spans, found in zip(document.sentences, entities, triples, strict=True):
+        _check_repeated(found, schema.symmetric)
+        sentences.append(sentence.annotated(sorted(spans), sorted(found)))
+    return replace(document, sentences=tuple(sentences), schema=schema)
+
+
+def _check_label(kind: str, label: str, known: tuple[str, ...]) -> None:
+    if label not in known:
+        raise SchemaError(f"the project has no {kind} label {label!r}", did_you_mean(label, known))
+
+
+def _check_relation_ids(relations: Iterable[RelationMark]) -> None:
+    for id, count in Counter(relation.id for relation in relations).items():
+        if count > 1:
+            raise AnnotationError(f"the relation id {id!r} is repeated", "Give each relation its own id")
+
+
+def _place_relation(
+    relation: RelationMark, placed: Mapping[str, tuple[int, Span]], schema: Schema
+) -> tuple[int, Triple]:
+    _check_label("relation", relation.label, schema.relation_types)
+    for role, id in (("head", relation.head), ("tail", relation.tail)):
+        if id not in placed:
+            raise AnnotationError(
+                f"the {role} of a relation {relation.label!r} is {id!r}, which is not an entity", "Add the entity"
+            )
+    (sentence, head), (other, tail) = placed[relation.head], placed[relation.tail]
+    if sentence != other:
+        raise AnnotationError(
+            f"a relation {relation.label!r} is between entities of different sentences",
+            "Relate entities of the same sentence",
+        )
+    return sentence, Triple(head, relation.label, tail)
+
+
+def _check_repeated(triples: Iterable[Triple], symmetric: frozenset[str]) -> None:
+    seen: set[Triple] = set()
+    for triple in triples:
+        mirrored = Triple(triple.tail, triple.label, triple.head)
+        if triple in seen or (triple.label in symmetric and mirrored in seen):
+            raise AnnotationError(f"a relation {triple.label!r} is repeated", "Remove the repetition")
+        seen.add(triple)
+
+
+def check_annotation(document: Document, annotation: Annotation, schema: Schema) -> None:
+    """Check that an annotation fits its document and the labels of the project; see :func:`annotate`."""
+    require_choice("state", annotation.state, STATES)
+    marks: tuple[EntityMark | RelationMark, ...] = (*annotation.entities, *annotation.relations)
+    for mark in marks:
+        require_choice("origin", mark.origin, ORIGINS)
+    annotate(document, annotation, schema)
+
+
+def annotation_of(document: Document, *, symmetric: Iterable[str] = (), state: str = "done") -> Annotation:
+    """Return the entities and relations of a document as an annotation. Repeated relations are taken once."""
+    entities: list[EntityMark] = []
+    relations: list[RelationMark] = []
+    for sentence in document.sentences:
+        ids: dict[Span, str] = {}
+        for span in sentence.entities:
+            ids[span] = f"e{len(entities) + 1}"
+            start, end = _characters(sentence, span)
+            entities.append(EntityMark(ids[span], start, end, span.label))
+        seen: set[tuple[frozenset[Span] | tuple[Span, Span], str]] = set()
+        for triple in sentence.triples:
+            pair = triple.head, triple.tail
+            key = frozenset(pair) if triple.label in symmetric else pair, triple.label
+            if key not in seen:
+                seen.add(key)
+                id = f"r{len(relations) + 1}"
+                relations.append(RelationMark(id, ids[triple.head], ids[triple.tail], triple.label))
+    return Annotation(0, state, "", tuple(entities), tuple(relations))
+
+
+def _characters(sentence: Sentence, span: Span) -> tuple[int, int]:
+    return sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]

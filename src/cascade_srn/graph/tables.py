@@ -1,0 +1,135 @@
+"""The tables of a graph: their columns, and the libraries that read and write them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cascade_srn.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+GRAPH_VERSION = 1
+"""Version of the columns. It changes when a column is removed or changes its meaning."""
+STEPS = ("text", "type", "head", "acronym", "fuzzy", "alias", "manual")
+"""Steps of the resolution, in their order."""
+FLAGS = ("", "contradiction", "cycle")
+
+# Shard and row identify a document even where ids repeat.
+_PLACE = (("document_id", "string"), ("shard", "string"), ("row", "int64"))
+_COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
+    "nodes": (
+        # Stable id: name and label in lower case and ASCII where possible, with a suffix where that is not unique.
+        ("node", "string"),
+        # The most frequent surface form.
+        ("name", "string"),
+        ("label", "string"),
+        ("n_mentions", "int64"),
+        ("n_documents", "int64"),
+        # Number of edges, in both directions.
+        ("degree", "int64"),
+        # JSON object: weight by label.
+        ("votes", "string"),
+        ("first_date", "string"),
+        ("last_date", "string"),
+    ),
+    "mentions": (
+        ("node", "string"),
+        *_PLACE,
+        # Zero-based position among the entities of the document.
+        ("entity", "int32"),
+        ("sentence", "int32"),
+        ("start", "int32"),
+        ("end", "int32"),
+        ("text", "string"),
+        ("label", "string"),
+        ("score", "float32"),
+        ("model", "string"),
+        # How the mention came to its node; "text" if it has the normalised text of the node's name.
+        ("step", "string"),
+    ),
+    "edges": (
+        ("edge", "int64"),
+        ("head", "string"),
+        ("label", "string"),
+        ("tail", "string"),
+        ("n", "int64"),
+        ("n_documents", "int64"),
+        ("best_score", "float32"),
+        ("mean_score", "float32"),
+        ("first_date", "string"),
+        ("last_date", "string"),
+        ("symmetric", "bool"),
+        ("flag", "string"),
+    ),
+    "evidence": (
+        ("edge", "int64"),
+        *_PLACE,
+        # Zero-based position among the relations of the document.
+        ("relation", "int32"),
+        ("sentence", "int32"),
+        ("sentence_start", "int32"),
+        ("sentence_end", "int32"),
+        ("sentence_text", "string"),
+        # Offsets are into the text of the document. Head and tail are those of the relation as it was extracted.
+        ("head_start", "int32"),
+        ("head_end", "int32"),
+        ("head_text", "string"),
+        ("tail_start", "int32"),
+        ("tail_end", "int32"),
+        ("tail_text", "string"),
+        ("score", "float32"),
+        ("model", "string"),
+        ("version", "string"),
+        ("date", "string"),
+    ),
+    "merges": (
+        ("node", "string"),
+        ("text", "string"),
+        ("label", "string"),
+        ("into_text", "string"),
+        ("into_label", "string"),
+        ("step", "string"),
+        ("reason", "string"),
+        # Similarity from 0 to 1 of a fuzzy match; 1 for the other steps.
+        ("score", "float32"),
+    ),
+    "documents": (*_PLACE, ("date", "string"), ("title", "string"), ("text", "string")),
+}
+TABLES = tuple(_COLUMNS)
+# Looked up by readers one value at a time.
+INDEXES = (
+    ("nodes", "node"),
+    ("mentions", "node"),
+    ("edges", "edge"),
+    ("edges", "head"),
+    ("edges", "tail"),
+    ("evidence", "edge"),
+    ("merges", "node"),
+    ("documents", "document_id"),
+)
+
+
+def load_library(name: str) -> Any:
+    """Import a library of the extra ``graph``, or raise a :class:`ConfigError` that says how to install it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != name.partition(".")[0]:
+            raise
+        hint = "Run pip install 'cascade-srn[graph]'"
+        raise ConfigError(f"a graph needs {name}, which is not installed", hint) from error
+
+
+def table_schema(table: str) -> pyarrow.Schema:
+    """Return the Arrow schema of a table of the graph."""
+    pa = load_library("pyarrow")
+    types = {
+        "string": pa.string(),
+        "bool": pa.bool_(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "float32": pa.float32(),
+    }
+    return pa.schema([pa.field(name, types[kind]) for name, kind in _COLUMNS[table]])

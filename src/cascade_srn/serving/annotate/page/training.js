@@ -1,0 +1,170 @@
+/* Training: start it, watch it, cancel it, and the curve of held-out scores over the number of annotated sentences. */
+
+import { createHtml, createSvg, formatCount } from "./dom.js";
+import { createTable, formatShare } from "./numbers.js";
+
+const POLL_SECONDS = 1;
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 300, 44, 16, 14, 40];
+const SERIES = [
+  { name: "Entities", value: "ner", css: "of-entity" },
+  { name: "Relations", value: "re", css: "of-relation" },
+];
+const STATES = {
+  idle: "",
+  running: "Training",
+  stopping: "Stopping",
+  done: "Training is finished. The suggestions come from the new model.",
+  failed: "Training has failed.",
+  cancelled: "Training was cancelled. The model before it is still used.",
+};
+
+/** Set up the view. `onStatus(status)` gets each state, `onTrained()` is called when a run has finished. */
+export function createTrainingView(container, { api, attempt, project, onStatus, onTrained }) {
+  const parts = createParts();
+  container.replaceChildren(parts.top, parts.box, parts.curve);
+  let last = null;
+  let timer = 0;
+
+  const isActive = (status) => status?.state === "running" || status?.state === "stopping";
+
+  async function refresh() {
+    clearTimeout(timer);
+    const status = await api.training();
+    onStatus(status);
+    showStatus(parts, status, project());
+    if (isActive(last) && status.state === "done") onTrained();
+    last = status;
+    if (isActive(status)) timer = setTimeout(() => attempt(refresh), 1000 * POLL_SECONDS);
+  }
+
+  const control = (job) => () => attempt(async () => {
+    parts.start.disabled = true;
+    parts.cancel.disabled = true;
+    try {
+      await job();
+    } finally {
+      await refresh();
+    }
+  });
+  parts.start.addEventListener("click", control(async () => {
+    await api.startTraining();
+    // Also if it is finished before the first question.
+    last = { state: "running" };
+  }));
+  parts.cancel.addEventListener("click", control(() => api.cancelTraining()));
+  return { show: refresh };
+}
+
+function createParts() {
+  const start = createHtml("button", { type: "button", class: "action primary", id: "train" }, "Train");
+  const attributes = { type: "button", class: "action", id: "cancel-training", hidden: true };
+  const cancel = createHtml("button", attributes, "Cancel");
+  const bar = createHtml("progress", { id: "training-bar", max: 1, "aria-label": "Training" });
+  const state = createHtml("p", { id: "training-state", role: "status" });
+  const help = createHtml("p", { class: "help" });
+  const top = createHtml("div", { class: "title-row" }, createHtml("h2", {}, "Training"), cancel, start);
+  const box = createHtml("div", { class: "training" }, state, bar, help);
+  return { start, cancel, bar, state, help, top, box, curve: createHtml("div", { class: "curve-box" }) };
+}
+
+function showStatus(parts, status, { n_done: nDone }) {
+  const isActive = status.state === "running" || status.state === "stopping";
+  const epoch = isActive && status.n_epochs ? `, epoch ${status.epoch} of ${status.n_epochs}` : "";
+  const seconds = isActive ? `, ${formatSeconds(status.seconds)}` : "";
+  const text = `${STATES[status.state]}${epoch}${seconds}${isActive ? "." : ""}`;
+  const message = status.state === "cancelled" ? "" : status.message;
+  parts.state.textContent = [text, message].filter(Boolean).join(" ");
+  parts.state.classList.toggle("problem", status.state === "failed");
+  parts.bar.hidden = !isActive;
+  if (status.n_epochs) parts.bar.value = status.epoch / status.n_epochs;
+  else parts.bar.removeAttribute("value");
+  parts.start.hidden = isActive;
+  parts.start.disabled = false;
+  parts.cancel.hidden = !isActive;
+  parts.cancel.disabled = status.state === "stopping";
+  const number = nDone.toLocaleString("en");
+  parts.help.textContent =
+    `Training uses all documents that are done (${number} by you). You can go on annotating while it runs.`;
+  showCurve(parts.curve, status);
+}
+
+const formatSeconds = (seconds) => (seconds < 90 ? `${Math.round(seconds ?? 0)} s` : `${Math.round(seconds / 60)} min`);
+
+/** Show the scores as a picture and as a table. */
+function showCurve(container, { curve, note }) {
+  if (!curve.length) {
+    const text =
+      "After each training run, a point of the learning curve appears here: " +
+      "scores on held-out sentences over the number of annotated sentences.";
+    container.replaceChildren(createHtml("p", { class: "nothing" }, text));
+    return;
+  }
+  // Runs of the same size stay in the order of time.
+  const points = curve.toSorted((a, b) => a.n_sentences - b.n_sentences);
+  const createRow = (point) => [
+    point.n_sentences.toLocaleString("en"),
+    formatInterval(point, "ner"),
+    formatInterval(point, "re"),
+    point.n_held_out.toLocaleString("en"),
+    formatTime(point.time),
+  ];
+  const headings = ["Sentences", "Entities F1", "Relations F1", "Held out", "Time"];
+  container.replaceChildren(
+    createHtml("h3", {}, "Scores on held-out sentences"),
+    createPicture(points),
+    createHtml("p", { class: "help", id: "curve-note" }, note),
+    createTable("Scores of all training runs, the latest first", headings, curve.toReversed().map(createRow)),
+  );
+}
+
+function createPicture(points) {
+  const sizes = points.map(({ n_sentences: n }) => n);
+  const [least, most] = [points.length > 1 ? sizes[0] : 0, sizes.at(-1)];
+  const x = (n) => LEFT + ((WIDTH - LEFT - RIGHT) * (n - least)) / Math.max(1, most - least);
+  const y = (share) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - share);
+  const latest = points.at(-1);
+  const scores = `entities ${formatShare(latest.ner)}, relations ${formatShare(latest.re)}`;
+  const attributes = { role: "img", "aria-label": `F1 at ${formatCount(most, "sentence", "sentences")}: ${scores}` };
+  const svg = createSvg("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, ...attributes });
+  const addText = (at, height, anchor, text) => {
+    svg.append(createSvg("text", { x: at, y: height, "text-anchor": anchor }, text));
+  };
+  for (const share of [0, 0.2, 0.4, 0.6, 0.8, 1]) {
+    svg.append(createSvg("line", { class: "rule", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share), y2: y(share) }));
+    addText(LEFT - 8, y(share) + 4, "end", String(100 * share));
+  }
+  const ticks = new Set([sizes[0], sizes[Math.floor((sizes.length - 1) / 2)], most]);
+  for (const n of ticks) addText(x(n), HEIGHT - BOTTOM + 18, "middle", String(n));
+  addText((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, "middle", "annotated sentences");
+  for (const series of SERIES) svg.append(...drawSeries(points, series, x, y));
+  const legend = SERIES.map(({ name, css }) => createHtml("li", { class: css }, name));
+  const list = createHtml("ul", { class: "curve-legend", "aria-hidden": "true" }, ...legend);
+  return createHtml("figure", { class: "curve-figure" }, svg, list);
+}
+
+function drawSeries(all, { value, css }, x, y) {
+  const points = all.filter((point) => typeof point[value] === "number");
+  const [low, high] = [`${value}_low`, `${value}_high`];
+  const place = (n, share) => `${x(n).toFixed(1)} ${y(share).toFixed(1)}`;
+  const banded = points.filter((point) => typeof point[low] === "number" && typeof point[high] === "number");
+  const upper = banded.map((point) => place(point.n_sentences, point[high]));
+  const lower = banded.map((point) => place(point.n_sentences, point[low]));
+  const line = points.map((point) => place(point.n_sentences, point[value])).join("L");
+  const band = `M${[...upper, ...lower.toReversed()].join("L")}Z`;
+  return [
+    ...(banded.length > 1 ? [createSvg("path", { class: `band ${css}`, d: band })] : []),
+    ...banded.map((_, at) => createSvg("path", { class: `whisker ${css}`, d: `M${upper[at]}L${lower[at]}` })),
+    ...(points.length > 1 ? [createSvg("path", { class: `line ${css}`, d: `M${line}` })] : []),
+    ...points.map((point) => createSvg("circle", { class: css, cx: x(point.n_sentences), cy: y(point[value]), r: 4 })),
+  ];
+}
+
+function formatInterval(point, value) {
+  const [low, high] = [point[`${value}_low`], point[`${value}_high`]];
+  const interval = typeof low === "number" ? ` (${formatShare(low)}–${formatShare(high)})` : "";
+  return `${formatShare(point[value])}${interval}`;
+}
+
+function formatTime(time) {
+  return new Date(time).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
+}
