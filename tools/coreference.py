@@ -4,8 +4,8 @@ Mentions are entities. The head scores each earlier mention of a document as the
 vectors of both, their words, types and distance. It learns from the clusters of the training data; the thresholds are
 chosen on the development data. docs/results.md has the figures. Nothing in the package uses the head.
 
-    python tools/coreference.py ../shared/data/scierc/dygie --cache /tmp/coreference
-    python tools/coreference.py ../shared/data/scierc/dygie --cache /tmp/coreference --test
+    python tools/coreference.py scierc/dygie --cache cache
+    python tools/coreference.py scierc/dygie --cache cache --test
 """
 
 from __future__ import annotations

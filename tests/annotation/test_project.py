@@ -12,7 +12,7 @@ from cascade_srn.annotation.annotations import Annotation, EntityMark, RelationM
 from cascade_srn.annotation.log import LOG
 from cascade_srn.annotation.project import ADJUDICATED, OutdatedAnnotation, Project, ProjectSettings
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError
-from cascade_srn.types import Document
+from cascade_srn.types import Document, Sentence, Span
 
 
 @pytest.fixture
@@ -175,6 +175,16 @@ def test_annotated_documents_become_annotations(tmp_path, project):
         assert copy.annotators == ["gold"]
         assert copy.annotated("a/b").relations == project.annotated("a/b").relations
         assert copy.annotation("c", "gold").state == "new"
+
+
+def test_sentences_without_words_are_left_out(tmp_path):
+    words = Sentence.from_words(["An", "HMM"], [Span(1, 2, "Method")])
+    document = Document.from_sentences([Sentence.from_words([]), words, Sentence.from_words([]), words], id="d")
+    with make_project(tmp_path / "p", [document]) as project:
+        assert [len(sentence) for sentence in project.documents["d"].sentences] == [2, 2]
+        assert project.annotated("d").entities == document.entities
+    with Project.open(tmp_path / "p") as again:
+        assert again.annotated("d").entities == document.entities
 
 
 def test_a_folder_with_other_files_is_kept(tmp_path):

@@ -263,6 +263,7 @@ def test_an_address_that_is_not_ours(capsys, model):
 
 
 def test_a_missing_extra(capsys, model, monkeypatch):
-    monkeypatch.delitem(sys.modules, "cascade_srn.serving.run", raising=False)
+    for name in ("run", "workers"):
+        monkeypatch.delitem(sys.modules, f"cascade_srn.serving.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "'cascade-srn[serve]'" in failure(capsys, "serve", "--model", model)

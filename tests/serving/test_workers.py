@@ -28,7 +28,7 @@ class FakeProcess:
     """A process that lives until a test ends it."""
 
     def __init__(self, args, **_):
-        self.control, self.is_replacement = args[-3], args[-1]
+        self.control, self.is_replacement = args[6], args[8]
         self.exitcode = None
         self.sentinel, self._other = os.pipe()
         self.signals = []

@@ -11,7 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cascade_srn.annotation.annotations import Annotation, annotation_of, check_annotation
-from cascade_srn.annotation.project import Project, check_name, check_new
+from cascade_srn.annotation.documents import check_new
+from cascade_srn.annotation.project import Project, check_name
 from cascade_srn.data.formats import FORMATS, read_documents, write_documents
 from cascade_srn.data.formats.base import Format
 from cascade_srn.data.reports import WriteReport

@@ -74,7 +74,6 @@ class Learner:
         self._watcher: threading.Thread | None = None
         self._state, self._message, self._activity = IDLE, "", ""
         self._started = 0.0
-        self._run: Path | None = None
         self._progress: Mapping[str, Any] = {}
         self._remove_unfinished()
 
@@ -109,14 +108,24 @@ class Learner:
             if self._state in (RUNNING, STOPPING):
                 raise TrainingError("a training is running", "Wait until it has ended, or cancel it")
             train, held_out = self._split()
-            self._stop_suggesting()
-            run = self._new_run()
-            write_documents(train, run / TRAIN, "jsonl")
-            if held_out:
-                write_documents(held_out, run / HELD_OUT, "jsonl")
-            self._write_job(run, "train", n_train_documents=len(train))
+            before = self._state
+            # Set first, because waiting for another child releases the lock.
             self._state, self._message = RUNNING, "Loading the model"
-            self._launch(run, "training")
+            run = None
+            try:
+                self._stop_suggesting()
+                run = self._new_run()
+                write_documents(train, run / TRAIN, "jsonl")
+                if held_out:
+                    write_documents(held_out, run / HELD_OUT, "jsonl")
+                self._write_job(run, "train")
+                self._launch(run, "training")
+                self._state, self._message = RUNNING, "Loading the model"
+            except BaseException:
+                self._state, self._message = before, ""
+                if run is not None:
+                    self._remove(run)
+                raise
 
     def suggest(self) -> None:
         """Start to compute suggestions of the current model for all documents, unless something is running."""
@@ -176,14 +185,14 @@ class Learner:
         run.mkdir(parents=True)
         return run
 
-    def _write_job(self, run: Path, kind: str, **more: Any) -> None:
+    def _write_job(self, run: Path, kind: str) -> None:
         settings = self.project.settings
         model = _starting_model(self.project) if kind == "train" else current_model(self.project)
         model, encoder = (self._relative(path, run) for path in (model, self.project.encoder))
         write_schema(self.project.labels.schema, run / SCHEMA)
         job = {"kind": kind, "model": model, "encoder": encoder, "epochs": settings.epochs}
         with replacing(run / JOB) as handle:
-            handle.write(to_json(job | {"seed": settings.seed} | more).encode())
+            handle.write(to_json(job | {"seed": settings.seed}).encode())
 
     def _relative(self, name: str | None, run: Path) -> str | None:
         """Return a path in the project as seen from a run, because the project can be moved; a name unchanged."""
@@ -191,7 +200,7 @@ class Learner:
         return os.path.relpath(name, run) if name is not None and is_inside else name
 
     def _launch(self, run: Path, activity: str) -> None:
-        self._activity, self._run, self._progress = activity, run, {}
+        self._activity, self._progress = activity, {}
         self._started = time.monotonic()
         # Relative paths would not be found from the folder of the run.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path)}

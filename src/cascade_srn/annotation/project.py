@@ -18,21 +18,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from cascade_srn.annotation.annotations import Annotation, annotate, annotation_of, check_annotation
+from cascade_srn.annotation.documents import DOCUMENTS, check_new, document_line, read_stored_documents
 from cascade_srn.annotation.labels import Labels
 from cascade_srn.annotation.log import AppendOnlyFile, Change, ChangeLog, read_lines
 from cascade_srn.config import MAX_SEED, Settings, require_range
-from cascade_srn.data.formats.base import ReadContext, read_strictly
 from cascade_srn.data.formats.files import read_stored_json, replacing, to_json
-from cascade_srn.data.formats.jsonl import read_document, to_record
-from cascade_srn.data.formats.records import Value
-from cascade_srn.data.reports import Place
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError, did_you_mean
 from cascade_srn.storage.atomic import AtomicFolder
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.types import Document
 
-MARKER, DOCUMENTS, GUIDELINES = "project.json", "documents.jsonl", "guidelines.md"
+MARKER, GUIDELINES = "project.json", "guidelines.md"
 MODEL, ENCODER = "model", "encoder"
 FORMAT_VERSION = 1
 ADJUDICATED = "adjudicated"
@@ -185,7 +182,7 @@ class Project:
         plain = check_new(given, {})
         made = AtomicFolder(path)
         try:
-            _write(made.folder / DOCUMENTS, "".join(map(_document_line, plain)))
+            _write(made.folder / DOCUMENTS, "".join(map(document_line, plain)))
             _write(made.folder / GUIDELINES, guidelines)
             for source, stored in ((model, record["model"]), (chosen.encoder, record["settings"]["encoder"])):
                 if source is not None and stored.startswith(_HERE):
@@ -343,7 +340,7 @@ class Project:
                 raise DataError("the project is opened for reading only", "Open it for writing")
             new = check_new(documents, self.documents)
             if new:
-                self._documents_file.append("".join(map(_document_line, new)).encode())
+                self._documents_file.append("".join(map(document_line, new)).encode())
                 # A new mapping, because other threads may iterate over this one.
                 self.documents = self.documents | {one.id: one for one in new}
                 self._held_out = self._choose_held_out()
@@ -399,31 +396,6 @@ def check_name(annotator: str) -> str:
     return annotator
 
 
-def check_new(documents: Iterable[Document], known: Mapping[str, Document]) -> list[Document]:
-    """Return the documents that are not known yet, without annotations.
-
-    Raises:
-        DataError: A document has no id or no words, or has the id of another text.
-    """
-    new: dict[str, Document] = {}
-    for document in documents:
-        plain = without_annotations(document)
-        if document.id in ("", ".", ".."):
-            raise DataError(f"a document has the id {document.id!r}", "Give each document a name")
-        same = known.get(plain.id) or new.get(plain.id)
-        if same is not None and same.text != plain.text:
-            raise DataError(f"two documents have the id {plain.id!r}, but other texts", "Give each text its own id")
-        if same is None:
-            new[plain.id] = plain
-    return list(new.values())
-
-
-def without_annotations(document: Document) -> Document:
-    """Return a document with its words only."""
-    sentences = tuple(sentence.annotated((), ()) for sentence in document.sentences)
-    return Document(document.text, sentences, document.id)
-
-
 def _check_marker(record: Any, folder: Path) -> None:
     known = {"version", "name", "labels", "settings", "model"}
     if not isinstance(record, dict) or not known <= record.keys():
@@ -450,18 +422,6 @@ def _stored_model(model: str | Path | None) -> str | None:
         return _HERE + MODEL
     find_model(model)  # fails now if there is no such model
     return str(model)
-
-
-def read_stored_documents(records: Iterable[dict[str, Any]]) -> Iterator[Document]:
-    """Return the documents of the records of ``documents.jsonl``."""
-    context = ReadContext()
-    for number, record in enumerate(records, 1):
-        yield read_strictly(read_document, Value(record, Place(DOCUMENTS, f"line {number}")), context)
-
-
-def _document_line(document: Document) -> str:
-    record = to_record(document)
-    return f"{to_json({key: record[key] for key in ('id', 'text', 'words')})}\n"
 
 
 def _annotation(change: Change) -> Annotation:

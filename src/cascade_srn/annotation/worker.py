@@ -14,12 +14,13 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.annotation import learning
+from cascade_srn.annotation.documents import DOCUMENTS, read_stored_documents, without_annotations
 from cascade_srn.annotation.log import read_lines
-from cascade_srn.annotation.project import DOCUMENTS, read_stored_documents
 from cascade_srn.annotation.selection import select
 from cascade_srn.annotation.suggestions import SUGGESTIONS, remove_older, suggestion_line, write_priorities
 from cascade_srn.annotation.units import UnitSettings
@@ -80,7 +81,7 @@ class Worker:
         result = {
             "n_sentences": _count_sentences(train),
             "n_documents": len(train),
-            **score(gold, list(extractor.stream(map(_bare, gold))), self.schema),
+            **score(gold, list(extractor.stream(map(without_annotations, gold))), self.schema),
             "seconds": round(time.monotonic() - started, 1),
             "start": self.job["model"] if self._is_named() else None,
         }
@@ -168,8 +169,6 @@ def rank(
 
 def restrict(document: Document, schema: Schema) -> Document:
     """Return a document without labels that the schema does not have."""
-    from dataclasses import replace
-
     sentences = []
     for sentence in document.sentences:
         entities = [span for span in sentence.entities if span.label in schema.entity_types]
@@ -204,12 +203,6 @@ def score(gold: Sequence[Document], predicted: Sequence[Document], schema: Schem
             known = {"": whole[at], "_low": low, "_high": high} if counts[:, at, 0].sum() else {}
             values |= {f"{name}{part}": round(float(value), 4) for part, value in known.items()}
     return {**values, "n_held_out": n_sentences, "n_held_out_documents": len(gold), "unit": unit}
-
-
-def _bare(document: Document) -> Document:
-    from cascade_srn.annotation.project import without_annotations
-
-    return without_annotations(document)
 
 
 def _count_sentences(documents: Sequence[Document]) -> int:

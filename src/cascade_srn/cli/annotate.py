@@ -1,6 +1,5 @@
 """``cascade-srn annotate``: annotate texts in a browser."""
 
-import logging
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,9 +7,10 @@ from typing import Annotated
 import typer
 
 from cascade_srn.cli.failures import print_note
-from cascade_srn.cli.serve import is_loopback, print_line
+from cascade_srn.cli.options import AllowedHosts, ApiKeyFile, Host, OpenPage, Port, Quiet
+from cascade_srn.cli.serve import prepare_service, print_line
 from cascade_srn.errors import ConfigError
-from cascade_srn.serving.settings import KEY_VARIABLE, ServeSettings, find_api_key
+from cascade_srn.serving.settings import ServeSettings, find_api_key
 
 
 def annotate(
@@ -27,18 +27,12 @@ def annotate(
     model: Annotated[
         str | None, typer.Option(metavar="M", help="With --texts: model for suggestions: folder, name or hub id.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on. 0.0.0.0: all addresses.")] = ServeSettings.host,
-    port: Annotated[int, typer.Option(help="Port to listen on. 0: any free port.")] = 8002,
-    api_key_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"File with the key that requests must send. Default: ${KEY_VARIABLE}."),
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Additional name allowed in the Host header; '*' for all. Repeatable."),
-    ] = None,
-    browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
+    host: Host = ServeSettings.host,
+    port: Port = 8002,
+    api_key_file: ApiKeyFile = None,
+    allowed_host: AllowedHosts = None,
+    browser: OpenPage = False,
+    quiet: Quiet = False,
 ) -> None:
     """Annotate entities and relations in a browser, with suggestions of a model.
 
@@ -59,10 +53,7 @@ def annotate(
         print_note(f"{project} exists and is opened. The options to create a project are not used.")
     from cascade_srn.serving.annotate import serve_project
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
-    logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
-    if settings.api_key is None and not is_loopback(host):
-        print_line(f"Warning: {host} can be reached from other machines, and no API key is set.")
+    prepare_service(settings, quiet=quiet)
 
     def report(address: str) -> None:
         print_line(f"Annotate {project.resolve().name} at {address} (Ctrl-C stops it)")

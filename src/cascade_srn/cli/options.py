@@ -14,6 +14,7 @@ import typer
 
 from cascade_srn.config import Settings, require_choice
 from cascade_srn.errors import ConfigError
+from cascade_srn.serving.settings import KEY_VARIABLE
 
 if TYPE_CHECKING:
     from cascade_srn.text.segment import Segmenter
@@ -54,6 +55,19 @@ Overlaps = Annotated[
         "Default: the choice stored with the model, else flat.",
     ),
 ]
+# Options of the commands that serve a page.
+Host = Annotated[str, typer.Option(help="Address to listen on. 0.0.0.0: all addresses.")]
+Port = Annotated[int, typer.Option(help="Port to listen on. 0: any free port.")]
+ApiKeyFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help=f"File with the key that requests must send. Default: ${KEY_VARIABLE}."),
+]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Additional name allowed in the Host header; '*' for all. Repeatable."),
+]
+OpenPage = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Do not log requests.")]
 TextField = Annotated[str, typer.Option(help="Field of JSON records that contains the text.")]
 FORMAT_NAMES = (
     "dygie, spert, brat, jsonl, label-studio, doccano, prodigy, bioc, pubtator, cas, conll, spacy, datasets, table or "

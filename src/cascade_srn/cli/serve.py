@@ -9,16 +9,27 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.cli.options import Constraints, Device, Overlaps, Precision, make_settings
+from cascade_srn.cli.options import (
+    AllowedHosts,
+    ApiKeyFile,
+    Constraints,
+    Device,
+    Host,
+    Overlaps,
+    Port,
+    Precision,
+    Quiet,
+    make_settings,
+)
 from cascade_srn.config import check_overlaps
-from cascade_srn.serving.settings import KEY_VARIABLE, Limits, ServeSettings, find_api_key
+from cascade_srn.serving.settings import LOG_FORMAT, Limits, ServeSettings, find_api_key
 from cascade_srn.storage.bundled import DEFAULT
 
 
 def serve(
     model: Annotated[str | None, typer.Option(help="Model folder, name or hub id. Default: the bundled model.")] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on. 0.0.0.0: all addresses.")] = ServeSettings.host,
-    port: Annotated[int, typer.Option(help="Port to listen on. 0: any free port.")] = ServeSettings.port,
+    host: Host = ServeSettings.host,
+    port: Port = ServeSettings.port,
     workers: Annotated[
         int, typer.Option(help="Number of processes, each with its own model. Several GPUs are shared out.")
     ] = ServeSettings.workers,
@@ -60,14 +71,8 @@ def serve(
     bodies_bytes: Annotated[
         int, typer.Option(help="Memory for all request bodies in progress. Further ones are answered with 503.")
     ] = ServeSettings.bodies_bytes,
-    api_key_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"File with the key that requests must send. Default: ${KEY_VARIABLE}."),
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Additional name allowed in the Host header; '*' for all. Repeatable."),
-    ] = None,
+    api_key_file: ApiKeyFile = None,
+    allowed_host: AllowedHosts = None,
     cors_origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,7 +82,7 @@ def serve(
     graph: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Graph to explore at /graph/, written by graph build.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Serve a model over HTTP, with a page to try it at /.
 
@@ -97,7 +102,7 @@ def serve(
         cors_origins=tuple(cors_origin or ()),
         model_name=Path(model or DEFAULT).name,
     )
-    from cascade_srn.serving.workers import LOG_FORMAT, ModelSource  # first, since they need an extra
+    from cascade_srn.serving.workers import ModelSource  # first, since it needs an extra
 
     # isort: split
     from cascade_srn.extractor import find_model
@@ -108,16 +113,21 @@ def serve(
     find_device(device, folder)  # refuses a device that does not exist before the model is loaded
     # Large texts are tokenized in a thread of low priority. Threads of the tokenizer itself would have normal priority.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
-    logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
-    if settings.api_key is None and not is_loopback(host):
-        print_line(f"Warning: {host} can be reached from other machines, and no API key is set.")
+    prepare_service(settings, quiet=quiet)
     run_service(
         ModelSource(folder, device, precision, overlaps, constraints),
         settings,
         graph=graph,
         on_ready=lambda address: print_line(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )
+
+
+def prepare_service(settings: ServeSettings, *, quiet: bool) -> None:
+    """Set up the log of a service, and warn if other machines can use it without a key."""
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+    logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
+    if settings.api_key is None and not is_loopback(settings.host):
+        print_line(f"Warning: {settings.host} can be reached from other machines, and no API key is set.")
 
 
 def print_line(message: str) -> None:

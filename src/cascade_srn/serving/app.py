@@ -87,7 +87,8 @@ def create_app(
     metrics.add_gauge("cascade_srn_queue_words", "Words that wait for the model.", lambda: engine.queue.n_words)
     metrics.add_gauge("cascade_srn_ready", "1 if the model is loaded and warm, else 0.", lambda: engine.is_ready)
     handler = RequestHandler(engine)
-    explorer = None if graph is None else graph_page(graph_routes(graph))
+    graph_api = None if graph is None else graph_routes(graph)
+    protected = PROTECTED | {f"{GRAPH_PATH}{path}" for path in api_paths(graph_api)}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -105,7 +106,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        middleware=middleware_layers(settings, metrics, PROTECTED | api_paths(explorer)),
+        middleware=middleware_layers(settings, metrics, protected),
         exception_handlers={
             Refusal: handle_refusal,
             HTTPException: handle_http_error,
@@ -113,8 +114,8 @@ def create_app(
         },
     )
     app.include_router(api_routes(handler))
-    if explorer is not None:
-        app.include_router(explorer)
+    if graph_api is not None:
+        app.include_router(graph_page(graph_api))
     description = describe_api(app)
     app.openapi = lambda: description  # type: ignore[method-assign]
     app.include_router(file_routes(app, has_graph=graph is not None))

@@ -132,6 +132,7 @@ def merge_metrics(texts: Iterable[str]) -> str:
         starts = [*_FAMILY.finditer(text)]
         for found, end in zip(starts, [*(each.start() for each in starts[1:]), len(text)], strict=True):
             block = text[found.start() : end]
-            series = "".join(line for line in block.splitlines(keepends=True) if not line.startswith("#"))
-            families.setdefault(found[1], []).append(series if found[1] in families else block)
+            if found[1] in families:  # description and type are written once
+                block = "".join(line for line in block.splitlines(keepends=True) if not line.startswith("#"))
+            families.setdefault(found[1], []).append(block)
     return "".join(block for blocks in families.values() for block in blocks)

@@ -9,6 +9,7 @@ from cascade_srn.config import Settings, require_range
 from cascade_srn.errors import ConfigError
 
 KEY_VARIABLE = "CASCADE_SRN_API_KEY"
+LOG_FORMAT = "%(asctime)s %(message)s"
 
 # Origins without a host: all origins, and the origin of pages from files.
 ANY_ORIGIN, NO_ORIGIN = "*", "null"

@@ -30,11 +30,10 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.graph.explore import Explorer
 from cascade_srn.serving.metrics import WorkerMetrics
 from cascade_srn.serving.run import listening_socket, make_server, run_server, serve_alone, service_url
-from cascade_srn.serving.settings import ServeSettings
+from cascade_srn.serving.settings import LOG_FORMAT, ServeSettings
 
 logger = logging.getLogger("cascade_srn.serving")
 
-LOG_FORMAT = "%(asctime)s %(message)s"
 # Seconds between two looks at the workers for a signal, and of a restart after a worker that died early.
 _POLL_SECONDS, _MAX_DELAY = 0.2, 30.0
 # A worker that dies earlier than this many seconds after its start is restarted with a delay.

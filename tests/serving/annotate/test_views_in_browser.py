@@ -26,6 +26,13 @@ POINT = {
 }
 
 
+# Returns visible controls without a name for screen readers.
+UNNAMED = """() => Array.from(document.querySelectorAll("button, select, input, textarea"))
+    .filter((one) => one.checkVisibility())
+    .filter((one) => !(one.innerText?.trim() && one.tagName === "BUTTON") && !one.ariaLabel && !one.labels?.length)
+    .map((one) => one.outerHTML)"""
+
+
 @pytest.fixture(scope="module")
 def browser():
     yield from start_browser()
@@ -76,6 +83,31 @@ def test_curve_with_intervals(annotated, browser):
         rows = page.locator(".numbers-table tbody tr").all_inner_texts()
         assert rows[0].split("\t")[:4] == ["60", "70.0 (60.0–80.0)", "–", "9"]
         assert "held-out" in page.locator("#curve-note").inner_text()
+
+
+def test_progress_and_cancelling_of_training(annotated, browser):
+    """The states of training come from the test, because a real one takes too long."""
+    status = {"state": "running", "epoch": 3, "n_epochs": 12, "seconds": 7, "message": "", "curve": [], "note": ""}
+
+    def answer(route):
+        if route.request.method == "DELETE":
+            status.update(state="cancelled", message="Training was cancelled")
+        route.fulfill(json=status)
+
+    with open_document(browser, annotated, "parsing") as page:
+        settle(page)
+        page.route("**/api/training", answer)
+        page.locator("#tab-training").click()
+        until(lambda: "epoch 3 of 12" in page.locator("#training-state").inner_text())
+        assert page.locator("#training-bar").get_attribute("value") == "0.25"
+        assert page.locator("#tab-training").inner_text() == "Training 25 %"
+        assert page.locator("#train").is_hidden()
+        status["epoch"] = 6
+        until(lambda: page.locator("#training-bar").get_attribute("value") == "0.5")
+        page.locator("#cancel-training").click()
+        page.locator("#train").wait_for()
+        assert "cancelled" in page.locator("#training-state").inner_text()
+        assert page.locator("#tab-training").inner_text() == "Training"
 
 
 def test_agreement_and_adjudication(annotated, browser):
@@ -180,6 +212,7 @@ def test_looks(annotated, browser, width, theme):
                 page.locator(f"#tab-{name}").click()
             page.locator(part).first.wait_for()
             assert page.evaluate(CONTRASTS) == []
+            assert page.evaluate(UNNAMED) == []
             assert not scrolls_sideways(page)
 
 

@@ -161,6 +161,6 @@ def page_routes(description: Mapping[str, Any] | None = None) -> APIRouter:
 
 
 def api_paths(router: APIRouter | None) -> frozenset[str]:
-    """Return the paths of all questions to a graph, which need the API key."""
+    """Return the paths of all questions to a graph, which need the API key. ``router`` is that of `graph_routes`."""
     routes = () if router is None else router.routes
-    return frozenset(route.path for route in routes if isinstance(route, APIRoute) and route.include_in_schema)
+    return frozenset(route.path for route in routes if isinstance(route, APIRoute))

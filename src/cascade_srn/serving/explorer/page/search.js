@@ -70,7 +70,6 @@ export function createSearch({ find, labels, onChoose, onError }) {
       // Enter before the list has appeared chooses the best entity. A delayed update would abort this search.
       update.cancel();
       const text = field.value.trim();
-      update.cancel(); // it would abort this completion
       if (!isOpen || completed !== text) await complete().catch(onError);
       if (text && completed === text && nodes.length) choose(nodes[Math.max(0, active)]);
     } else if (isOpen && event.key === "ArrowDown") mark((active + 1) % n);
