@@ -19,7 +19,7 @@ from cascade_srn.version import __version__
 
 _EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"
 # Name of each command or group, and its panel in the help.
-COMMANDS = {
+PANELS = {
     "extract": _EXTRACT,
     "serve": _EXTRACT,
     "select": _ANNOTATE,
@@ -49,7 +49,7 @@ class _CommandLine(ErrorReportingGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = LazyCommands(COMMANDS)
+        self.commands = LazyCommands(PANELS)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order of the help, without importing the commands."""
