@@ -58,6 +58,7 @@ class Runtime:
     """A model in one precision, loaded in this process."""
 
     folder: Path
+    asked: str  # The option of extract: "auto" for exported models
     precision: str
     predictor: Predictor
 
@@ -68,7 +69,7 @@ class Runtime:
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command that extracts with the model in a process of its own."""
-        options = ["--model", str(self.folder), "--precision", self.precision, "--device", "cpu", "--format", "jsonl"]
+        options = ["--model", str(self.folder), "--precision", self.asked, "--device", "cpu", "--format", "jsonl"]
         return [sys.executable, "-m", "cascade_srn", "extract", *options, *arguments]
 
 
@@ -128,9 +129,9 @@ def _load(options: RuntimesOptions, run: BenchmarkRun) -> list[Runtime]:
         folder = find_model(name)
         model = load_model(folder)
         export = read_export(folder)
-        for precision in options.precisions if export is None else (str(export["precision"]),):
-            predictor = model.predictor(batch_words=options.batch_words, precision=precision)
-            found.append(Runtime(folder, precision, predictor))
+        for asked in options.precisions if export is None else ("auto",):
+            predictor = model.predictor(batch_words=options.batch_words, precision=asked)
+            found.append(Runtime(folder, asked, asked if export is None else str(export["precision"]), predictor))
     if len({runtime.name for runtime in found}) < len(found):
         raise ConfigError("two models have the same name", "Give folders with different names", option="models")
     return found
