@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def measure(options: RuntimesOptions, run: BenchmarkRun | None = None) -> Result
     corpus = read_corpus(options.data, options.sentences)
     runtimes = _load(options, run)
     timings = take_turns(
-        {runtime.name: lambda r=runtime: _timed(r.predictor, corpus.examples) for runtime in runtimes},
+        {runtime.name: partial(_timed, runtime.predictor, corpus.examples) for runtime in runtimes},
         repeats=options.repeats,
         warmup=options.warmup,
         run=run,
@@ -161,12 +161,10 @@ def _latency(runtimes: list[Runtime], examples: list[Example]) -> dict[str, dict
 
 def _starts(runtimes: list[Runtime], repeats: int, run: BenchmarkRun) -> dict[str, dict[str, Any]]:
     """Measure the CPU time of new processes that answer one text."""
-    candidates: Mapping[str, Callable[[], float]] = {
-        runtime.name: lambda r=runtime: _run(r.command("--text", TEXT))[0] for runtime in runtimes
-    }
+    candidates = {runtime.name: partial(_run, runtime.command("--text", TEXT)) for runtime in runtimes}
     # The first turn reads the files of the libraries from the disk.
     found = take_turns(candidates, repeats=repeats, warmup=1, run=run, what="first answer")
-    return {name: Timing(tuple(times)).to_dict() for name, times in found.items()}
+    return {name: Timing(tuple(cpu for cpu, _ in used)).to_dict() for name, used in found.items()}
 
 
 def _memory(runtimes: list[Runtime], corpus: BenchmarkCorpus) -> dict[str, dict[str, int]]:
