@@ -127,7 +127,6 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     from cascade_srn import Document, Extractor, Schema, read_documents
 
     torch.set_num_threads(1)
-    torch.set_default_device("cpu")
     started = time.perf_counter()
     train, dev = (list(read_documents(options.data / f"{split}.json", "dygie")) for split in ("train", "dev"))
     schema = Schema.from_documents(train, symmetric=SYMMETRIC)
@@ -174,6 +173,8 @@ def train_model(documents: Sequence[Any], schema: Any, job: Job, encoder: str) -
         corruption=0.2,
         seed=job.seed,
         trackers=(),
+        # Capturing takes longer than so few steps.
+        cuda_graphs=False,
     )
     for _ in train(model, documents, (), training):
         pass
