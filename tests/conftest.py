@@ -16,7 +16,7 @@ from hypothesis import settings
 # Imports make no garbage worth collecting, and each collection visits all that they have made so far.
 gc.disable()
 # `make test-all` repeats the property tests with the profile "thorough".
-settings.register_profile("cascade", deadline=None, print_blob=True, max_examples=25)
+settings.register_profile("cascade", deadline=None, print_blob=True, max_examples=15)
 settings.register_profile("thorough", settings.get_profile("cascade"), max_examples=100)
 settings.load_profile("cascade")
 # The smallest picture, as a file.
