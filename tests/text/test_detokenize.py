@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 
 from cascade_srn.text.detokenize import detokenize
 from cascade_srn.text.forms import unescape
@@ -90,7 +91,7 @@ def test_the_segmenter_finds_the_tokens_again(tokens):
 
 SPECIAL = ["-LRB-", "-RRB-", "(", ")", "``", "''", '"', "'", "`", "'s", "n't", ",", ".", "...", "%", "$", "#", "/",
            r"\/", "-", "--", "can", "not", "“", "”", "’", "5", "the", "parsers"]  # fmt: skip
-any_token = st.one_of(st.sampled_from(SPECIAL), st.text(min_size=1, max_size=5))
+any_token = st.one_of(st.sampled_from(SPECIAL), st.text(ANY_CHARACTER, min_size=1, max_size=5))
 
 
 @settings(max_examples=300)
