@@ -27,8 +27,6 @@ from cascade_srn.errors import ConfigError
 _POLL_SECONDS = 0.5
 # A busy worker is asked whether it is alive so often, and replaced if it does not answer for so long.
 _ASK_SECONDS, _SILENT_SECONDS = 60.0, 300.0
-# Workers that die in a row before they are ready, until no more are started.
-_MAX_FAILED_STARTS = 3
 _KILL_SECONDS = 10.0
 _MAX_WARNINGS = 20
 
@@ -301,7 +299,7 @@ class _Pool:
         if member.shard is not None:
             return self._retry(member.shard, reason)
         self.n_failed_starts += 1
-        if self.n_failed_starts < _MAX_FAILED_STARTS:
+        if self.n_failed_starts < self.job.settings.max_attempts:
             return None
         if n_ready := sum(one.is_ready for one in self.members):
             self.n_workers = n_ready  # the others have the memory that one more would need
