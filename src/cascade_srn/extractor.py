@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Unpack, overload
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice
 from cascade_srn.data.alignment import Align, place_entities
 from cascade_srn.data.examples import Example, examples_of
 from cascade_srn.data.selecting import select_labels
-from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
 from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
@@ -35,11 +34,15 @@ from cascade_srn.inference.streaming import (
     split_pairs,
 )
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
-from cascade_srn.model.model import Model
+from cascade_srn.model.base import BaseModel
+from cascade_srn.model.folder import read_export
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
 from cascade_srn.text.segment import Segmenter, make_segmenter, segment
 from cascade_srn.types import Document, Entity
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Extractor:
@@ -55,7 +58,7 @@ class Extractor:
     "nested" keeps entities inside others, and "all" keeps everything. None means that of the extractor.
 
     Args:
-        model: The model. It is switched to evaluation mode.
+        model: The model: a :class:`.Model`, or one that was exported. It is switched to evaluation mode.
         segmenter: Splits texts into sentences and words.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. CPUs with bf16 instructions, such as Intel AMX, are several times faster with "bf16".
@@ -78,7 +81,7 @@ class Extractor:
 
     def __init__(
         self,
-        model: Model,
+        model: BaseModel,
         *,
         segmenter: Segmenter = segment,
         precision: str = "auto",
@@ -96,12 +99,13 @@ class Extractor:
                 "Learn constraints from the training data by calibrating the model",
                 option="constraints",
             )
+        model.check_precision(precision)
         self.model = model
         self.overlaps = model.overlaps if overlaps is None else overlaps
         self.precision = precision
         self.constraints = model.settings.constraints if constraints is None else constraints
         self.segmenter = make_segmenter(segmenter, skip)
-        model.network.eval()
+        model.eval()
 
     @classmethod
     def from_pretrained(
@@ -118,7 +122,8 @@ class Extractor:
         """Load a model.
 
         Args:
-            name: A model folder, the name of a bundled model, or a hub id. None: the default bundled model.
+            name: A model folder, also one of an exported model, the name of a bundled model, or a hub id. None: the
+                default bundled model.
             device: Device of the model, such as "cpu" or "cuda". "auto": the GPU if there is one.
             precision: Precision of the pretrained encoder. See :class:`Extractor`.
             segmenter: Splits texts into sentences and words.
@@ -132,13 +137,15 @@ class Extractor:
         """
         check_overlaps(overlaps)
         segmenter = make_segmenter(segmenter, skip)
-        model = Model.load(find_model(name))
+        model = load_model(find_model(name))
         return cls(model, precision=precision, segmenter=segmenter, overlaps=overlaps, constraints=constraints).to(
             device
         )
 
     def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
+        if not hasattr(self.model, "save"):
+            raise ModelError("an exported model cannot be saved again", "Copy its folder")
         self.model.save(folder, card=card)
 
     def push_to_hub(
@@ -185,21 +192,11 @@ class Extractor:
         Raises:
             ConfigError: If the device is not available.
         """
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            self.model.network.to(device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise ConfigError(
-                f"the model cannot be moved to the device {str(device)!r} ({reason})",
-                "Use cpu, or cuda if torch finds a GPU with enough memory",
-                option="device",
-            ) from error
+        self.model.to(device)
         return self
 
     def __repr__(self) -> str:
-        settings, device = self.model.settings, next(self.model.network.parameters()).device
+        settings, device = self.model.settings, self.model.device or "cpu"
         return (
             f"Extractor(encoder={settings.encoder.name!r}, entity_types={list(self.schema.entity_types)}, "
             f"relation_types={list(self.schema.relation_types)}, overlaps={self.overlaps!r}, device={str(device)!r})"
@@ -490,7 +487,7 @@ class Extractor:
     def _predict(
         self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
     ) -> list[Document]:
-        refuse_forked()
+        refuse_forked(self.model.n_threads)
         sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
         return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id, self.schema) for d in documents]
 
@@ -499,3 +496,26 @@ class Extractor:
             raise CascadeError(f"a text is a {type(text).__name__}, not a string", "Give a str or a Document")
         check_characters(text if isinstance(text, str) else text.text)
         return Document.from_text(text, segmenter=self.segmenter) if isinstance(text, str) else text
+
+
+def load_model(folder: Path) -> BaseModel:
+    """Load a model of torch, or an exported one, for which torch is not needed."""
+    if read_export(folder) is not None:
+        from cascade_srn.light.model import LightModel
+
+        return LightModel.load(folder)
+    if missing := [name for name in ("torch", "transformers") if not _is_installed(name)]:
+        raise ModelError(
+            f"the model in {str(folder)!r} needs {' and '.join(missing)}, which this installation does not have",
+            "Install cascade-srn with its dependencies, or use an exported model",
+        )
+    from cascade_srn.model.model import Model
+
+    return Model.load(folder)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # imports of it are disabled
+        return False

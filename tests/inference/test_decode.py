@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.inference.decode import find_candidates, find_entity, pair_with_spans, pair_with_spans_in_parts
+from cascade_srn.distil.turns import pair_with_spans as pair_with_spans_on_device
+from cascade_srn.inference.decode import find_candidates, find_entity, pair_with_spans
 from cascade_srn.types import Span
 
 
@@ -15,10 +17,10 @@ from cascade_srn.types import Span
     seed=st.integers(0, 1000),
 )
 def test_candidates_are_all_starts_with_all_ends_of_their_label(lengths, padding, n_labels, threshold, seed):
-    generator = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
     n_words = max(lengths) + padding
     # Few distinct values, so that some are equal to the threshold and pass.
-    start, end = (torch.randint(0, 5, (len(lengths), n_words, n_labels), generator=generator) / 4 for _ in range(2))
+    start, end = (rng.integers(0, 5, (len(lengths), n_words, n_labels)) / 4 for _ in range(2))
     expected = [
         (row, first, last, label)
         for row, length in enumerate(lengths)
@@ -27,7 +29,7 @@ def test_candidates_are_all_starts_with_all_ends_of_their_label(lengths, padding
         for label in range(n_labels)
         if start[row, first, label] >= threshold and end[row, last, label] >= threshold
     ]
-    found = find_candidates(start, end, torch.tensor(lengths), threshold)
+    found = find_candidates(start, end, np.array(lengths), threshold)
     assert sorted(zip(*(column.tolist() for column in found), strict=True)) == expected
 
 
@@ -38,19 +40,19 @@ def test_each_query_is_paired_with_each_span_of_its_row(counts, data):
     expected = [
         (query, span) for query, row in enumerate(query_row) for span, other in enumerate(span_row) if row == other
     ]
-    given = torch.tensor(span_row, dtype=torch.long), torch.tensor(query_row, dtype=torch.long), len(counts)
-    query, span = pair_with_spans(*given)
+    given = np.array(span_row, dtype=np.int64), np.array(query_row, dtype=np.int64)
+    query, span = pair_with_spans_on_device(*map(torch.from_numpy, given), len(counts))
     assert list(zip(query.tolist(), span.tolist(), strict=True)) == expected
     for size in (1, 2, 5, 100):
-        parts = list(pair_with_spans_in_parts(*given, size))
+        parts = list(pair_with_spans(*given, len(counts), size))
         assert [len(query) for query, _ in parts[:-1]] == [size] * (len(parts) - 1)
         found = [pair for query, span in parts for pair in zip(query.tolist(), span.tolist(), strict=True)]
         assert found == expected
 
 
 def test_parts_are_made_on_request():
-    many = torch.zeros(100_000, dtype=torch.long)
-    query, span = next(pair_with_spans_in_parts(many, many, 1, 4))
+    many = np.zeros(100_000, dtype=np.int64)
+    query, span = next(pair_with_spans(many, many, 1, 4))
     assert (query.tolist(), span.tolist()) == ([0] * 4, [0, 1, 2, 3])
 
 

@@ -425,7 +425,7 @@ def test_turn_3_in_parts_equals_turn_3_as_a_whole(preset, monkeypatch):
     predictor = model.predictor(thresholds=Thresholds(0.3, 0.1, 0.1))
     expected = predictor.predict(examples())
     assert any(len(sentence.triples) > 2 for sentence in expected)
-    monkeypatch.setattr("cascade_srn.inference.cascade_search._PAIRS_AT_ONCE_ON_CPU", 2)
+    monkeypatch.setattr("cascade_srn.inference.torch_turns._PAIRS_AT_ONCE_ON_CPU", 2)
     found = predictor.predict(examples())
     assert found == expected
     for a, b in zip(found, expected, strict=True):

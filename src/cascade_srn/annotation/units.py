@@ -179,7 +179,7 @@ class DecisionFinder:
             relation=None,
         )
         self._entities: Predictor = make(thresholds=entities)
-        joint = extractor.model.network.relations is not None
+        joint = extractor.model.settings.joint and bool(extractor.schema.relation_types)
         self._relations: Predictor | None = make(thresholds=relations) if joint else None
 
     def find(self, units: Sequence[Unit]) -> list[Unit]:
@@ -241,7 +241,7 @@ def _examples(extractor: Extractor, units: Sequence[Unit]) -> list[Example]:
     """Return the sentences of units with the context that the model reads."""
     from cascade_srn.inference.checks import refuse_forked
 
-    refuse_forked()
+    refuse_forked(extractor.model.n_threads)
     found = {unit.position: unit.document for unit in units}
     of_document = {position: extractor.examples([document]) for position, document in found.items()}
     examples: list[Example] = []

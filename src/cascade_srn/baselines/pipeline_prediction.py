@@ -56,8 +56,9 @@ class PipelineSearch:
         logits = self.network.span_logits(
             batch.to(self.settings.device), spans, half=self.settings.half, check=self.settings.check
         )
-        temperature, offset = self.settings.temperatures.entity, self.settings.entity_offset
-        index, labels, scores = accept_labels(logits, self.settings.entity, temperature, offset)
+        temperature, offset = self.settings.temperatures.entity, self.settings.tensor(self.settings.entity_offset)
+        threshold = self.settings.tensor(self.settings.entity)
+        index, labels, scores = accept_labels(logits, threshold, temperature, offset)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
         columns = torch.stack((spans.row[index], spans.start[index], spans.last[index], labels), dim=1).tolist()
@@ -70,7 +71,7 @@ class PipelineSearch:
     ) -> Iterator[tuple[int, ScoredTriple]]:
         """Yield the triples of a batch with the index of their sentence. The word budget limits the pairs per batch."""
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
-        threshold, temperature = self.settings.object, self.settings.temperatures.object
+        threshold, temperature = self.settings.tensor(self.settings.object), self.settings.temperatures.object
         names = self.collator.schema.relation_types
         costs = [self.collator.pieces.cost(row) for row in rows]
         for group in group_by_words([costs[i] + N_MARKERS for i, _, _ in pairs], self.settings.batch_words):

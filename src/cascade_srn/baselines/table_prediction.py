@@ -40,15 +40,16 @@ class TableSearch:
         else:
             cells = to_device(cells, self.settings.device)
             logits = self.network.entity_logits(features, batch.word_lengths, cells)
-            calibrated = logits / self.settings.temperatures.entity + self.settings.entity_offset
-            found = _accept_cells(calibrated, cells, self.settings.entity)
+            calibrated = logits / self.settings.temperatures.entity + self.settings.tensor(self.settings.entity_offset)
+            found = _accept_cells(calibrated, cells, self.settings.tensor(self.settings.entity))
             entities = decode_entities(found, self.collator.schema.entity_types, len(sentences))
         kept, limited = limit_entities(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
             cells = to_device(relation_candidates(kept), self.settings.device)
             logits = self.network.relation_logits(features, batch.word_lengths, cells)
-            found = _accept_cells(logits / self.settings.temperatures.object, cells, self.settings.object)
+            threshold = self.settings.tensor(self.settings.object)
+            found = _accept_cells(logits / self.settings.temperatures.object, cells, threshold)
             triples = decode_triples(found, self.collator.schema.relation_types, kept)
         return [
             SearchResult(sentence.annotated(spans, [scored.triple for scored in own]), own, number in limited)

@@ -149,7 +149,8 @@ class Extraction:
         """Turn 1's heads and decoding; what the matcher looks at are as many pairs as there are gold entities."""
         *boundaries, match_logits = self.model.cascade.entity_boundaries(features)
         start, end = (logits.sigmoid() for logits in boundaries)
-        find_candidates(start, end, lengths, self.thresholds.entity)
+        on_host = (start.cpu().numpy(), end.cpu().numpy(), lengths.cpu().numpy())
+        find_candidates(on_host[0], on_host[1], on_host[2], self.thresholds.entity)
         match = match_logits(Pairs(gold.row, gold.start, gold.last)).sigmoid()
         match.gather(1, gold.label[:, None]).tolist()
 

@@ -21,7 +21,8 @@ from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.evaluation.scores import Scores, score
-from cascade_srn.model.model import CARD_FILE, CONFIG_FILE, Model
+from cascade_srn.model.folder import CARD_FILE, CONFIG_FILE
+from cascade_srn.model.model import Model
 from cascade_srn.runs.device import find_device
 from cascade_srn.schema import MIN_PAIR_COUNT, Schema
 from cascade_srn.storage.bundled import find_model

@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "benchmark corpus": ("cascade-srn benchmark corpus --device cpu",),
     "benchmark extract": ("cascade-srn benchmark extract --model runs/example --data test.jsonl",),
     "benchmark growth": ("cascade-srn benchmark growth --no-plot",),
+    "benchmark runtimes": ("cascade-srn benchmark runtimes --models scierc-small,light --data dev.json",),
     "benchmark serve": ("cascade-srn benchmark serve --device cpu",),
     "benchmark srn": ("cascade-srn benchmark srn --device cuda",),
     "benchmark train": ("cascade-srn benchmark train --device cuda",),
@@ -29,6 +30,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cascade-srn evaluate runs/example test.jsonl --per-label",
         "cascade-srn evaluate seed-0 seed-1 seed-2 test.jsonl --report report",
         "cascade-srn evaluate test.json --predictions pure.json --against spert.json",
+    ),
+    "export": (
+        "cascade-srn export runs/example/best --output light",
+        "cascade-srn export runs/example/best --output light-int8 --int8 --dev dev.jsonl",
     ),
     "extract": (
         'cascade-srn extract --text "We train a CRF for named entity recognition."',

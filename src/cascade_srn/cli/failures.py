@@ -28,12 +28,17 @@ EXTRAS = {
     "psutil": "corpus",
     "pyarrow": "corpus",
     "ray": "ray",
+    "onnx": "export",
+    "onnxruntime": "light",
+    "onnxscript": "export",
     "fastapi": "serve",
     "httptools": "serve",
     "prometheus_client": "serve",
     "uvicorn": "serve",
     "tensorboard": "train",
 }
+# Dependencies that an installation for exported models leaves out.
+LEFT_OUT = ("torch", "transformers", "accelerate")
 # Parameters whose option has another name.
 FLAGS = {
     "allowed_hosts": "--allowed-host",
@@ -180,7 +185,10 @@ def _errors_as_exit() -> Iterator[None]:
     except OSError as error:
         raise _system_failure(error) from error
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        missing = (error.name or "").partition(".")[0]
+        if missing in LEFT_OUT:
+            raise _fail(f"{missing} is not installed. Run pip install cascade-srn, which installs it.") from error
+        extra = EXTRAS.get(missing)
         if extra is None:
             raise
         raise _fail(f"{error.name} is not installed. Run pip install 'cascade-srn[{extra}]'.") from error

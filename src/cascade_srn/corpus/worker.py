@@ -20,6 +20,7 @@ from cascade_srn.corpus.writing import ShardTables
 from cascade_srn.errors import CascadeError
 from cascade_srn.inference.streaming import BadText, Outcome, describe_error, split_into_parts
 from cascade_srn.inference.streaming import attempt as isolate_failures
+from cascade_srn.model.folder import read_export
 
 if TYPE_CHECKING:
     from cascade_srn.inference.predictor import Predictor
@@ -50,9 +51,12 @@ class ShardWorker:
     def __init__(self, job: JobSpec, *, device: str = "cpu", n_threads: int = 1) -> None:
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        import torch
+        if read_export(Path(job.model)) is None:
+            import torch
 
-        torch.set_num_threads(n_threads)
+            torch.set_num_threads(n_threads)
+        else:
+            os.environ["OMP_NUM_THREADS"] = str(n_threads)
         from cascade_srn.extractor import Extractor
         from cascade_srn.inference.batching import map_large_blocks
 

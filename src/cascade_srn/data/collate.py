@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from cascade_srn.config import FusionSettings
 from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, CascadeBatch
 from cascade_srn.data.examples import Example
+from cascade_srn.data.rows import RowCollator
 from cascade_srn.data.targets import SoftLabels, SoftSource, TargetTable
-from cascade_srn.encoder.pieces import Row, WordPieces
-from cascade_srn.fusion import Markers, Queries
+from cascade_srn.encoder.pieces import Row
+from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, pairs_within
-from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
 
 MISTAKES = ("missed", "moved", "retyped", "invented")
@@ -55,32 +54,8 @@ def _invent_entity(n_words: int, labels: Sequence[str], rng: random.Random) -> S
     return Span(start, end, rng.choice(labels))
 
 
-class Collator:
-    """Make rows and batches for a model with its tokenizer, schema and fusion.
-
-    The order of entities in a sentence has no effect on the rows.
-    """
-
-    def __init__(self, pieces: WordPieces, markers: Markers, schema: Schema, fusion: FusionSettings) -> None:
-        self.pieces = pieces
-        self.markers = markers
-        self.fusion = fusion
-        self.schema = schema
-        self.entity_index = {label: i for i, label in enumerate(schema.entity_types)}
-        self.relation_index = {label: i for i, label in enumerate(schema.relation_types)}
-
-    def plain(self, example: Example) -> Row:
-        """Return the row of turn 1."""
-        return self.pieces.row(example.sentence.words, example.left, example.right)
-
-    def with_entities(self, row: Row, entities: Sequence[Span]) -> Row:
-        """Return the row of turn 2, and of turn 3 unless markers show the subject."""
-        return self.markers.insert(row, sorted(entities)) if self.fusion.entities == "markers" else row
-
-    def with_subject(self, row: Row, entities: Sequence[Span], subject: tuple[int, int]) -> Row:
-        """Return the row of turn 3 in which markers show the subject."""
-        shown = sorted(entities) if self.fusion.entities == "markers" else ()
-        return self.markers.insert(row, shown, subject)
+class Collator(RowCollator):
+    """Make rows and batches for a model with its tokenizer, schema and fusion."""
 
     def training_batch(
         self,
@@ -155,11 +130,7 @@ class Collator:
 
     def entity_labels(self, entities: Sequence[Sequence[Span]]) -> SpanLabels:
         """Return the entities of each sentence of a batch as tensors."""
-        return _labels(
-            (i, span.start, span.end, self.entity_index[span.label])
-            for i, spans in enumerate(entities)
-            for span in spans
-        )
+        return SpanLabels(*torch.from_numpy(self.entity_columns(entities)).unbind(1))
 
     def _sentence_targets(self, examples: Sequence[Example], lengths: Tensor) -> tuple[TargetTable, TargetTable]:
         """Return the targets of turns 1 and 2."""

@@ -1,10 +1,15 @@
 """Sentences with the words around them: the input of models."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cascade_srn.data.targets import SoftLabels
 from cascade_srn.types import Document, Sentence
+
+if TYPE_CHECKING:
+    from cascade_srn.data.targets import SoftLabels
 
 
 @dataclass(frozen=True, slots=True)

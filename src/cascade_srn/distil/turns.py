@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,7 @@ from cascade_srn.encoder.pieces import Row, RowBatch
 from cascade_srn.encoder.sequence import padding_mask
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels, SpanLogits, pair_positions
-from cascade_srn.inference.cascade_search import min_score
-from cascade_srn.inference.decode import find_entity, list_spans, pair_with_spans, select_best
+from cascade_srn.inference.decode import find_entity, list_spans, select_best
 from cascade_srn.inference.selection import relation_score, scale_score
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -68,7 +68,24 @@ def span_scores(
         end = member.end.flatten(0, 1).index_select(0, row * n_words + last)
         for logits, found in ((start, starts), (end, ends), (match, matches)):
             found.append((logits / temperature + offset).sigmoid())
-    return min_score(_mean(matches), _mean(starts), _mean(ends))
+    return torch.minimum(torch.minimum(_mean(matches), _mean(starts)), _mean(ends))
+
+
+def pair_with_spans(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    """Pair each query with each span of its row, as :func:`cascade_srn.inference.decode.pair_with_spans` does.
+
+    On the device, because labelling pairs queries with all spans of their sentences.
+
+    Shapes: span_row (n_spans,), ascending; query_row (n_queries,); returns positions of queries and spans, (n_pairs,)
+    """
+    counts = torch.bincount(span_row, minlength=n_rows)
+    own, first = counts[query_row], (counts.cumsum(0) - counts)[query_row]
+    query = torch.repeat_interleave(own)
+    return query, torch.arange(len(query), device=query.device) + (first - (own.cumsum(0) - own))[query]
+
+
+def _to_host(*columns: Tensor) -> list[Any]:
+    return [column.cpu().numpy() for column in columns]
 
 
 def _mean(values: Sequence[Tensor]) -> Tensor:
@@ -182,7 +199,8 @@ class ThreeTurns:
         triples: list[list[Triple]] = [[] for _ in range(self.n)]
         n_queries = np.zeros(self.n, dtype=np.int32)
         if self.joint:
-            spans = list_spans(given.labels, self.n_words)
+            row, start, last = _to_host(given.labels.row, given.labels.start, given.labels.last)
+            spans = torch.from_numpy(list_spans(row, start, last, self.n_words)).to(self.device)
             features = self._turn2_features(features, given)
             tags = [teacher.tags(given, part) for teacher, part in zip(self.teachers, features, strict=True)]
             subjects = self._subjects(features, tags, spans)
@@ -220,8 +238,10 @@ class ThreeTurns:
         pair, label = (scores >= threshold).nonzero(as_tuple=True)
         limits = self.teachers[0].model.settings.limits
         most = [limits.max_spans(n_words) for n_words in self.prepared.lengths.tolist()]
-        chosen = select_best(pairs.row[pair], scores[pair, label], most)
-        if chosen is not None:
+        rows_there, scores_there = _to_host(pairs.row[pair], scores[pair, label])
+        best = select_best(rows_there, scores_there, most)
+        if best is not None:
+            chosen = torch.from_numpy(best).to(self.device)
             pair, label = pair[chosen], label[chosen]
         labels = SpanLabels(pairs.row[pair], pairs.start[pair], pairs.last[pair], label)
         columns, values = _fetch((labels.row, labels.start, labels.last, label), scores[pair, label])

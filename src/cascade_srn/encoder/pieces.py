@@ -1,19 +1,20 @@
-"""Convert words to rows of word pieces, and rows to batches of tensors.
+"""Convert words to rows of word pieces, and rows to batches of arrays or tensors.
 
-Words are tokenized here, ahead of the model. No module tokenizes in its ``forward``.
+Words are tokenized here, ahead of the model. No module tokenizes in its ``forward``. Extraction with an exported model
+uses this module without torch, which is therefore imported where tensors are made.
 """
+
+from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from cascade_srn.encoder.windows import (
     Division,
@@ -26,6 +27,10 @@ from cascade_srn.encoder.windows import (
 )
 from cascade_srn.errors import ModelError
 from cascade_srn.text.forms import model_words
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 # English text has about 1.3 word pieces per word. Text with more pieces per word than this has a higher cost.
 PIECES_PER_WORD = 2
@@ -67,8 +72,37 @@ class Row:
 
 
 @dataclass(frozen=True)
-class RowBatch:
-    """Rows as tensors. The encoder reads windows, and an item is pooled from its pieces in them.
+class SpecialPieces:
+    """What is needed to know of a tokenizer besides its ``tokenizer.json``.
+
+    Attributes:
+        prefix, suffix: Special pieces before and after a sequence.
+        fallback: Piece of a word that has none, because the tokenizer drops all its characters.
+        mask: Piece of a masked word.
+        pad: Piece of padding.
+        lead: Text that a word needs before it: byte-level vocabularies recognise the start of a word by a space.
+    """
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    fallback: int
+    mask: int
+    pad: int
+    lead: str
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Self:
+        """Find the special pieces of a fast tokenizer of transformers."""
+        prefix, suffix = _special_pieces(tokenizer)
+        fallback = _fallback_piece(tokenizer)
+        mask = int(fallback if tokenizer.mask_token_id is None else tokenizer.mask_token_id)
+        lead = " " if "ByteLevel" in repr(tokenizer.backend_tokenizer.pre_tokenizer) else ""
+        return cls(prefix, suffix, fallback, mask, int(tokenizer.pad_token_id or 0), lead)
+
+
+@dataclass(frozen=True)
+class RowArrays:
+    """Rows as arrays. The encoder reads windows, and an item is pooled from its pieces in them.
 
     Shapes:
         piece_ids, piece_mask: (n_windows, n_pieces)
@@ -80,6 +114,21 @@ class RowBatch:
         n_items: padded number of items of a row
         passes: number of windows and padded width of each encoder pass, in the order of windows
     """
+
+    piece_ids: Integers
+    piece_mask: NDArray[np.bool_]
+    source: Integers
+    target: Integers
+    item_lengths: Integers
+    word_items: Integers
+    word_lengths: Integers
+    n_items: int
+    passes: tuple[Pass, ...]
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """The same as :class:`RowArrays`, with tensors."""
 
     piece_ids: Tensor
     piece_mask: Tensor
@@ -93,11 +142,22 @@ class RowBatch:
     n_items: int
     passes: tuple[Pass, ...]
 
+    @classmethod
+    def from_arrays(cls, arrays: RowArrays) -> Self:
+        """Convert arrays to tensors, which share their memory."""
+        import torch
+
+        values = {field.name: getattr(arrays, field.name) for field in fields(arrays)}
+        tensors: dict[str, Any] = {
+            name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in values.items()
+        }
+        return cls(**tensors)
+
     def to(self, device: torch.device | str) -> Self:
         """Return the same batch on a device."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         moved: dict[str, Any] = {
-            name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)
+            name: value.to(device, non_blocking=True) for name, value in values.items() if hasattr(value, "to")
         }
         return replace(self, **moved)
 
@@ -108,11 +168,13 @@ class WordPieces:
     Each distinct word is tokenized once and cached. The later turns of the cascade read the same words again.
 
     Args:
-        tokenizer: A fast tokenizer of transformers.
+        tokenizer: A fast tokenizer of transformers, or one of tokenizers together with ``special``,
+            whose settings are changed.
         limit: Largest number of pieces in a window, special pieces included.
         overlap: Number of pieces that neighbouring windows share. None: a quarter of a window.
         cache_size: Largest number of words in the cache.
         text_form: Form of the words that is tokenized, see :func:`cascade_srn.text.forms.model_words`.
+        special: Special pieces of a tokenizer of tokenizers.
     """
 
     def __init__(
@@ -123,17 +185,23 @@ class WordPieces:
         overlap: int | None = None,
         cache_size: int = 200_000,
         text_form: str = "natural",
+        special: SpecialPieces | None = None,
     ) -> None:
-        if not getattr(tokenizer, "is_fast", False):
-            raise ModelError(
-                f"the tokenizer {type(tokenizer).__name__} has no fast version",
-                "Use an encoder whose folder has a tokenizer.json",
-            )
-        self.prefix, self.suffix = _special_pieces(tokenizer)
-        self._fallback = _fallback_piece(tokenizer)
-        self._mask = int(self._fallback if tokenizer.mask_token_id is None else tokenizer.mask_token_id)
-        self._backend, self._lead = _word_tokenizer(tokenizer)
+        if special is None:
+            if not getattr(tokenizer, "is_fast", False):
+                raise ModelError(
+                    f"the tokenizer {type(tokenizer).__name__} has no fast version",
+                    "Use an encoder whose folder has a tokenizer.json",
+                )
+            # A copy, because the caller's tokenizer keeps its settings.
+            copied = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+            special, tokenizer = SpecialPieces.of(tokenizer), copied
+        self.special = special
+        self.prefix, self.suffix = (np.array(part, dtype=np.int64) for part in (special.prefix, special.suffix))
+        self._fallback, self._mask, self._lead = special.fallback, special.mask, special.lead
+        self._backend = _prepare_for_words(tokenizer)
         self._special = {i for i, token in self._backend.get_added_tokens_decoder().items() if token.special}
+        self.limit = limit
         self.room = limit - len(self.prefix) - len(self.suffix)
         self.overlap = self.room // 4 if overlap is None else overlap
         if self.room < 2 or not 0 <= self.overlap < self.room:
@@ -143,7 +211,7 @@ class WordPieces:
             )
         self.cache_size = cache_size
         self.text_form = text_form
-        self.pad_id = int(tokenizer.pad_token_id or 0)
+        self.pad_id = special.pad
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def _tokenize(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -207,7 +275,13 @@ class WordPieces:
     def batch(
         self, rows: Sequence[Row], division: Division | None = None, *, max_pieces: int | None = None
     ) -> RowBatch:
-        """Build padded tensors from rows. Long rows are cut into overlapping windows.
+        """Build padded tensors from rows. See :meth:`arrays`."""
+        return RowBatch.from_arrays(self.arrays(rows, division, max_pieces=max_pieces))
+
+    def arrays(
+        self, rows: Sequence[Row], division: Division | None = None, *, max_pieces: int | None = None
+    ) -> RowArrays:
+        """Build padded arrays from rows. Long rows are cut into overlapping windows.
 
         Args:
             rows: The rows of the batch.
@@ -233,14 +307,14 @@ class WordPieces:
         word_items[_positions([len(row.word_items) for row in rows])] = _concatenate([row.word_items for row in rows])
         row_of_item, item = _positions([len(row) for row in rows])
         sizes = _concatenate([row.sizes for row in rows])
-        return RowBatch(
-            piece_ids=torch.from_numpy(ids),
-            piece_mask=torch.from_numpy(mask),
-            source=torch.from_numpy(window_begins(passes)[window] + offset + len(self.prefix)),
-            target=torch.from_numpy(np.repeat(row_of_item * n_items + item, sizes)),
-            item_lengths=torch.tensor([len(row) for row in rows], dtype=torch.long),
-            word_items=torch.from_numpy(word_items),
-            word_lengths=torch.tensor([len(row.word_items) for row in rows], dtype=torch.long),
+        return RowArrays(
+            piece_ids=ids,
+            piece_mask=mask,
+            source=window_begins(passes)[window] + offset + len(self.prefix),
+            target=np.repeat(row_of_item * n_items + item, sizes),
+            item_lengths=np.array([len(row) for row in rows], dtype=np.int64),
+            word_items=word_items,
+            word_lengths=np.array([len(row.word_items) for row in rows], dtype=np.int64),
             n_items=n_items,
             passes=tuple(passes),
         )
@@ -308,17 +382,12 @@ def piece_limit(config: Any, tokenizer: Any) -> int:
     return min(limits, default=512)
 
 
-def _word_tokenizer(tokenizer: Any) -> tuple[Tokenizer, str]:
-    """Return a tokenizer for single words, and the prefix that a word needs.
-
-    The tokenizer does not truncate, and it reads the name of a special token as text. Byte-level vocabularies recognise
-    the start of a word by a space.
-    """
-    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    backend.no_truncation()
-    backend.no_padding()
-    backend.encode_special_tokens = True
-    return backend, " " if "ByteLevel" in repr(backend.pre_tokenizer) else ""
+def _prepare_for_words(tokenizer: Tokenizer) -> Tokenizer:
+    """Make a tokenizer read single words: it does not truncate, and reads the name of a special token as text."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def _fallback_piece(tokenizer: Any) -> int:
@@ -328,7 +397,7 @@ def _fallback_piece(tokenizer: Any) -> int:
     return 0
 
 
-def _special_pieces(tokenizer: Any) -> tuple[Integers, Integers]:
+def _special_pieces(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the special pieces that the tokenizer puts before and after a sequence."""
     # Any text with at least one piece serves. Which texts have one depends on the scripts in the vocabulary.
     plain = set(tokenizer.get_vocab()).difference(tokenizer.all_special_tokens)
@@ -337,8 +406,8 @@ def _special_pieces(tokenizer: Any) -> tuple[Integers, Integers]:
         bare, full = tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer(text)["input_ids"]
         for at in range(len(full) - len(bare) + 1):
             if bare and full[at : at + len(bare)] == bare:
-                return np.array(full[:at], dtype=np.int64), np.array(full[at + len(bare) :], dtype=np.int64)
-    return _EMPTY, _EMPTY
+                return tuple(full[:at]), tuple(full[at + len(bare) :])
+    return (), ()
 
 
 def _fit_context(n_left: int, n_right: int, room: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cascade_srn.config import SRN_BACKENDS, require_choice
 from cascade_srn.encoder.sequence import SequenceEncoder, reverse_sequences
 from cascade_srn.encoder.srn_kernels import choose_backend, run_cell
-from cascade_srn.encoder.srn_kernels.reference import task_sets
+from cascade_srn.encoder.task_sets import task_sets
 
 
 class SelectionRecurrentCell(nn.Module):

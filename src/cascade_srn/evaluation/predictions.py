@@ -21,7 +21,7 @@ from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import AnnotationError, ConfigError, DataError
 from cascade_srn.evaluation.from_text import align_by_characters, restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions
-from cascade_srn.model.model import read_settings
+from cascade_srn.model.folder import read_settings
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.types import Document, Sentence

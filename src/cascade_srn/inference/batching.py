@@ -1,12 +1,11 @@
 """Batches of sentences of similar length, and what to do when memory runs out."""
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
-
-import torch
 
 from cascade_srn.errors import CascadeError
 
@@ -50,7 +49,8 @@ def _c_function(name: str) -> Callable[..., int] | None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that GPU or CPU memory ran out. The CPU allocator raises a plain RuntimeError."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+    torch = sys.modules.get("torch")
+    if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.OutOfMemoryError)):
         return True
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
@@ -69,7 +69,8 @@ def halve_on_out_of_memory(
         if not is_out_of_memory(error) or not shrink(batch):
             raise
     # After the except clause, because the error keeps the tensors of the failed batch alive.
-    torch.cuda.empty_cache()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.cuda.empty_cache()
     middle = (len(batch) + 1) // 2
     parts = [part for part in (batch[:middle], batch[middle:]) if part]
     return [result for part in parts for result in halve_on_out_of_memory(run, part, shrink)]

@@ -1,38 +1,32 @@
 """Search of the cascade: run the three turns over a batch of sentences and decode entities and triples."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from cascade_srn.cascade import Cascade, StartEndMatch
-from cascade_srn.data.collate import Collator
 from cascade_srn.data.examples import Example
+from cascade_srn.data.rows import RowCollator
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.fusion import Queries
-from cascade_srn.heads import Pairs, SpanLabels
+from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.decode import find_candidates, find_entity, list_spans, pair_with_spans_in_parts, select_best
+from cascade_srn.inference.decode import Floats, find_candidates, find_entity, list_spans, pair_with_spans, select_best
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.selection import ScoredTriple, SearchResult, limit_entities, relation_score
+from cascade_srn.inference.turns import Turns
 from cascade_srn.types import Span, Triple
-
-# Pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory. A CPU is faster with few
-# pairs, because they stay in its cache.
-_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
 
 
 @dataclass(frozen=True)
 class _Objects:
     """Objects found by turn 3: positions of subject and span, label and score. Shapes: (n_objects,) each."""
 
-    subject: Tensor
-    span: Tensor
-    label: Tensor
-    score: Tensor
+    subject: Integers
+    span: Integers
+    label: Integers
+    score: Floats
 
 
 @dataclass(frozen=True)
@@ -42,85 +36,77 @@ class CascadeSearch:
     ``batch_words`` of the settings also bounds the rows that turn 3 encodes at once.
     """
 
-    cascade: Cascade
-    collator: Collator
+    turns: Turns
+    collator: RowCollator
     settings: SearchSettings
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """Run the three turns, or turns 2 and 3 if the entities are given. See :class:`.Search`."""
         sentences = [example.sentence for example in examples]
-        features, lengths = self._features(rows)
+        features = self._features(rows)
         limited: set[int] = set()
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
-            labels = self.collator.entity_labels(entities).to(self.settings.device)
+            columns = self.collator.entity_columns(entities)
         else:
-            entities, labels = self._find_entities(features, lengths, [len(s) for s in sentences], limited)
+            entities, columns = self._find_entities(features, [len(s) for s in sentences], limited)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
-        if self.cascade.relations is not None and labels.row.shape[0]:
+        if self.turns.has_relations and len(columns):
             candidates, crowded = limit_entities(entities, sentences, self.settings.limits)
             if crowded:
                 limited |= crowded
-                labels = self.collator.entity_labels(candidates).to(self.settings.device)
-            triples = self._find_triples(rows, features, candidates, labels, limited)
+                columns = self.collator.entity_columns(candidates)
+            triples = self._find_triples(rows, features, candidates, columns, limited)
         return [
             SearchResult(sentence.annotated(spans, [scored.triple for scored in found]), found, number in limited)
             for number, (sentence, spans, found) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
-    def _features(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Encode rows. Shapes: returns features (n_rows, n_words, *feature*) and numbers of words (n_rows,)."""
-        batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces).to(self.settings.device)
-        return self.cascade.features(batch, half=self.settings.half, check=self.settings.check), batch.word_lengths
+    def _features(self, rows: Sequence[Row]) -> Any:
+        """Encode rows and return the features of their words."""
+        return self.turns.features(self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces))
 
     def _find_entities(
-        self, features: Tensor, lengths: Tensor, n_words: Sequence[int], limited: set[int]
-    ) -> tuple[list[list[Span]], SpanLabels]:
-        """Turn 1: find the entities, as spans of each sentence and as tensors.
+        self, features: Any, n_words: Sequence[int], limited: set[int]
+    ) -> tuple[list[list[Span]], Integers]:
+        """Turn 1: find the entities, as spans of each sentence and as an array of row, first word, last word and label.
 
         Sentences with more entities than the limit are added to ``limited``.
         """
-        threshold, temperature, limits = self.settings.entity, self.settings.temperatures.entity, self.settings.limits
-        offset = self.settings.entity_offset
-        *boundaries, match_logits = self.cascade.entity_boundaries(features)
-        start, end = ((logits / temperature + offset).sigmoid() for logits in boundaries)
-        row, first, last, label = find_candidates(start, end, lengths, threshold, limits.entity_words)
-        match = match_logits(Pairs(row, first, last)).gather(1, label[:, None])[:, 0]
-        match = (match / temperature + offset[label]).sigmoid()
-        score = min_score(match, start[row, first, label], end[row, last, label])
-        kept = (score >= threshold[label]).nonzero()[:, 0]
-        columns, score = torch.stack((row, first, last, label))[:, kept], score[kept]
-        found = columns.T.tolist()
-        most = [limits.max_entities(n) for n in n_words]
-        # Counted on the host, which needs the entities anyway. Counting on a GPU would wait for it once more.
-        if any(count > most[i] for i, count in Counter(entity[0] for entity in found).items()):
-            best = select_best(columns[0], score, most)
-            assert best is not None
-            limited.update(columns[0, ~best].tolist())
-            columns, score = columns[:, best], score[best]
-            found = columns.T.tolist()
+        threshold, limits = self.settings.entity, self.settings.limits
+        start, end, match = self.turns.entities(features)
+        row, first, last, label = find_candidates(start, end, np.asarray(n_words), threshold, limits.entity_words)
+        # A span passes if its start, end and match probabilities all pass, so its score is the smallest of them.
+        score = np.minimum(start[row, first, label], end[row, last, label])
+        score = np.minimum(score, match(row, first, last, label))
+        kept = score >= threshold[label]
+        columns, score = np.stack((row, first, last, label), axis=1)[kept], score[kept]
+        best = select_best(columns[:, 0], score, [limits.max_entities(n) for n in n_words])
+        if best is not None:
+            limited.update(columns[~best, 0].tolist())
+            columns, score = columns[best], score[best]
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in n_words]
-        for (number, begin, stop, kind), value in zip(found, score.tolist(), strict=True):
+        for (number, begin, stop, kind), value in zip(columns.tolist(), score.tolist(), strict=True):
             entities[number].append(Span(begin, stop + 1, names[kind], value))
-        return [sorted(spans) for spans in entities], SpanLabels(*columns.unbind(0))
+        return [sorted(spans) for spans in entities], columns
 
     def _find_triples(
-        self, rows: Sequence[Row], features: Tensor, entities: list[list[Span]], labels: SpanLabels, limited: set[int]
+        self, rows: Sequence[Row], features: Any, entities: list[list[Span]], columns: Integers, limited: set[int]
     ) -> list[list[ScoredTriple]]:
-        """Turns 2 and 3: find the triples between entities. ``labels`` are the same entities as tensors.
+        """Turns 2 and 3: find the triples between entities. ``columns`` are the same entities as an array.
 
         Adds the positions of sentences in which a limit applied to ``limited``.
         """
         if self.collator.fusion.entities == "markers":
-            marked = [self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)]
-            features, _ = self._features(marked)
-        tags = self.cascade.tags(labels, (features.shape[0], features.shape[1]))
+            features = self._features([self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)])
+        n_words = max(len(row.word_items) for row in rows)
+        tags = self.turns.tags(columns, (len(rows), n_words))
         # Subjects and objects are entities, so turns 2 and 3 score no other spans.
-        spans = list_spans(labels, features.shape[1])
-        logits = self.cascade.subject_span_logits(features, tags, spans)
-        threshold = torch.full((1,), self.settings.subject, device=self.settings.device)
-        position, _, score = _passing(logits, threshold, self.settings.temperatures.subject)
+        spans = list_spans(columns[:, 0], columns[:, 1], columns[:, 2], n_words)
+        score = self.turns.subjects(features, tags, spans)
+        (position,) = (score >= np.float32(self.settings.subject)).nonzero()
+        score = score[position]
         if self.collator.fusion.subject == "markers":
             row = spans[position, 0]
             best = select_best(row, score, [self.settings.limits.marked_subjects] * len(rows))
@@ -140,34 +126,33 @@ class CascadeSearch:
     def _find_objects(
         self,
         rows: Sequence[Row],
-        features: Tensor,
+        features: Any,
         entities: list[list[Span]],
-        tags: Tensor | None,
-        spans: Tensor,
-        subjects: Tensor,
+        tags: Any,
+        spans: Integers,
+        subjects: Integers,
     ) -> _Objects:
         """Turn 3: find the objects of all subjects of a batch."""
-        at_once = _PAIRS_AT_ONCE if spans.is_cuda else _PAIRS_AT_ONCE_ON_CPU
         found = []
         for group, group_features in self._object_features(rows, features, entities, subjects):
-            queries = Queries(*subjects[group].unbind(1))
-            object_logits = self.cascade.object_span_logits(group_features, tags, queries, spans)
-            for query, span in pair_with_spans_in_parts(spans[:, 0], queries.sentence, len(rows), at_once):
+            chosen = subjects[group]
+            score_pairs = self.turns.objects(group_features, tags, chosen, spans)
+            for query, span in pair_with_spans(spans[:, 0], chosen[:, 0], len(rows), self.turns.pairs_at_once):
                 self.settings.check()
-                logits = object_logits(query, span)
-                position, label, score = _passing(logits, self.settings.object, self.settings.temperatures.object)
-                found.append((group[query[position]], span[position], label, score))
+                score = score_pairs(query, span)
+                position, label = (score >= self.settings.object).nonzero()
+                found.append((group[query[position]], span[position], label, score[position, label]))
         if not found:
-            none = subjects.new_zeros(0)
-            return _Objects(none, none, none, none.float())
-        return _Objects(*(torch.cat(column) for column in zip(*found, strict=True)))
+            none = np.zeros(0, dtype=np.int64)
+            return _Objects(none, none, none, none.astype(np.float32))
+        return _Objects(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def _object_features(
-        self, rows: Sequence[Row], features: Tensor, entities: list[list[Span]], subjects: Tensor
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+        self, rows: Sequence[Row], features: Any, entities: list[list[Span]], subjects: Integers
+    ) -> Iterator[tuple[Integers, Any]]:
         """Yield positions of subjects and the features that turn 3 reads for them."""
         if self.collator.fusion.subject != "markers":
-            yield torch.arange(len(subjects), device=self.settings.device), features
+            yield np.arange(len(subjects)), features
             return
         marked = [
             self.collator.with_subject(rows[row], entities[row], (first, last + 1))
@@ -175,17 +160,21 @@ class CascadeSearch:
         ]
         for members in group_by_words(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words):
             self.settings.check()
-            features, _ = self._features([marked[i] for i in members])
-            yield torch.tensor(members, device=self.settings.device), features
+            yield np.asarray(members), self._features([marked[i] for i in members])
 
     def _make_triples(
-        self, entities: list[list[Span]], spans: Tensor, subjects: Tensor, subject_scores: Tensor, objects: _Objects
+        self,
+        entities: list[list[Span]],
+        spans: Integers,
+        subjects: Integers,
+        subject_scores: Floats,
+        objects: _Objects,
     ) -> list[list[ScoredTriple]]:
         """Return the triples of each sentence, with the entities that the spans stand for."""
         names = self.collator.schema.relation_types
         heads, tails = subjects[objects.subject], spans[objects.span]
-        columns = torch.cat((heads, tails[:, 1:], objects.label[:, None]), dim=1).tolist()
-        scores = torch.stack((subject_scores[objects.subject], objects.score), dim=1).tolist()
+        columns = np.concatenate((heads, tails[:, 1:], objects.label[:, None]), axis=1).tolist()
+        scores = zip(subject_scores[objects.subject].tolist(), objects.score.tolist(), strict=True)
         # Indexed by position, so that a sentence with many entities is not searched again for every triple.
         sharing: dict[tuple[int, int, int], list[Span]] = {}
         for row, spans_there in enumerate(entities):
@@ -198,20 +187,3 @@ class CascadeSearch:
             triple = Triple(head, names[label], tail, relation_score(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
         return triples
-
-
-def _passing(logits: StartEndMatch, threshold: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return position, label and score of the spans that pass. Shapes: threshold (n_labels,); returns (n,) each."""
-    score = min_score(*((part / temperature).sigmoid() for part in logits))
-    position, label = (score >= threshold).nonzero(as_tuple=True)
-    return position, label, score[position, label]
-
-
-def min_score(first: Tensor, *others: Tensor) -> Tensor:
-    """Return the elementwise minimum.
-
-    A span passes if its start, end and match probabilities all pass, so its score is the smallest of them.
-    """
-    for other in others:
-        first = torch.minimum(first, other)
-    return first

@@ -3,8 +3,6 @@
 import os
 from collections.abc import Iterable
 
-import torch
-
 from cascade_srn.errors import CascadeError
 from cascade_srn.types import Document
 
@@ -12,13 +10,13 @@ from cascade_srn.types import Document
 _first_used_in: int | None = None
 
 
-def refuse_forked() -> None:
-    """Raise an error in a process that was forked after a model ran, because the thread pool of torch hangs there."""
+def refuse_forked(n_threads: int) -> None:
+    """Raise an error in a process that was forked after a model ran, because its thread pool hangs there."""
     global _first_used_in
     _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
-    if _first_used_in != os.getpid() and torch.get_num_threads() > 1:
+    if _first_used_in != os.getpid() and n_threads > 1:
         raise CascadeError(
-            "this process was forked after a model was used, and the threads of torch do not survive a fork",
+            "this process was forked after a model was used, and the threads of the model do not survive a fork",
             "Start processes with 'spawn', or call torch.set_num_threads(1) in them first",
         )
 

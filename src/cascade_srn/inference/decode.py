@@ -1,18 +1,25 @@
-"""Decode spans from probabilities. All functions work on tensors, without a loop over words or spans."""
+"""Decode spans from probabilities. All functions work on NumPy arrays, without a loop over words or spans.
+
+Probabilities of a GPU are copied to the host once per turn. Decoding them on the GPU would launch many small kernels,
+and wait for the GPU whenever a number of candidates is needed.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from cascade_srn.encoder.sequence import padding_mask
-from cascade_srn.heads import SpanLabels
+from cascade_srn.encoder.windows import Integers
 from cascade_srn.types import Span
+
+Floats = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
 
 
 def find_candidates(
-    start: Tensor, end: Tensor, lengths: Tensor, threshold: float | Tensor, max_words: int | None = None
-) -> tuple[Tensor, ...]:
+    start: Floats, end: Floats, lengths: Integers, threshold: float | Floats, max_words: int | None = None
+) -> tuple[Integers, ...]:
     """Find all spans whose first word passes as a start and whose last word passes as an end of the same label.
 
     ``max_words`` is the maximum length of a span. Without it, the number of candidates can be quadratic.
@@ -24,24 +31,22 @@ def find_candidates(
         returns: row, first word, last word and label, (n_candidates,) each
     """
     n_words, n_labels = start.shape[1:]
-    threshold = threshold[:, None] if isinstance(threshold, Tensor) else threshold
-    real = padding_mask(lengths, n_words)[:, None]
+    real = (np.arange(n_words) < lengths[:, None])[:, :, None]
     # Pair only starts and ends that pass. A table of all pairs of words would be quadratic.
-    start_row, start_label, first = ((start.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
-    end_row, end_label, last = ((end.transpose(1, 2) >= threshold) & real).nonzero(as_tuple=True)
+    start_row, start_label, first = ((start >= threshold) & real).transpose(0, 2, 1).nonzero()
+    end_row, end_label, last = ((end >= threshold) & real).transpose(0, 2, 1).nonzero()
     # Ends are sorted by row, label and word, so the ends that belong to a start are contiguous.
     group = (start_row * n_labels + start_label) * n_words
     ends = (end_row * n_labels + end_label) * n_words + last
-    beyond = n_words if max_words is None else (first + max_words).clamp(max=n_words)
-    begin, stop = torch.searchsorted(ends, group + first), torch.searchsorted(ends, group + beyond)
+    beyond = n_words if max_words is None else np.minimum(first + max_words, n_words)
+    begin, stop = np.searchsorted(ends, group + first), np.searchsorted(ends, group + beyond)
     counts = stop - begin
-    which_start = torch.repeat_interleave(counts)
-    place = torch.arange(len(which_start), device=start.device) - (counts.cumsum(0) - counts)[which_start]
-    which_end = begin[which_start] + place
+    which_start = np.repeat(np.arange(len(counts)), counts)
+    which_end = np.arange(len(which_start)) + (begin - (np.cumsum(counts) - counts))[which_start]
     return start_row[which_start], first[which_start], last[which_end], start_label[which_start]
 
 
-def select_best(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | None:
+def select_best(row: Integers, score: Floats, most: Sequence[int]) -> Flags | None:
     """Return a mask of the items with the best scores in each row, or None if all can be kept.
 
     Shapes:
@@ -49,54 +54,46 @@ def select_best(row: Tensor, score: Tensor, most: Sequence[int]) -> Tensor | Non
         most: (n_rows,), the maximum number of items of each row
         returns: (n_items,)
     """
-    if len(row) <= min(most, default=0):
+    limits = np.asarray(most, dtype=np.int64)
+    counts = np.bincount(row, minlength=len(limits))
+    if bool((counts <= limits).all()):
         return None
-    counts = torch.bincount(row, minlength=len(most))
-    if all(count <= limit for count, limit in zip(counts.tolist(), most, strict=True)):
-        return None
-    limits = torch.tensor(most, dtype=torch.long, device=row.device)
-    order = score.argsort(descending=True, stable=True)
-    order = order[row[order].argsort(stable=True)]
-    rank = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
-    chosen = torch.zeros_like(row, dtype=torch.bool)
+    order = np.lexsort((-score, row))
+    rank = np.arange(len(row)) - (np.cumsum(counts) - counts)[row]
+    chosen = np.zeros(len(row), dtype=bool)
     chosen[order] = rank < limits[row]
     return chosen
 
 
-def list_spans(found: SpanLabels, n_words: int) -> Tensor:
-    """Return the distinct spans in order, without labels. Shape: (n_spans, 3): row, first word and last word."""
-    distinct = torch.unique((found.row * n_words + found.start) * n_words + found.last)
+def list_spans(row: Integers, first: Integers, last: Integers, n_words: int) -> Integers:
+    """Return the distinct spans in order. Shapes: (n,) each; returns (n_spans, 3): row, first word and last word."""
+    ordered = np.sort((row * n_words + first) * n_words + last)
+    # np.unique would import masked arrays.
+    distinct = ordered[np.diff(ordered, prepend=-1) > 0]
     of_row = distinct % n_words**2
-    return torch.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), dim=1)
+    return np.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), axis=1)
 
 
-def pair_with_spans(span_row: Tensor, query_row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """Pair each query with each span of its row.
+def pair_with_spans(
+    span_row: Integers, query_row: Integers, n_rows: int, size: int
+) -> Iterator[tuple[Integers, Integers]]:
+    """Pair each query with each span of its row. Yield the pairs in parts of ``size``, to bound their memory.
+
+    There is at least one part.
 
     Shapes:
         span_row: (n_spans,), ascending
         query_row: (n_queries,)
-        returns: positions of queries and of spans, (n_pairs,) each, sorted by query and then by span
+        yields: positions of queries and of spans, (n_pairs,) each, sorted by query and then by span
     """
-    return next(pair_with_spans_in_parts(span_row, query_row, n_rows, None))
-
-
-def pair_with_spans_in_parts(
-    span_row: Tensor, query_row: Tensor, n_rows: int, size: int | None
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the pairs of :func:`pair_with_spans` in parts of ``size`` pairs, to bound their memory.
-
-    There is at least one part. A ``size`` of None makes one part of all pairs.
-    """
-    counts = torch.bincount(span_row, minlength=n_rows)
-    ends = counts[query_row].cumsum(0)
+    counts = np.bincount(span_row, minlength=n_rows)
+    ends = np.cumsum(counts[query_row])
     # Position of a span = position of the pair + first span of its row - first pair of its query.
-    shift = (counts.cumsum(0) - counts)[query_row] - (ends - counts[query_row])
+    shift = (np.cumsum(counts) - counts)[query_row] - (ends - counts[query_row])
     n_pairs = int(ends[-1]) if len(ends) else 0
-    size = max(n_pairs, 1) if size is None else size
     for begin in range(0, max(n_pairs, 1), size):
-        pair = torch.arange(begin, min(begin + size, n_pairs), device=span_row.device)
-        query = torch.searchsorted(ends, pair, right=True)
+        pair = np.arange(begin, min(begin + size, n_pairs))
+        query = np.searchsorted(ends, pair, side="right")
         yield query, pair + shift[query]
 
 

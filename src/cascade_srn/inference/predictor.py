@@ -1,11 +1,13 @@
 """Prediction with any model family: batching, thresholds, memory, and the protocols that a family implements."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
 from cascade_srn.config import (
     CONSTRAINTS,
@@ -20,9 +22,14 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
+from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.selection import SearchResult, Selection
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
@@ -43,24 +50,30 @@ class SearchSettings(NamedTuple):
         limits: Bounds on the work per sentence.
         check: Called at short intervals. It may raise to stop the work.
         half: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
-        device: Device of the network.
+        device: Device of the network: that of torch, or None without torch.
     """
 
-    entity: Tensor
+    entity: Floats
     subject: float
-    object: Tensor
+    object: Floats
     temperatures: Temperatures
-    entity_offset: Tensor
+    entity_offset: Floats
     batch_words: int
     limits: SearchLimits
     check: Callable[[], None]
     half: bool
-    device: torch.device
+    device: Any
 
     @property
     def pass_pieces(self) -> int:
         """Maximum number of pieces per encoder pass, padding included."""
         return PIECES_PER_WORD * self.batch_words
+
+    def tensor(self, values: np.ndarray[Any, Any]) -> Tensor:
+        """Return an array as a tensor on the device."""
+        import torch
+
+        return torch.from_numpy(values).to(self.device)
 
 
 def never_stop() -> None:
@@ -121,14 +134,33 @@ class RowMaker(Protocol):
         """Return the row of a sentence without markers."""
 
 
+class PredictingModel(Protocol):
+    """The part of a model that prediction uses."""
+
+    @property
+    def schema(self) -> Schema:
+        """The labels of the model."""
+
+    @property
+    def collator(self) -> RowMaker:
+        """Makes rows from sentences, and says what each row costs."""
+
+    @property
+    def device(self) -> Any:
+        """Device of the network: that of torch, or None without torch."""
+
+    def search(self, settings: SearchSettings) -> Search:
+        """Make the search of the model family. It is called for every batch."""
+
+    def inference(self) -> AbstractContextManager[Any]:
+        """Return a context in which the network only predicts. Refuse a network in training mode."""
+
+
 class Predictor:
     """Finds entities and triples in any number of sentences.
 
     Args:
-        network: The network, in evaluation mode.
-        schema: The labels of the model.
-        search: Makes the search of the model family. It is called for every batch.
-        collator: Makes rows from sentences, and says what each row costs.
+        model: The model, in evaluation mode.
         thresholds: Minimum scores.
         temperatures: Divisors and offsets of the logits, by turn.
         limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
@@ -142,10 +174,7 @@ class Predictor:
 
     def __init__(
         self,
-        network: TorchModule,
-        schema: Schema,
-        search: Callable[[SearchSettings], Search],
-        collator: RowMaker,
+        model: PredictingModel,
         *,
         thresholds: Thresholds,
         temperatures: Temperatures | None = None,
@@ -161,27 +190,28 @@ class Predictor:
         require_choice("precision", precision, PRECISIONS)
         self.temperatures = Temperatures() if temperatures is None else temperatures
         require_choice("overlaps", overlaps, OVERLAPS, option="overlaps")
+        schema = model.schema
         _check_labels("a threshold", schema, thresholds.entity_types, thresholds.relation_types)
         _check_labels("an offset", schema, self.temperatures.entity_offsets, self.temperatures.relation_offsets)
-        self.network = network
+        self.model = model
         self.schema = schema
-        self.search = search
+        self.search = model.search
         self.thresholds = thresholds
         self.limits = SearchLimits() if limits is None else limits
         self.overlaps = overlaps
-        self.collator = collator
+        self.collator = model.collator
         self.check = check
         self.n_limited = 0
         self._warned_of_limits = False
         self.batch_words = batch_words
         self.constraints = constraints
-        self.half = precision == "bf16" or (precision == "auto" and self.device.type == "cuda")
+        self.half = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
         self._warned = False
 
     @property
-    def device(self) -> torch.device:
-        """Device of the network."""
-        return next(self.network.parameters()).device
+    def device(self) -> Any:
+        """Device of the network. See :class:`PredictingModel`."""
+        return self.model.device
 
     def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
         """Annotate sentences, in the same order.
@@ -190,14 +220,12 @@ class Predictor:
         """
         return [found.sentence for found in self.predict_with_scores(examples, given_entities=given_entities)]
 
-    @torch.inference_mode()
     def predict_with_scores(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[SearchResult]:
         """Annotate sentences as :meth:`predict` does, and return the scores of each triple as well."""
-        if self.network.training:
-            raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
         results: list[SearchResult] = []
-        for begin in range(0, len(examples), _PREPARED_AT_ONCE):
-            results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
+        with self.model.inference():
+            for begin in range(0, len(examples), _PREPARED_AT_ONCE):
+                results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
         if self.n_limited and not self._warned_of_limits:
             self._warned_of_limits = True
             warnings.warn(
@@ -229,14 +257,14 @@ class Predictor:
         thresholds, schema = self.thresholds, self.schema
         entity = _by_label(schema.entity_types, thresholds.entity_types, thresholds.entity)
         if thresholds.related is not None:
-            entity = entity.clamp(max=thresholds.related)
+            entity = np.minimum(entity, np.float32(thresholds.related))
         object_ = _by_label(schema.relation_types, thresholds.relation_types, thresholds.object)
         return SearchSettings(
-            entity=entity.to(self.device),
+            entity=entity,
             subject=thresholds.subject,
-            object=object_.to(self.device),
+            object=object_,
             temperatures=self.temperatures,
-            entity_offset=_by_label(schema.entity_types, self.temperatures.entity_offsets, 0.0).to(self.device),
+            entity_offset=_by_label(schema.entity_types, self.temperatures.entity_offsets, 0.0),
             batch_words=self.batch_words,
             limits=self.limits,
             check=self.check,
@@ -274,9 +302,9 @@ class Predictor:
         return halve_on_out_of_memory(find, range(len(examples)), shrink)
 
 
-def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Tensor:
+def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Floats:
     """Return the value of each label. Shape: (n_labels,)."""
-    return torch.tensor([own.get(label, otherwise) for label in labels])
+    return np.array([own.get(label, otherwise) for label in labels], dtype=np.float32)
 
 
 def _check_labels(what: str, schema: Schema, entities: Iterable[str], relations: Iterable[str]) -> None:

@@ -14,6 +14,8 @@ from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.inference.cascade_search import CascadeSearch
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.torch_turns import TorchTurns
 from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
 from cascade_srn.schema import Schema
 
@@ -92,6 +94,10 @@ def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, token
     return Collator(pieces, markers, schema, settings.fusion)
 
 
+def _search(cascade: Cascade, collator: Collator, settings: SearchSettings) -> CascadeSearch:
+    return CascadeSearch(TorchTurns(cascade, settings), collator, settings)
+
+
 def _label_rows(settings: ModelSettings) -> dict[str, LabelRows]:
     entity, relation = LabelRows(ENTITY_ROWS), LabelRows(RELATION_ROWS)
     matcher = ("matcher.start.", "matcher.last.") if settings.matcher == "linear" else ("matcher.output.",)
@@ -105,7 +111,7 @@ CASCADE = ModelFamily(
     markers=lambda settings, schema: marker_names(settings.fusion, schema.entity_types),
     network=build_cascade,
     collator=_collator,
-    search=CascadeSearch,
+    search=_search,
     label_rows=_label_rows,
 )
 """The family of ``ModelSettings.method == "cascade"``."""

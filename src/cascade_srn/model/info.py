@@ -12,7 +12,14 @@ from typing import Any
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.model.card import summarize
-from cascade_srn.model.model import CARD_FILE, CONFIG_FILE, WEIGHTS_FILE, read_config, stored_weights
+from cascade_srn.model.folder import (
+    CARD_FILE,
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    read_config,
+    read_export,
+    stored_weights,
+)
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import bundled_models, find_model
 from cascade_srn.storage.files import checksum
@@ -42,6 +49,7 @@ class ModelInfo:
         damaged: Files that are missing or differ from the checksums of the folder.
         card: Text of the model card; empty if there is none.
         files: Names of the files besides the configuration and the card.
+        exported: Precision of the encoder of an exported model, which runs without torch. None for other models.
     """
 
     name: str
@@ -56,6 +64,7 @@ class ModelInfo:
     damaged: tuple[str, ...]
     card: str
     files: tuple[str, ...]
+    exported: str | None = None
 
     @property
     def scores(self) -> tuple[tuple[str, ...], ...]:
@@ -88,6 +97,7 @@ class ModelInfo:
             "family": self.settings.method,
             "description": self.family,
             "version": self.version,
+            "exported": self.exported,
             "n_parameters": self.n_parameters,
             "dtypes": list(self.dtypes),
             "n_bytes": self.n_bytes,
@@ -116,6 +126,8 @@ class ModelInfo:
             ("SHA-256", f"{self.sha256} ({WEIGHTS_FILE})"),
             ("written by", f"cascade-srn {self.version}"),
         ]
+        if self.exported is not None:
+            rows.insert(3, ("runtime", f"ONNX Runtime, without torch; encoder in {self.exported}"))
         if self.damaged:
             rows.append(("damaged files", ", ".join(self.damaged)))
         width = max(len(name) for name, _ in rows)
@@ -138,7 +150,9 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
     """
     folder = find_model(name)
     settings, schema, _, checksums = read_config(folder)
-    weights = stored_weights(folder / WEIGHTS_FILE)
+    weights, export = stored_weights(folder / WEIGHTS_FILE), read_export(folder) or {}
+    # The weights of an exported encoder are in its ONNX file.
+    n_parameters = export.get("n_parameters", sum(math.prod(shape) for shape, _ in weights.values()))
     found = {path.name: checksum(path) for path in folder.iterdir() if path.is_file() and path.name in checksums}
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     return ModelInfo(
@@ -147,8 +161,8 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         version=str(config.get("cascade_srn_version", "unknown")),
         settings=settings,
         schema=schema,
-        n_parameters=sum(math.prod(shape) for shape, _ in weights.values()),
-        dtypes=tuple(sorted({dtype for _, dtype in weights.values()})),
+        n_parameters=n_parameters,
+        dtypes=tuple(sorted({dtype for _, dtype in weights.values()} | ({"I8"} if _is_int8(export) else set()))),
         n_bytes=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
         sha256=found.get(WEIGHTS_FILE) or checksum(folder / WEIGHTS_FILE),
         damaged=tuple(sorted(file for file, expected in checksums.items() if found.get(file) != expected)),
@@ -157,7 +171,12 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         files=tuple(
             checksums or sorted({WEIGHTS_FILE} | {p.name for pattern in _TOKENIZER_FILES for p in folder.glob(pattern)})
         ),
+        exported=export.get("precision"),
     )
+
+
+def _is_int8(export: dict[str, Any]) -> bool:
+    return export.get("precision") == "int8"
 
 
 def list_models() -> list[dict[str, str]]:

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from cascade_srn.cascade import Cascade
-from cascade_srn.config import FRESH, OVERLAPS, ModelSettings, Thresholds
+from cascade_srn.config import FRESH, ModelSettings
 from cascade_srn.data.collate import Collator
-from cascade_srn.data.examples import Example
 from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
-from cascade_srn.errors import CascadeError, ModelError
-from cascade_srn.inference.predictor import Predictor, never_stop
+from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.inference.predictor import Search, SearchSettings
+from cascade_srn.model.base import BaseModel
 from cascade_srn.model.build import family_of
 from cascade_srn.model.family import BatchMaker, Network
-from cascade_srn.model.stored import CARD_FILE as CARD_FILE
+from cascade_srn.model.folder import (
+    CARD_FILE,
+    CHECKSUMS,
+    CONFIG_FILE,
+    COPY_AGAIN,
+    FORMAT_VERSION,
+    WEIGHTS_FILE,
+    check_files,
+    read_config,
+    read_export,
+    stored_weights,
+)
 from cascade_srn.model.stored import StoredModel
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.version import __version__
 
-FORMAT_VERSION = 1
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
-# The section of config.json with the SHA-256 of the other files of the folder, by name.
-CHECKSUMS = "sha256"
-_COPY_AGAIN = "Copy the model again"
-
 
 @dataclass(frozen=True)
-class Model:
+class Model(BaseModel):
     """A model, with everything that training and extraction need. Make one with :meth:`create` or :meth:`load`.
 
     ``network`` and :attr:`collator` belong to the model family that ``settings.method`` names, and have the protocols
@@ -127,49 +133,49 @@ class Model:
             raise self._not_a_cascade("has no collator of a cascade")
         return self.collator
 
-    def cost(self, example: Example) -> int:
-        """Return the cost of a sentence in ordinary words. See ``WordPieces.cost``."""
-        return self.collator.pieces.cost(self.collator.plain(example))
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+        return next(self.network.parameters()).device
 
     @property
-    def overlaps(self) -> str:
-        """What to do with entities that share words: the choice stored with the model, else "flat"."""
-        return self.settings.overlaps or OVERLAPS[0]
+    def n_threads(self) -> int:
+        """Number of threads of the CPU that torch uses."""
+        return torch.get_num_threads()
 
-    def predictor(
-        self,
-        *,
-        thresholds: Thresholds | None = None,
-        overlaps: str | None = None,
-        batch_words: int = 4096,
-        precision: str = "auto",
-        check: Callable[[], None] = never_stop,
-        constraints: str | None = None,
-    ) -> Predictor:
-        """Make a predictor. See :class:`.Predictor`.
+    def to(self, device: str | torch.device) -> None:
+        """Move the network to a device, in place. "auto": the GPU if there is one.
 
-        Args:
-            thresholds: Minimum scores. None: those of the model.
-            overlaps: What to do with entities that share words. None: :attr:`overlaps`.
-            batch_words: Maximum number of words per batch, padding included.
-            precision: Precision of the pretrained encoder.
-            check: Called at short intervals. It may raise to stop the work.
-            constraints: "on" or "off". None: the choice of the model.
+        Raises:
+            ConfigError: If the device is not available.
         """
-        return Predictor(
-            self.network,
-            self.schema,
-            partial(family_of(self.settings).search, self.network, self.collator),
-            self.collator,
-            thresholds=self.settings.thresholds if thresholds is None else thresholds,
-            temperatures=self.settings.temperatures,
-            limits=self.settings.limits,
-            overlaps=self.overlaps if overlaps is None else overlaps,
-            check=check,
-            batch_words=batch_words,
-            precision=precision,
-            constraints=self.settings.constraints if constraints is None else constraints,
-        )
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            self.network.to(device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ConfigError(
+                f"the model cannot be moved to the device {str(device)!r} ({reason})",
+                "Use cpu, or cuda if torch finds a GPU with enough memory",
+                option="device",
+            ) from error
+
+    def eval(self) -> None:
+        """Switch the network to evaluation mode."""
+        self.network.eval()
+
+    def search(self, settings: SearchSettings) -> Search:
+        """Make the search of the model's family. See :class:`.PredictingModel`."""
+        return family_of(self.settings).search(self.network, self.collator, settings)
+
+    @contextmanager
+    def inference(self) -> Iterator[None]:
+        """Disable gradients. See :class:`.PredictingModel`."""
+        if self.network.training:
+            raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
+        with torch.inference_mode():
+            yield
 
     def require_cascade(self, purpose: str) -> None:
         """Raise a ModelError if the model is a baseline. ``purpose`` is the work that needs a cascade."""
@@ -248,6 +254,11 @@ class Model:
         """
         folder = Path(folder)
         settings, found, encoder_config, checksums = read_config(folder)
+        if read_export(folder) is not None:
+            raise ModelError(
+                f"the model in {str(folder)!r} is exported, and can only be used for extraction",
+                "Give the model that it was exported from",
+            )
         refuse_remote_code(folder)
         _check_expectations(folder, settings, found, schema, preset)
         stored = stored_weights(folder / WEIGHTS_FILE)
@@ -258,63 +269,13 @@ class Model:
             return family_of(settings).network(settings, found, encoder)
 
         _check_shapes(folder, build, stored)
-        _check_files(folder, checksums)
+        check_files(folder, checksums)
         # The initial weights are replaced below, and must not change the global random state.
         with torch.random.fork_rng(devices=[]):
             network = build()
         _load_weights(network, folder / WEIGHTS_FILE)
         origin = StoredModel.read(folder, settings, found, {name: dtype for name, (_, dtype) in stored.items()})
         return cls(settings, found, load_tokenizer(str(folder)), network.eval(), origin)
-
-
-def read_settings(folder: str | Path) -> tuple[ModelSettings, Schema]:
-    """Read the settings and the schema of a model without its weights."""
-    settings, schema, _, _ = read_config(Path(folder))
-    return settings, schema
-
-
-def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], dict[str, str]]:
-    """Read the settings, the schema, the configuration of the encoder and the checksums of the other files."""
-    path = folder / CONFIG_FILE
-    if folder.is_file():
-        raise ModelError(f"{str(folder)!r} is a file, but a model is a folder", "Give the folder")
-    if not path.is_file():
-        best = folder / "best"
-        hint = "Give a folder that a model was saved to"
-        if (best / CONFIG_FILE).is_file():
-            hint = f"Give {str(best)!r}, the best model of that run"
-        raise ModelError(f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing", hint)
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        version = config["format_version"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(
-            f"{str(path)!r} is not the configuration of a cascade-srn model ({type(error).__name__}: {error})",
-            "Give a folder that a model was saved to",
-        ) from error
-    if version != FORMAT_VERSION:
-        raise ModelError(
-            f"the model in {str(folder)!r} has format version {version}, but this release reads {FORMAT_VERSION}",
-            "Install the release that wrote it, or train it again",
-        )
-    try:
-        stored = config["model"]
-        # Earlier releases wrote no text form, and read words as they are.
-        given = {"text_form": "verbatim", **stored} if isinstance(stored, dict) else stored
-        settings = ModelSettings.from_dict(given, f"{path}: model")
-        schema, encoder = Schema.from_dict(config["schema"]), config["encoder"]
-    except KeyError as error:
-        raise ModelError(f"{str(path)!r} lacks the section {error}", _COPY_AGAIN) from error
-    except CascadeError as error:
-        raise ModelError(f"{str(path)!r} cannot be read: {error.problem}", error.hint) from error
-    except OverflowError as error:
-        raise ModelError(f"{str(path)!r} cannot be read: {error}", _COPY_AGAIN) from error
-    # Older releases wrote no checksums.
-    checksums = config.get(CHECKSUMS, {})
-    for section, value in (("encoder", encoder), (CHECKSUMS, checksums)):
-        if not isinstance(value, dict):
-            raise ModelError(f"the section {section!r} of {str(path)!r} is not a mapping", _COPY_AGAIN)
-    return settings, schema, encoder, checksums
 
 
 def _check_expectations(
@@ -339,16 +300,6 @@ def _check_expectations(
     raise ModelError(f"the model in {str(folder)!r} {has}, not {preset!r}", "Choose a model with that preset")
 
 
-def stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return the shape and the dtype of each stored weight, without reading the weights."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
-            return {name: (tuple(stored.get_shape()), str(stored.get_dtype())) for name, stored in slices.items()}
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", _COPY_AGAIN) from error
-
-
 def _check_shapes(
     folder: Path, build: Callable[[], Network], stored: Mapping[str, tuple[tuple[int, ...], str]]
 ) -> None:
@@ -362,7 +313,7 @@ def _check_shapes(
     except Exception as error:
         # The configuration may contain any number, and each part of the network raises errors of its own.
         raise ModelError(
-            f"no network can be built from {str(folder / CONFIG_FILE)!r} ({type(error).__name__}: {error})", _COPY_AGAIN
+            f"no network can be built from {str(folder / CONFIG_FILE)!r} ({type(error).__name__}: {error})", COPY_AGAIN
         ) from error
     problems = [f"{name} is missing" for name in expected if name not in stored]
     problems += [f"{name} is unknown" for name in stored if name not in expected]
@@ -381,17 +332,7 @@ def _check_shapes(
         dtype = stored[name][1]
         if value.is_floating_point() != (dtype in FLOATS):
             kind = "a floating-point type" if value.is_floating_point() else value.dtype
-            raise ModelError(f"the weight {name} in {str(path)!r} is stored as {dtype}, not as {kind}", _COPY_AGAIN)
-
-
-def _check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
-    """Compare the files with the checksums that were written with the model."""
-    for name, known in checksums.items():
-        path = folder / name
-        if Path(name).name != name or not path.is_file():
-            raise ModelError(f"{name!r} is missing from the model in {str(folder)!r}", _COPY_AGAIN)
-        if checksum(path) != known:
-            raise ModelError(f"{str(path)!r} does not match the SHA-256 in {CONFIG_FILE}", _COPY_AGAIN)
+            raise ModelError(f"the weight {name} in {str(path)!r} is stored as {dtype}, not as {kind}", COPY_AGAIN)
 
 
 def _load_weights(network: Network, path: Path) -> None:
@@ -399,7 +340,7 @@ def _load_weights(network: Network, path: Path) -> None:
     try:
         network.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", _COPY_AGAIN) from error
+        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", COPY_AGAIN) from error
     for name, value in network.state_dict().items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise ModelError(

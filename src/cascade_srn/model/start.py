@@ -16,7 +16,8 @@ from cascade_srn.encoder.pretrained import PretrainedEncoder, add_markers
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.model.build import family_of
 from cascade_srn.model.family import ENTITY_ROWS, LabelRows
-from cascade_srn.model.model import Model, read_settings
+from cascade_srn.model.folder import read_settings
+from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum

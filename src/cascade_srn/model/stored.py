@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from cascade_srn.config import ModelSettings
+from cascade_srn.model.folder import CARD_FILE
 from cascade_srn.schema import Schema
 
-CARD_FILE = "README.md"
 # Appended to a card if the settings of the model are no longer those that the scores were measured with.
 CHANGED_NOTICE = "Thresholds or other settings of the model were changed after the figures above were measured."
 # Cards are read into memory. A longer one, in bytes, is not kept.

@@ -1,18 +1,39 @@
 """The device, precision and threads of a run."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import torch
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
 
 from cascade_srn.errors import ConfigError
+from cascade_srn.model.folder import read_export
+
+if TYPE_CHECKING:
+    import torch
 
 # Torch knows more kinds of devices, but the package is not tested on them.
 TYPES = ("cpu", "cuda")
 
 
-def find_device(name: str) -> torch.device:
-    """Return a device by name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. ``auto`` is the GPU if there is one."""
+@overload
+def find_device(name: str) -> torch.device: ...
+
+
+@overload
+def find_device(name: str, model: Path) -> torch.device | str: ...
+
+
+def find_device(name: str, model: Path | None = None) -> torch.device | str:
+    """Return a device by name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. ``auto`` is the GPU if there is one.
+
+    For the folder of an exported ``model``, which runs without torch, the name is returned.
+    """
+    if model is not None and read_export(model) is not None:
+        return name
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -38,6 +59,8 @@ def _refuse(problem: str, known: str) -> ConfigError:
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
     """Round the factors of float32 matrix products to tf32 in this block, if the precision is "tf32"."""
+    import torch
+
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
     try:
@@ -52,6 +75,8 @@ def few_threads(device: torch.device) -> Iterator[None]:
 
     The tensors that stay on the CPU are small, and distributing them costs more than computing them.
     """
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1 if device.type == "cuda" else before)
     try:

@@ -16,7 +16,8 @@ from cascade_srn.config import FRESH
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
-from cascade_srn.model.model import CARD_FILE, Model
+from cascade_srn.model.folder import CARD_FILE
+from cascade_srn.model.model import Model
 from cascade_srn.model.start import OPTION, Start
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY

@@ -15,31 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cascade_srn.encoder.srn_kernels.reference import CELL_BOUND, task_sets
-
-
-def monomials(n_tasks: int) -> list[tuple[int, ...]]:
-    """Return the sets of tasks in the order of the scan: sets without the last task, the task alone, sets with it.
-
-    In this order, the monomials that a task adds are one product of two contiguous blocks.
-    """
-    sets: list[tuple[int, ...]] = []
-    for task in range(n_tasks):
-        sets += [(task,), *((*members, task) for members in sets)]
-    return sets
+from cascade_srn.encoder.task_sets import CELL_BOUND, gate_coefficients, monomials, task_sets
 
 
 def monomials_to_gates(n_tasks: int, like: Tensor) -> Tensor:
     """Return the matrix that converts monomials to gates, and to memories: (n_sets, n_sets), rows are gates."""
-    rows = [[_coefficient(gate, monomial) for monomial in monomials(n_tasks)] for gate in task_sets(n_tasks)]
-    return torch.tensor(rows, dtype=like.dtype, device=like.device)
-
-
-def _coefficient(gate: tuple[int, ...], monomial: tuple[int, ...]) -> float:
-    """Return the coefficient of a monomial in a gate: inclusion–exclusion for one task (eq. 5), else 0 or 1 (eq. 4)."""
-    if len(gate) > 1:
-        return float(gate == monomial)
-    return float((-1) ** (len(monomial) - 1)) if gate[0] in monomial else 0.0
+    return torch.tensor(gate_coefficients(n_tasks), dtype=like.dtype, device=like.device)
 
 
 def fused_srn_scan(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.encoder.srn_kernels.fused import fused_srn_scan, monomials_to_gates
-from cascade_srn.encoder.srn_kernels.reference import CELL_BOUND, task_sets
+from cascade_srn.encoder.task_sets import CELL_BOUND, task_sets
 
 
 def inference_srn_scan(

@@ -1,17 +1,9 @@
 """The recurrent part of the SRN as in the paper's equations. It is the reference for the fast implementations."""
 
-from itertools import combinations
-
 import torch
 from torch import Tensor
 
-
-def task_sets(n_tasks: int) -> list[tuple[int, ...]]:
-    """Return all non-empty sets of tasks, smallest first: for three tasks e, s, o, es, eo, so, eso.
-
-    The SRN has one memory for each of the ``2 ** n_tasks - 1`` sets, in this order.
-    """
-    return [s for size in range(1, n_tasks + 1) for s in combinations(range(n_tasks), size)]
+from cascade_srn.encoder.task_sets import CELL_BOUND, task_sets
 
 
 def selection_gates(masters: Tensor) -> Tensor:
@@ -83,11 +75,6 @@ class Packing:
         rows[self.positions] = torch.arange(n_real, device=packed.device)
         padded: Tensor = packed.index_select(0, rows).unflatten(0, self.shape)
         return padded
-
-
-# Deviation: cell states are clamped to ± this bound. In the paper's equations they can grow at every word, and they
-# overflowed in training. Trained models stay far below the bound.
-CELL_BOUND = 10_000.0
 
 
 def srn_scan(

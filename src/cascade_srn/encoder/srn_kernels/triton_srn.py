@@ -22,9 +22,9 @@ import torch
 import triton
 from torch import Tensor
 
-from cascade_srn.encoder.srn_kernels.reference import CELL_BOUND
 from cascade_srn.encoder.srn_kernels.triton_backward import backward_kernel
 from cascade_srn.encoder.srn_kernels.triton_forward import forward_kernel, pack_kernel
+from cascade_srn.encoder.task_sets import CELL_BOUND
 
 # Rows of the batch that one program runs: the fewest that the matrix units support.
 TILE = 16

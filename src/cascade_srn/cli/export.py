@@ -1,0 +1,64 @@
+"""``cascade-srn export``: write a model in a form that runs without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from cascade_srn.cli.failures import print_read_notes
+from cascade_srn.cli.options import Alignment, DataFormat
+from cascade_srn.data.alignment import Align
+
+if TYPE_CHECKING:
+    from cascade_srn.export.run import ExportResult
+
+
+def export(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, name or hub id.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the exported model.")],
+    int8: Annotated[bool, typer.Option("--int8", help="Store the weights of the encoder in 8 bits.")] = False,
+    dev: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Annotated documents to compare both models on. Needed for --int8."),
+    ] = None,
+    format: DataFormat = None,
+    align: Alignment = "exact",
+    allow_loss: Annotated[
+        bool, typer.Option("--allow-loss", help="Write the model even if NER or strict RE loses more than 0.5 points.")
+    ] = False,
+) -> None:
+    """Export a model for the light runtime: ONNX Runtime and NumPy, without torch.
+
+    extract and serve use the exported folder as any model. Only cascades with an SRN can be exported.
+    """
+    from cascade_srn.export.run import export_model
+    from cascade_srn.runs.display import show_status
+
+    with show_status(f"Exporting {model} …"):
+        result = export_model(
+            model,
+            output,
+            int8=int8,
+            dev=dev,
+            format=format,
+            align=cast(Align, align),
+            allow_loss=allow_loss,
+            on_read=print_read_notes,
+        )
+    typer.echo(_summary(result))
+    typer.echo(f"The exported model is in {output}", err=True)
+
+
+def _summary(result: ExportResult) -> str:
+    from cascade_srn.export.parity import TASKS
+
+    lines = [f"encoder in {result.precision}, {result.n_bytes / 1e6:,.1f} MB in all"]
+    if (parity := result.parity) is not None:
+        lines.append(f"micro F1 on {parity.data}, before and after:")
+        lines += [f"  {name:<15}{parity.before[task]:>6.1f}{parity.after[task]:>7.1f}" for task, name in TASKS.items()]
+        lines.append(f"{parity.n_changed} of {parity.n_sentences} sentences have other entities or relations")
+    if result.recalibrated:
+        lines.append("Thresholds and temperatures were chosen again.")
+    return "\n".join(lines)

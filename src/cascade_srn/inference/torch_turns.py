@@ -1,0 +1,78 @@
+"""The three turns of a cascade of torch, for the search."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cascade_srn.cascade import Cascade
+from cascade_srn.encoder.pieces import RowArrays, RowBatch
+from cascade_srn.encoder.windows import Integers
+from cascade_srn.fusion import Queries
+from cascade_srn.heads import Pairs, SpanLabels
+from cascade_srn.inference.decode import Floats
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.turns import EntityScores, ObjectScores
+
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
+
+
+class TorchTurns:
+    """The turns of a cascade of torch. See :class:`.Turns`."""
+
+    def __init__(self, cascade: Cascade, settings: SearchSettings) -> None:
+        self.cascade = cascade
+        self.settings = settings
+        self.has_relations = cascade.relations is not None
+        # A CPU is faster with few pairs, because they stay in its cache.
+        self.pairs_at_once = _PAIRS_AT_ONCE_ON_CPU if settings.device.type == "cpu" else _PAIRS_AT_ONCE
+
+    def features(self, rows: RowArrays) -> Tensor:
+        """See :class:`.Turns`."""
+        batch = RowBatch.from_arrays(rows).to(self.settings.device)
+        return self.cascade.features(batch, half=self.settings.half, check=self.settings.check)
+
+    def entities(self, features: Tensor) -> tuple[Floats, Floats, EntityScores]:
+        """See :class:`.Turns`."""
+        temperature, offset = self.settings.temperatures.entity, self.settings.tensor(self.settings.entity_offset)
+        start, end, match_logits = self.cascade.entity_boundaries(features)
+        # Stacked, so that a GPU copies both at once.
+        both = _to_host((torch.stack((start, end)) / temperature + offset).sigmoid())
+
+        def match(row: Integers, first: Integers, last: Integers, label: Integers) -> Floats:
+            columns = self.settings.tensor(np.stack((row, first, last, label))).unbind(0)
+            logits = match_logits(Pairs(*columns[:3])).gather(1, columns[3][:, None])[:, 0]
+            return _to_host((logits / temperature + offset[columns[3]]).sigmoid())
+
+        return both[0], both[1], match
+
+    def tags(self, entities: Integers, shape: tuple[int, int]) -> Tensor | None:
+        """See :class:`.Turns`."""
+        return self.cascade.tags(SpanLabels(*self.settings.tensor(entities).unbind(1)), shape)
+
+    def subjects(self, features: Tensor, tags: Tensor | None, spans: Integers) -> Floats:
+        """See :class:`.Turns`."""
+        logits = self.cascade.subject_span_logits(features, tags, self.settings.tensor(spans))
+        return _to_host(_min_score(logits, self.settings.temperatures.subject)[:, 0])
+
+    def objects(self, features: Tensor, tags: Tensor | None, subjects: Integers, spans: Integers) -> ObjectScores:
+        """See :class:`.Turns`."""
+        queries = Queries(*self.settings.tensor(subjects).unbind(1))
+        logits = self.cascade.object_span_logits(features, tags, queries, self.settings.tensor(spans))
+
+        def score(query: Integers, span: Integers) -> Floats:
+            chosen = self.settings.tensor(np.stack((query, span))).unbind(0)
+            return _to_host(_min_score(logits(*chosen), self.settings.temperatures.object))
+
+        return score
+
+
+def _min_score(logits: tuple[Tensor, ...], temperature: float) -> Tensor:
+    first, *others = ((part / temperature).sigmoid() for part in logits)
+    for other in others:
+        first = torch.minimum(first, other)
+    return first
+
+
+def _to_host(values: Tensor) -> Floats:
+    found: Floats = values.cpu().numpy()
+    return found

@@ -1,0 +1,240 @@
+"""Load an exported model, and use it as a :class:`.Model` is used for extraction."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from cascade_srn.config import ModelSettings
+from cascade_srn.data.rows import RowCollator
+from cascade_srn.encoder.pieces import SpecialPieces, WordPieces
+from cascade_srn.encoder.windows import Integers
+from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.fusion.markers import Markers, marker_names
+from cascade_srn.inference.cascade_search import CascadeSearch
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.light.layers import Array
+from cascade_srn.light.turns import LightNetwork, LightTurns
+from cascade_srn.model.base import BaseModel
+from cascade_srn.model.folder import COPY_AGAIN, WEIGHTS_FILE, read_config, read_export
+from cascade_srn.schema import Schema
+
+ENCODER_FILE, TOKENIZER_FILE, REPORT_FILE = "encoder.onnx", "tokenizer.json", "parity.json"
+EXPORT_VERSION = 1
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "hidden"
+
+
+@dataclass(frozen=True)
+class LightModel(BaseModel):
+    """An exported model. It has the part of :class:`.Model` that extraction and calibration use.
+
+    Attributes:
+        settings: The settings of the model.
+        schema: The labels.
+        network: The weights, in ONNX Runtime and NumPy.
+        rows: Makes rows for the encoder.
+        precision: "float32" or "int8", that of the encoder.
+    """
+
+    settings: ModelSettings
+    schema: Schema
+    network: LightNetwork
+    rows: RowCollator
+    precision: str = "float32"
+
+    @classmethod
+    def load(cls, folder: str | Path) -> LightModel:
+        """Read an exported model from a folder.
+
+        The folder need not be trusted: it contains no code, and its files are compared with their checksums.
+
+        Raises:
+            ModelError: If the folder has no exported model, or a damaged one, or ONNX Runtime is missing.
+        """
+        folder = Path(folder)
+        settings, schema, _, checksums = read_config(folder)
+        export = read_export(folder)
+        if export is None:
+            raise ModelError(f"the model in {str(folder)!r} is not exported", "Export it first")
+        if export.get("version") != EXPORT_VERSION:
+            raise ModelError(
+                f"the exported model in {str(folder)!r} has version {export.get('version')!r}, but this release reads "
+                f"{EXPORT_VERSION}",
+                "Export the model again",
+            )
+        _check_files(folder, checksums, export)
+        try:
+            special: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in export["special_pieces"].items()
+            }
+            pieces = WordPieces(
+                _load_tokenizer(folder / TOKENIZER_FILE),
+                limit=int(export["limit"]),
+                overlap=settings.encoder.overlap,
+                text_form=settings.text_form,
+                special=SpecialPieces(**special),
+            )
+            markers = _find_markers(settings, schema, export["markers"])
+            network = LightNetwork(
+                Session(folder / ENCODER_FILE).read,
+                _load_weights(folder / WEIGHTS_FILE),
+                pooling=settings.encoder.pooling,
+                fusion=settings.fusion,
+                one_by_one=export.get("precision") == "int8",
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(
+                f"the exported model in {str(folder)!r} cannot be read ({type(error).__name__}: {error})", COPY_AGAIN
+            ) from error
+        rows = RowCollator(pieces, markers, schema, settings.fusion)
+        return cls(settings, schema, network, rows, str(export.get("precision")))
+
+    @property
+    def collator(self) -> RowCollator:
+        """Makes rows for the encoder."""
+        return self.rows
+
+    @property
+    def device(self) -> None:
+        """None: the model does not run on a device of torch."""
+        return None
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads of ONNX Runtime."""
+        return count_threads()
+
+    def to(self, device: Any) -> None:
+        """Accept "auto" and "cpu" only.
+
+        Raises:
+            ConfigError: If it is another device.
+        """
+        if str(device) not in ("auto", "cpu"):
+            raise ConfigError(
+                f"an exported model runs on the CPU, not on the device {str(device)!r}",
+                "Use cpu or auto, or the model that it was exported from",
+                option="device",
+            )
+
+    def eval(self) -> None:
+        """Do nothing: an exported model cannot be trained."""
+
+    def check_precision(self, precision: str) -> None:
+        """Refuse another precision than that of the exported encoder."""
+        if precision not in ("auto", self.precision):
+            raise ConfigError(
+                f"the exported model computes in {self.precision}, not in {precision}",
+                "Use auto, or export the model again",
+                option="precision",
+            )
+
+    def search(self, settings: SearchSettings) -> CascadeSearch:
+        """Make the search of a batch. See :class:`.PredictingModel`."""
+        return CascadeSearch(LightTurns(self.network, settings), self.rows, settings)
+
+    def inference(self) -> AbstractContextManager[Any]:
+        """Return an empty context. See :class:`.PredictingModel`."""
+        return nullcontext()
+
+
+def count_threads() -> int:
+    """Return the number of threads to use: ``OMP_NUM_THREADS``, which torch also follows, else one per usable core."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Session:
+    """The pretrained encoder in ONNX Runtime."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise ModelError(
+                "an exported model needs onnxruntime, which is not installed",
+                "Install the extra 'light': pip install 'cascade-srn[light]'",
+            ) from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = count_threads()
+        # Threads that wait for work would take time from other processes.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            # Its exceptions have no common base class.
+            raise ModelError(f"the encoder in {str(path)!r} cannot be loaded ({_reason(error)})", COPY_AGAIN) from error
+        self._names = {item.name for item in self._session.get_inputs()}
+
+    def read(self, ids: Integers, mask: Integers) -> Array:
+        """Encode windows. Shapes: ids, mask (n_windows, n_pieces); returns (n_windows, n_pieces, width)."""
+        given = dict(zip(INPUTS, (ids, mask), strict=True))
+        try:
+            found: Array = self._session.run([OUTPUT], {k: v for k, v in given.items() if k in self._names})[0]
+        except Exception as error:
+            if "allocate memory" in str(error) or "bad_alloc" in str(error):
+                raise MemoryError(_reason(error)) from error
+            raise
+        return found
+
+
+def file_crc32(path: Path) -> int:
+    """Return the CRC-32 of a file. It finds damage several times as fast as SHA-256."""
+    found = 0
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            found = zlib.crc32(block, found)
+    return found
+
+
+def _check_files(folder: Path, checksums: Mapping[str, str], export: Mapping[str, Any]) -> None:
+    """Compare the files with their CRC-32. ``info`` compares the SHA-256, which would take most of the start-up."""
+    known = export.get("crc32")
+    for name in checksums:
+        path = folder / name
+        if Path(name).name != name or not path.is_file():
+            raise ModelError(f"{name!r} is missing from the model in {str(folder)!r}", COPY_AGAIN)
+        if not isinstance(known, dict) or file_crc32(path) != known.get(name):
+            raise ModelError(f"{str(path)!r} does not match its checksum in config.json", COPY_AGAIN)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _load_tokenizer(path: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:
+        # tokenizers raises plain exceptions.
+        raise ModelError(f"the tokenizer in {str(path)!r} cannot be read ({error})", COPY_AGAIN) from error
+
+
+def _find_markers(settings: ModelSettings, schema: Schema, ids: Mapping[str, int]) -> Markers:
+    return Markers({name: int(ids[name]) for name in marker_names(settings.fusion, schema.entity_types)})
+
+
+def _load_weights(path: Path) -> dict[str, Array]:
+    try:
+        weights: dict[str, Array] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", COPY_AGAIN) from error
+    for name, value in weights.items():
+        if value.dtype != np.float32 or not bool(np.isfinite(value).all()):
+            raise ModelError(f"the weight {name} in {str(path)!r} is not finite or not float32", COPY_AGAIN)
+    return weights

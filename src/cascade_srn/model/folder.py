@@ -1,0 +1,118 @@
+"""Read the configuration of a model folder, without torch and without the weights."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from cascade_srn.config import ModelSettings
+from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.schema import Schema
+from cascade_srn.storage.files import checksum
+
+FORMAT_VERSION = 1
+CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
+# The section of config.json with the SHA-256 of the other files of the folder, by name.
+CHECKSUMS = "sha256"
+# The section of config.json that only exported models have (:mod:`cascade_srn.light`).
+EXPORT = "export"
+COPY_AGAIN = "Copy the model again"
+
+
+def read_settings(folder: str | Path) -> tuple[ModelSettings, Schema]:
+    """Read the settings and the schema of a model without its weights."""
+    settings, schema, _, _ = read_config(Path(folder))
+    return settings, schema
+
+
+def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], dict[str, str]]:
+    """Read the settings, the schema, the configuration of the encoder and the checksums of the other files."""
+    path = folder / CONFIG_FILE
+    if folder.is_file():
+        raise ModelError(f"{str(folder)!r} is a file, but a model is a folder", "Give the folder")
+    if not path.is_file():
+        best = folder / "best"
+        hint = "Give a folder that a model was saved to"
+        if (best / CONFIG_FILE).is_file():
+            hint = f"Give {str(best)!r}, the best model of that run"
+        raise ModelError(f"there is no model in {str(folder)!r}: {CONFIG_FILE} is missing", hint)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        version = config["format_version"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{str(path)!r} is not the configuration of a cascade-srn model ({type(error).__name__}: {error})",
+            "Give a folder that a model was saved to",
+        ) from error
+    if version != FORMAT_VERSION:
+        raise ModelError(
+            f"the model in {str(folder)!r} has format version {version}, but this release reads {FORMAT_VERSION}",
+            "Install the release that wrote it, or train it again",
+        )
+    try:
+        stored = config["model"]
+        # Earlier releases wrote no text form, and read words as they are.
+        given = {"text_form": "verbatim", **stored} if isinstance(stored, dict) else stored
+        settings = ModelSettings.from_dict(given, f"{path}: model")
+        schema, encoder = Schema.from_dict(config["schema"]), config["encoder"]
+    except KeyError as error:
+        raise ModelError(f"{str(path)!r} lacks the section {error}", COPY_AGAIN) from error
+    except CascadeError as error:
+        raise ModelError(f"{str(path)!r} cannot be read: {error.problem}", error.hint) from error
+    except OverflowError as error:
+        raise ModelError(f"{str(path)!r} cannot be read: {error}", COPY_AGAIN) from error
+    # Older releases wrote no checksums.
+    checksums = config.get(CHECKSUMS, {})
+    for section, value in (("encoder", encoder), (CHECKSUMS, checksums)):
+        if not isinstance(value, dict):
+            raise ModelError(f"the section {section!r} of {str(path)!r} is not a mapping", COPY_AGAIN)
+    return settings, schema, encoder, checksums
+
+
+def read_export(folder: Path) -> dict[str, Any] | None:
+    """Return the section of an exported model, which runs without torch, or None for a model of torch.
+
+    A folder whose configuration cannot be read counts as a model of torch, whose loading reports the problem.
+    """
+    try:
+        section = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get(EXPORT)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+    return section if isinstance(section, dict) else None
+
+
+def model_checksum(folder: Path, known: Mapping[str, str] | None = None) -> str:
+    """Return the SHA-256 of all files of a model but its card, which can be edited without changing results.
+
+    Args:
+        folder: The folder of the model.
+        known: SHA-256 by file name, of files that need not be read.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name != CARD_FILE and not path.name.startswith("."):
+            digest.update(f"{path.name} {(known or {}).get(path.name) or checksum(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return the shape and the dtype of each stored weight, without reading the weights."""
+    try:
+        with safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
+            return {name: (tuple(stored.get_shape()), str(stored.get_dtype())) for name, stored in slices.items()}
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", COPY_AGAIN) from error
+
+
+def check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
+    """Compare the files with the checksums that were written with the model."""
+    for name, known in checksums.items():
+        path = folder / name
+        if Path(name).name != name or not path.is_file():
+            raise ModelError(f"{name!r} is missing from the model in {str(folder)!r}", COPY_AGAIN)
+        if checksum(path) != known:
+            raise ModelError(f"{str(path)!r} does not match the SHA-256 in {CONFIG_FILE}", COPY_AGAIN)
