@@ -5,6 +5,7 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -137,6 +138,7 @@ def _show(value: Any) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+@cache
 def _version(package: str) -> str | None:
     try:
         return version(package)
