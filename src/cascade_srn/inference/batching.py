@@ -77,6 +77,16 @@ def halve_on_out_of_memory(
 
 
 @contextmanager
+def suppress_out_of_memory() -> Iterator[None]:
+    """Leave the block if memory runs out in it."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+
+
+@contextmanager
 def explain_out_of_memory(make_error: Callable[[], CascadeError]) -> Iterator[None]:
     """Raise another error if memory runs out in this block."""
     try:

@@ -42,8 +42,17 @@ class CascadeSearch:
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """Run the three turns, or turns 2 and 3 if the entities are given. See :class:`.Search`."""
+        return self.finish(examples, rows, self.begin(rows, given_entities=given_entities), given_entities)
+
+    def begin(self, rows: Sequence[Row], *, given_entities: bool) -> Any:
+        """Encode the rows of turn 1 and return their features. A GPU does this without waiting."""
+        return self._features(rows, entities=not given_entities)
+
+    def finish(
+        self, examples: Sequence[Example], rows: Sequence[Row], features: Any, given_entities: bool
+    ) -> list[SearchResult]:
+        """Find entities and triples from the features that :meth:`begin` returned for the same rows."""
         sentences = [example.sentence for example in examples]
-        features = self._features(rows)
         limited: set[int] = set()
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
@@ -62,9 +71,10 @@ class CascadeSearch:
             for number, (sentence, spans, found) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
-    def _features(self, rows: Sequence[Row]) -> Any:
+    def _features(self, rows: Sequence[Row], *, entities: bool = False) -> Any:
         """Encode rows and return the features of their words."""
-        return self.turns.features(self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces))
+        arrays = self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces)
+        return self.turns.features(arrays, entities=entities)
 
     def _find_entities(
         self, features: Any, n_words: Sequence[int], limited: set[int]

@@ -71,6 +71,7 @@ class BaseModel(ABC):
         precision: str = "auto",
         check: Callable[[], None] = never_stop,
         constraints: str | None = None,
+        cuda_graphs: bool = False,
     ) -> Predictor:
         """Make a predictor. See :class:`.Predictor`.
 
@@ -81,6 +82,7 @@ class BaseModel(ABC):
             precision: Precision of the pretrained encoder.
             check: Called at short intervals. It may raise to stop the work.
             constraints: "on" or "off". None: the choice of the model.
+            cuda_graphs: Whether a GPU replays small batches as CUDA graphs.
         """
         return Predictor(
             self,
@@ -92,4 +94,5 @@ class BaseModel(ABC):
             batch_words=batch_words,
             precision=precision,
             constraints=self.settings.constraints if constraints is None else constraints,
+            cuda_graphs=cuda_graphs,
         )
