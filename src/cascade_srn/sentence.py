@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from cascade_srn.errors import AnnotationError, short_repr
@@ -153,7 +153,7 @@ class Sentence:
 
     def annotated(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
         """Return a sentence with the same words and other annotations."""
-        return replace(self, entities=tuple(entities), triples=tuple(triples))
+        return Sentence(self.words, self.offsets, tuple(entities), tuple(triples), self.escaped, self.source)
 
     @property
     def start(self) -> int:

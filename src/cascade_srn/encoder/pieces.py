@@ -243,7 +243,9 @@ class WordPieces:
 
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
         """Return the row of a sentence without markers, with the words before and after it as context."""
-        words, left, right = (model_words(part, self.text_form) for part in (words, left, right))
+        words = model_words(words, self.text_form)
+        if left or right:
+            left, right = model_words(left, self.text_form), model_words(right, self.text_form)
         pieces_of = self._tokenize([*words, *left, *right] if left or right else words)
         pieces = [pieces_of[word] for word in words]
         return Row(

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
 
+# Smaller batches, in words, are searched one after the other.
+_MIN_OVERLAPPED = 1024
+
 PRECISIONS = ("auto", "float32", "bf16")
 
 
@@ -271,8 +274,10 @@ class Predictor:
         self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
     ) -> Callable[[], list[SearchResult]] | None:
         """Let the GPU begin with a batch, and return a function for the rest of the search, or None."""
+        if getattr(self.device, "type", None) != "cuda" or sum(map(len, rows)) < _MIN_OVERLAPPED:
+            return None
         begin = getattr(self.search(self._search_settings()), "begin", None)
-        if begin is None or not any(len(row.word_items) for row in rows):
+        if begin is None:
             return None
         finish: Callable[[], list[SearchResult]] | None = None
         with suppress_out_of_memory():

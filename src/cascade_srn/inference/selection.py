@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from cascade_srn.config import SearchLimits, Temperatures, Thresholds
@@ -71,14 +71,14 @@ def calibrate_relations(found: SearchResult, temperatures: Temperatures) -> Sear
     The map increases with the product of scores, so the order of relations of a type does not change. It is fitted to
     predicted entities, and does not apply to relations between given entities.
     """
-    if temperatures.relation == 1 and not temperatures.relation_offsets:
+    if not found.triples or (temperatures.relation == 1 and not temperatures.relation_offsets):
         return found
     scored = []
-    for item in found.triples:
-        triple = item.triple
+    for triple, subject, object_ in found.triples:
         if triple.score is not None:
-            triple = replace(triple, score=scale_relation(triple.score, triple.label, temperatures))
-        scored.append(item._replace(triple=triple))
+            score = scale_relation(triple.score, triple.label, temperatures)
+            triple = Triple(triple.head, triple.label, triple.tail, score)
+        scored.append(ScoredTriple(triple, subject, object_))
     return found.with_triples(scored)
 
 
@@ -163,7 +163,7 @@ class Selection:
         if min_score is None:
             return found
         kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= min_score]
-        return found.with_triples(kept)
+        return found if len(kept) == len(found.triples) else found.with_triples(kept)
 
     def _drop_unrelated_entities(self, found: SearchResult) -> SearchResult:
         """Drop entities that passed ``related`` only and have no relation."""
@@ -178,6 +178,8 @@ class Selection:
             or entity.score is None
             or entity.score >= thresholds.entity_types.get(entity.label, thresholds.entity)
         ]
+        if len(kept) == len(sentence.entities):
+            return found
         return found._replace(sentence=sentence.annotated(kept, sentence.triples))
 
     def _apply_constraints(self, found: SearchResult) -> SearchResult:

@@ -57,14 +57,9 @@ class TorchSearch:
 
     def begin(
         self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool
-    ) -> Callable[[], list[SearchResult]] | None:
-        """Let the GPU read the batch, and return a function that finds entities and triples in it.
-
-        Returns None if that saves no time, as for small batches. Call :meth:`find` then.
-        """
+    ) -> Callable[[], list[SearchResult]]:
+        """Let a GPU read the batch, and return a function that finds entities and triples in it."""
         device = self.settings.device
-        if device.type != "cuda" or self._is_small(rows):
-            return None
         search = self._search(TorchTurns(self.cascade, self.settings))
         features = search.begin(rows, given_entities=given_entities)
         with torch.cuda.device(device):

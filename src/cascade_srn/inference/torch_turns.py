@@ -63,7 +63,8 @@ class TorchTurns:
         """See :class:`.Turns`. The words were read for turn 1."""
         temperature, offset = self.settings.temperatures.entity, self._entity_offset
         match_logits = words.match_logits
-        assert words.boundaries is not None and match_logits is not None
+        assert words.boundaries is not None
+        assert match_logits is not None
         both = words.boundaries.read()
 
         def match(row: Integers, first: Integers, last: Integers, label: Integers) -> Floats:

@@ -136,7 +136,12 @@ class Model(BaseModel):
     @property
     def device(self) -> torch.device:
         """Device of the network."""
-        return next(self.network.parameters()).device
+        return self._a_weight.device
+
+    @cached_property
+    def _a_weight(self) -> torch.nn.Parameter:
+        # Looking for it takes longer than some steps of a prediction.
+        return next(self.network.parameters())
 
     @property
     def n_threads(self) -> int:
