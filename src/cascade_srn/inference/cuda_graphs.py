@@ -32,7 +32,7 @@ from cascade_srn.inference.static_shapes import RowShape, SpanShape, split_point
 from cascade_srn.inference.transfer import HostCopy
 
 # A shape is captured at this occurrence: a capture takes as long as many predictions, which rare shapes never save.
-_MIN_OCCURRENCES = 3
+MIN_OCCURRENCES = 3
 # Bounds the memory of the graphs: each holds its outputs, of at most some megabytes. All share one pool for the rest.
 _MAX_GRAPHS = 128
 
@@ -167,7 +167,7 @@ class PredictionGraphs:
     """
 
     def __init__(
-        self, *, capture: bool = True, min_occurrences: int = _MIN_OCCURRENCES, max_graphs: int = _MAX_GRAPHS
+        self, *, capture: bool = True, min_occurrences: int = MIN_OCCURRENCES, max_graphs: int = _MAX_GRAPHS
     ) -> None:
         self._capture, self.min_occurrences, self.max_graphs = capture, min_occurrences, max_graphs
         self._lock = Lock()
