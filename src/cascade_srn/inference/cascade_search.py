@@ -182,8 +182,8 @@ class CascadeSearch:
     ) -> list[list[ScoredTriple]]:
         """Return the triples of each sentence, with the entities that the spans stand for."""
         names = self.collator.schema.relation_types
-        heads, tails = subjects[objects.subject], spans[objects.span]
-        columns = np.concatenate((heads, tails[:, 1:], objects.label[:, None]), axis=1).tolist()
+        pairs = subjects[objects.subject], spans[objects.span][:, 1:], objects.label[:, None]
+        columns = np.concatenate(pairs, axis=1).tolist()
         scores = zip(subject_scores[objects.subject].tolist(), objects.score.tolist(), strict=True)
         # Indexed by position, so that a sentence with many entities is not searched again for every triple.
         sharing: dict[tuple[int, int, int], list[Span]] = {}
@@ -192,8 +192,10 @@ class CascadeSearch:
                 sharing.setdefault((row, span.start, span.end), []).append(span)
         triples: list[list[ScoredTriple]] = [[] for _ in entities]
         for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
-            head = find_entity(sharing[row, first, last + 1], first, last + 1)
-            tail = find_entity(sharing[row, start, end + 1], start, end + 1, not_this=head)
+            heads, tails = sharing[row, first, last + 1], sharing[row, start, end + 1]
+            # Most spans are one entity.
+            head = heads[0] if len(heads) == 1 else find_entity(heads, first, last + 1)
+            tail = tails[0] if len(tails) == 1 else find_entity(tails, start, end + 1, not_this=head)
             triple = Triple(head, names[label], tail, relation_score(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
         return triples

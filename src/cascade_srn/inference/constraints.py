@@ -1,6 +1,6 @@
 """Find relations of a sentence that violate the constraints of a schema."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cascade_srn.schema import Schema
@@ -39,6 +39,9 @@ def find_violations(triples: Iterable[Triple], schema: Schema) -> Violations:
     one. Inverses are then added, if their types are allowed. Relations without a score are annotations and count as 1.
     Equal scores are ordered by position.
     """
+    triples = list(triples)
+    if _are_simple(triples, schema):
+        return Violations({}, ())
     ranked = list(dict.fromkeys(sorted(triples, key=lambda triple: (-_score(triple), triple))))
     dropped = {t: "types" for t in ranked if not schema.allows(t.head.label, t.label, t.tail.label)}
     kept = dict.fromkeys(triple for triple in ranked if triple not in dropped)
@@ -53,6 +56,19 @@ def find_violations(triples: Iterable[Triple], schema: Schema) -> Violations:
     inverses = [inverse for triple in kept if (inverse := find_inverse(triple, schema)) is not None]
     missing = [t for t in inverses if t not in kept and schema.allows(t.head.label, t.label, t.tail.label)]
     return Violations(dropped, tuple(missing))
+
+
+def _are_simple(triples: Sequence[Triple], schema: Schema) -> bool:
+    """Return whether a short look shows that there are no violations, as in most sentences."""
+    n_symmetric = 0
+    for triple in triples:
+        label = triple.label
+        if label in schema.acyclic or label in schema.inverses:
+            return False
+        n_symmetric += label in schema.symmetric
+        if n_symmetric > 1 or not schema.allows(triple.head.label, label, triple.tail.label):
+            return False
+    return True
 
 
 def find_inverse(triple: Triple, schema: Schema) -> Triple | None:

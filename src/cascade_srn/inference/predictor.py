@@ -21,7 +21,7 @@ from cascade_srn.config import (
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory, suppress_out_of_memory
+from cascade_srn.inference.batching import halve_on_out_of_memory, suppress_out_of_memory
 from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.selection import SearchResult, Selection
 from cascade_srn.schema import Schema
@@ -245,22 +245,21 @@ class Predictor:
 
     def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
         results = [SearchResult(example.sentence) for example in examples]
-        rows = [self.collator.plain(example) for example in examples]
         selection = Selection(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
-        for group, searched in self._searched(examples, rows, given_entities):
+        for group, searched in self._searched(examples, given_entities):
             for i, found in zip(group, searched, strict=True):
                 self.n_limited += found.limited
                 results[i] = selection.select(found, given_entities=given_entities)
         return results
 
     def _searched(
-        self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
+        self, examples: Sequence[Example], given_entities: bool
     ) -> Iterator[tuple[list[int], list[SearchResult]]]:
         """Yield batches and what was found in them. A GPU reads the next batch before one is decoded."""
         begun: tuple[list[int], Callable[[], list[SearchResult]]] | None = None
-        for group in self._groups([self.collator.pieces.cost(row) for row in rows]):
+        for group, rows in self._groups(examples):
             self.check()
-            members = [examples[i] for i in group], [rows[i] for i in group]
+            members = [examples[i] for i in group], rows
             finish = self._begin(*members, given_entities)
             if begun is not None:
                 yield begun[0], begun[1]()
@@ -292,11 +291,27 @@ class Predictor:
 
         return found
 
-    def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Batch sentences by the word budget, which may shrink between two batches."""
-        for group in group_by_words(lengths, self.batch_words):
-            for part in group_by_words([lengths[i] for i in group], self.batch_words):
-                yield [group[i] for i in part]
+    def _groups(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], list[Row]]]:
+        """Batch sentences of similar length by the word budget, which may shrink between two batches.
+
+        The longest sentences come first, so that a batch that does not fit into memory fails early. The rows of a batch
+        are made when it is requested, while a GPU reads the batch before.
+        """
+        group: list[int] = []
+        rows: list[Row] = []
+        longest = 0
+        for i in sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence)):
+            row = self.collator.plain(examples[i])
+            cost = self.collator.pieces.cost(row)
+            # All members are padded to the longest.
+            if group and max(longest, cost) * (len(group) + 1) > self.batch_words:
+                yield group, rows
+                group, rows, longest = [], [], 0
+            group.append(i)
+            rows.append(row)
+            longest = max(longest, cost)
+        if group:
+            yield group, rows
 
     def _search_settings(self) -> SearchSettings:
         thresholds, schema = self.thresholds, self.schema
