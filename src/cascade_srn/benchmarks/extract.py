@@ -183,8 +183,8 @@ def with_bilstm(model: Model) -> Model:
 
 
 def _without_graphs(row: dict[str, Any], percentile: str) -> float | None:
-    latency = row["latency"]
-    return latency and latency["without_graphs"] and latency["without_graphs"][percentile]
+    found: dict[str, float] | None = row["latency"] and row["latency"]["without_graphs"]
+    return None if found is None else found[percentile]
 
 
 COLUMNS = (

@@ -76,14 +76,14 @@ def halve_on_out_of_memory(
     return [result for part in parts for result in halve_on_out_of_memory(run, part, shrink)]
 
 
-@contextmanager
-def suppress_out_of_memory() -> Iterator[None]:
-    """Leave the block if memory runs out in it."""
+def unless_out_of_memory(run: Callable[[], Result]) -> Result | None:
+    """Return the result of a function, or None if memory runs out."""
     try:
-        yield
+        return run()
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
+    return None
 
 
 @contextmanager

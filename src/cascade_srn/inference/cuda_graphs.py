@@ -132,7 +132,7 @@ class WordsCall:
             word_items=word_items.view(shape),
             word_lengths=lengths[2],
             n_items=shape.width,
-            passes=(tuple(shape),),
+            passes=((shape.n_rows, shape.width),),
         )
 
     def add_related(self, cascade: Cascade, shape: SpanShape, pool: _Pool | None) -> None:
@@ -144,7 +144,7 @@ class WordsCall:
             words = self.call.features if pool is None else features
             spans, entities, *pairs = (buffer[part] for part in split_points(shape.sizes))
             spans, columns = spans.view(-1, 3), entities.view(-1, 4).unbind(1)
-            tags = cascade.tags(SpanLabels(*columns), tuple(self.shape))
+            tags = cascade.tags(SpanLabels(*columns), (self.shape.n_rows, self.shape.width))
             subjects = cascade.subject_span_logits(words, tags, spans)
             objects = cascade.object_span_logits(words, tags, Queries(*spans.unbind(1)), spans)(*pairs)
             return words, torch.cat([_smallest(logits).flatten() for logits in (subjects, objects)])

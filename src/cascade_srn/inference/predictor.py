@@ -21,7 +21,7 @@ from cascade_srn.config import (
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.batching import halve_on_out_of_memory, suppress_out_of_memory
+from cascade_srn.inference.batching import halve_on_out_of_memory, unless_out_of_memory
 from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.selection import SearchResult, Selection
 from cascade_srn.schema import Schema
@@ -278,18 +278,15 @@ class Predictor:
         begin = getattr(self.search(self._search_settings()), "begin", None)
         if begin is None:
             return None
-        finish: Callable[[], list[SearchResult]] | None = None
-        with suppress_out_of_memory():
-            finish = begin(examples, rows, given_entities=given_entities)
+        finish = unless_out_of_memory(lambda: begin(examples, rows, given_entities=given_entities))
         if finish is None:
             return None
 
-        def found() -> list[SearchResult]:
-            with suppress_out_of_memory():
-                return finish()
-            return self._within_memory(examples, rows, given_entities)
+        def find() -> list[SearchResult]:
+            found = unless_out_of_memory(finish)
+            return self._within_memory(examples, rows, given_entities) if found is None else found
 
-        return found
+        return find
 
     def _groups(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], list[Row]]]:
         """Batch sentences of similar length by the word budget, which may shrink between two batches.

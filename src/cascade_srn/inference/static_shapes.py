@@ -133,7 +133,8 @@ class SpanPairs:
         """Return the positions of some of the spans. Shapes: chosen (n, 3); returns (n,)."""
         n_words = int(self.spans[:, 2].max(initial=0)) + 1
         factors = np.array((n_words * n_words, n_words, 1))
-        return np.searchsorted(self.spans @ factors, chosen @ factors)
+        found: Integers = np.searchsorted(self.spans @ factors, chosen @ factors)
+        return found
 
     def pack(self, entities: Integers, shape: SpanShape, out: Integers) -> None:
         """Write spans, entities and pairs to a buffer with the layout of ``shape.sizes``.
