@@ -87,7 +87,8 @@ class _Pool:
 
     def capture(self, run: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph:
         """Run once without capture, which compiles kernels and initialises libraries, and then capture."""
-        with torch.cuda.device(device):
+        # The cache of autocast is shared by all threads. A graph must not read weights that another thread has cast.
+        with torch.cuda.device(device), torch.autocast("cuda", enabled=False, cache_enabled=False):
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 run()
