@@ -207,6 +207,15 @@ class Extractor:
         self.model.to(device)
         return self
 
+    def warm_up(self) -> Extractor:
+        """Prepare for single sentences, so that the first ones are as fast as later ones.
+
+        On a GPU this captures CUDA graphs, which takes some seconds.
+        """
+        if self.cuda_graphs:
+            self.model.capture_graphs(self.predictor().half)
+        return self
+
     def __repr__(self) -> str:
         settings, device = self.model.settings, self.model.device or "cpu"
         return (

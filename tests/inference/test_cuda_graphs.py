@@ -130,6 +130,18 @@ def test_graphs_of_weights_that_moved_are_dropped():
     assert len(graphs) == 1
 
 
+@pytest.mark.parametrize(("preset", "n_graphs"), [("swift", 8 * 3), ("early", 8)])
+def test_graphs_of_single_sentences_are_captured_ahead(preset, n_graphs):
+    model, graphs = spread_probabilities(small_model(preset)), uncaptured(min_occurrences=3)
+    with torch.inference_mode():
+        graphs.capture_ahead(model.cascade, model.device, False, model.collator.pieces.limit)
+    assert len(graphs) == n_graphs
+    assert_close(predict(model, (NESTED,), graphs), predict(model, (NESTED,)))
+    assert len(graphs) == n_graphs
+    assert graphs.min_occurrences == 3
+    assert graphs.reserve()
+
+
 def test_graphs_do_not_keep_a_model_alive():
     model = small_model("swift")
     prediction_graphs(model.cascade)
@@ -179,6 +191,16 @@ def test_a_model_that_moved_is_captured_again():
     model.to("cpu")
     model.to("cuda")
     assert_close(predict(model, (NESTED,), graphs), expected, 5e-3)
+
+
+@pytest.mark.gpu
+def test_warm_up_captures_the_graphs_of_single_sentences():
+    extractor = Extractor.from_pretrained(device="cuda").warm_up()
+    graphs = prediction_graphs(extractor.model.cascade)
+    n_graphs = len(graphs)
+    assert n_graphs == 8 * 3
+    extractor.extract("We train a CRF for tagging.")
+    assert len(graphs) == n_graphs
 
 
 @pytest.mark.gpu

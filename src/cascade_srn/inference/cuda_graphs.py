@@ -106,7 +106,7 @@ class WordsCall:
     """The first graph of a shape of rows, and the second graphs that read its features."""
 
     def __init__(self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool, pool: _Pool | None) -> None:
-        self.shape = shape
+        self.shape, self.device = shape, device
         self.related: dict[SpanShape, StaticCall] = {}
         with torch.device(device):
             row, (first, last) = torch.arange(shape.n_rows), torch.triu_indices(shape.width, shape.width)
@@ -138,11 +138,9 @@ class WordsCall:
 
     def add_related(self, cascade: Cascade, shape: SpanShape, pool: _Pool | None) -> None:
         """Make the call for turns 2 and 3 of spans."""
-        features = self.call.features
 
         def compute(buffer: Tensor) -> tuple[Tensor, Tensor]:
-            # Without a graph, each call of the first function makes new features.
-            words = self.call.features if pool is None else features
+            words = self.call.features
             spans, entities, *pairs = (buffer[part] for part in split_points(shape.sizes))
             spans, columns = spans.view(-1, 3), entities.view(-1, 4).unbind(1)
             tags = cascade.tags(SpanLabels(*columns), (self.shape.n_rows, self.shape.width))
@@ -150,7 +148,7 @@ class WordsCall:
             objects = cascade.object_span_logits(words, tags, Queries(*spans.unbind(1)), spans)(*pairs)
             return words, torch.cat([_smallest(logits).flatten() for logits in (subjects, objects)])
 
-        self.related[shape] = StaticCall(compute, sum(shape.sizes), features.device, pool)
+        self.related[shape] = StaticCall(compute, sum(shape.sizes), self.device, pool)
 
 
 def _smallest(logits: tuple[Tensor, ...]) -> Tensor:
@@ -193,6 +191,24 @@ class PredictionGraphs:
         """Let other predictions use the graphs. All results of this one have been read."""
         self._lock.release()
 
+    def capture_ahead(self, cascade: Cascade, device: torch.device, half: bool, limit: int) -> None:
+        """Capture the graphs of single sentences now, unless a prediction uses the graphs.
+
+        ``limit`` is the largest number of pieces that the encoder reads.
+        """
+        if not self.reserve():
+            return
+        usual, self.min_occurrences = self.min_occurrences, 1
+        try:
+            has_related = cascade.relations is not None and cascade.relations.subject_fusion is not None
+            for shape in RowShape.of_sentences(limit):
+                words = self.words(cascade, shape, device, half)
+                for spans in SpanShape.of_sentences() if words is not None and has_related else ():
+                    self.related(cascade, words, spans)
+        finally:
+            self.min_occurrences = usual
+            self.release()
+
     def words(self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool) -> WordsCall | None:
         """Return the call for rows of a shape, or None if there is none yet."""
         # Graphs contain the addresses of weights, which another device or type of the weights changes.
@@ -211,7 +227,7 @@ class PredictionGraphs:
     def related(self, cascade: Cascade, words: WordsCall, shape: SpanShape) -> StaticCall | None:
         """Return the call for spans of words that were read, or None if there is none yet."""
         if shape not in words.related:
-            device = words.call.features.device
+            device = words.device
             self._make((id(words), shape), device, lambda pool: words.add_related(cascade, shape, pool))
         return words.related.get(shape)
 

@@ -48,6 +48,11 @@ class RowShape(NamedTuple):
         width = min(width, limit)
         return cls(n_rows, width) if needed <= width and n_rows * width <= MAX_PIECES else None
 
+    @classmethod
+    def of_sentences(cls, limit: int) -> list[RowShape]:
+        """Return the shapes of single sentences."""
+        return [cls(1, width) for width in dict.fromkeys(min(width, limit) for width in _WIDTHS)]
+
     @property
     def n_words(self) -> int:
         """Number of words, padding included."""
@@ -70,6 +75,11 @@ class SpanShape(NamedTuple):
         """Return the smallest shape for spans, or None if there are too many."""
         spans, pairs = _round_up(max(n_spans, n_entities), _SPANS), _round_up(n_pairs, _PAIRS)
         return None if spans is None or pairs is None else cls(spans, pairs)
+
+    @classmethod
+    def of_sentences(cls) -> list[SpanShape]:
+        """Return the shapes of single sentences that do not have many entities."""
+        return [cls(*shape) for shape in zip(_SPANS[:2], _PAIRS[:2], strict=True)]
 
     @property
     def sizes(self) -> tuple[int, ...]:

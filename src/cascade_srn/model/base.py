@@ -53,6 +53,9 @@ class BaseModel(ABC):
     def check_precision(self, precision: str) -> None:  # noqa: B027 (most models have all precisions)
         """Raise a ConfigError if the model cannot compute in a precision."""
 
+    def capture_graphs(self, half: bool) -> None:  # noqa: B027 (most models have none)
+        """Capture the CUDA graphs of single sentences now, if the model has some. ``half``: for bfloat16."""
+
     def cost(self, example: Example) -> int:
         """Return the cost of a sentence in ordinary words. See ``WordPieces.cost``."""
         return self.collator.pieces.cost(self.collator.plain(example))

@@ -182,6 +182,16 @@ class Model(BaseModel):
         with torch.inference_mode():
             yield
 
+    def capture_graphs(self, half: bool) -> None:
+        """See :class:`.BaseModel`. Graphs that are captured already are kept."""
+        if self.device.type != "cuda" or not isinstance(self.network, Cascade):
+            return
+        from cascade_srn.inference.cuda_graphs import prediction_graphs
+
+        with self.inference():
+            limit = self.collator.pieces.limit
+            prediction_graphs(self.network).capture_ahead(self.network, self.device, half, limit)
+
     def require_cascade(self, purpose: str) -> None:
         """Raise a ModelError if the model is a baseline. ``purpose`` is the work that needs a cascade."""
         if self.settings.method != "cascade":
