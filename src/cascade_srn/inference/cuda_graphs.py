@@ -203,7 +203,9 @@ class PredictionGraphs:
             has_related = cascade.relations is not None and cascade.relations.subject_fusion is not None
             for shape in RowShape.of_sentences(limit):
                 words = self.words(cascade, shape, device, half)
-                for spans in SpanShape.of_sentences() if words is not None and has_related else ():
+                if words is None or not has_related:
+                    continue
+                for spans in SpanShape.of_sentences():
                     self.related(cascade, words, spans)
         finally:
             self.min_occurrences = usual
