@@ -155,6 +155,19 @@ class Sentence:
         """Return a sentence with the same words and other annotations."""
         return Sentence(self.words, self.offsets, tuple(entities), tuple(triples), self.escaped, self.source)
 
+    def with_predictions(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
+        """Do what :meth:`annotated` does, for annotations that a search found in this sentence and that are valid."""
+        # The checks of the constructor take longer than most steps of decoding.
+        made = object.__new__(Sentence)
+        set_field = object.__setattr__
+        set_field(made, "words", self.words)
+        set_field(made, "offsets", self.offsets)
+        set_field(made, "entities", tuple(entities))
+        set_field(made, "triples", tuple(triples))
+        set_field(made, "escaped", self.escaped)
+        set_field(made, "source", self.source)
+        return made
+
     @property
     def start(self) -> int:
         """Offset of the first character in the text of the document, or 0 if there are no words."""

@@ -67,7 +67,9 @@ class CascadeSearch:
                 columns = self.collator.entity_columns(candidates)
             triples = self._find_triples(rows, features, candidates, columns, limited)
         return [
-            SearchResult(sentence.annotated(spans, [scored.triple for scored in found]), found, number in limited)
+            SearchResult(
+                sentence.with_predictions(spans, [scored.triple for scored in found]), found, number in limited
+            )
             for number, (sentence, spans, found) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
@@ -96,10 +98,13 @@ class CascadeSearch:
             limited.update(columns[~best, 0].tolist())
             columns, score = columns[best], score[best]
         names = self.collator.schema.entity_types
+        row, first, last, label = columns.T
+        # Sorted at once, because comparing spans takes long.
+        order = np.lexsort((_ranks(names)[label], last, first, row))
         entities: list[list[Span]] = [[] for _ in n_words]
-        for (number, begin, stop, kind), value in zip(columns.tolist(), score.tolist(), strict=True):
+        for (number, begin, stop, kind), value in zip(columns[order].tolist(), score[order].tolist(), strict=True):
             entities[number].append(Span(begin, stop + 1, names[kind], value))
-        return [sorted(spans) for spans in entities], columns
+        return entities, columns
 
     def _find_triples(
         self, rows: Sequence[Row], features: Any, entities: list[list[Span]], columns: Integers, limited: set[int]
@@ -130,8 +135,8 @@ class CascadeSearch:
             most = self.settings.limits.max_relations(len(rows[number].word_items))
             if len(found) > most:
                 limited.add(number)
-                triples[number] = nlargest(most, found, key=lambda scored: scored.triple.score or 0.0)
-        return [sorted(found) for found in triples]
+                triples[number] = sorted(nlargest(most, found, key=lambda scored: scored.triple.score or 0.0))
+        return triples
 
     def _find_objects(
         self,
@@ -180,22 +185,32 @@ class CascadeSearch:
         subject_scores: Floats,
         objects: _Objects,
     ) -> list[list[ScoredTriple]]:
-        """Return the triples of each sentence, with the entities that the spans stand for."""
+        """Return the triples of each sentence, sorted, with the entities that the spans stand for."""
         names = self.collator.schema.relation_types
-        pairs = subjects[objects.subject], spans[objects.span][:, 1:], objects.label[:, None]
-        columns = np.concatenate(pairs, axis=1).tolist()
-        scores = zip(subject_scores[objects.subject].tolist(), objects.score.tolist(), strict=True)
-        # Indexed by position, so that a sentence with many entities is not searched again for every triple.
-        sharing: dict[tuple[int, int, int], list[Span]] = {}
-        for row, spans_there in enumerate(entities):
-            for span in spans_there:
-                sharing.setdefault((row, span.start, span.end), []).append(span)
         triples: list[list[ScoredTriple]] = [[] for _ in entities]
-        for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
-            heads, tails = sharing[row, first, last + 1], sharing[row, start, end + 1]
+        # Subjects are sorted by position, and so are spans. The head and the tail of two spans are always the same.
+        order = np.lexsort((objects.span, _ranks(names)[objects.label], objects.subject))
+        query, span, label = objects.subject[order], objects.span[order], objects.label[order]
+        pairs = subjects[query], spans[span][:, 1:] + (0, 1), label[:, None]
+        columns = np.concatenate(pairs, axis=1).tolist()
+        scores = zip(subject_scores[query].tolist(), objects.score[order].tolist(), strict=True)
+        # Indexed by position, so that a sentence with many entities is not searched again for every triple.
+        sharing: dict[int, dict[tuple[int, int], list[Span]]] = {}
+        for (row, first, last, start, end, kind), (subject, object_) in zip(columns, scores, strict=True):
+            if row not in sharing:
+                there = sharing[row] = {}
+                for entity in entities[row]:
+                    there.setdefault((entity.start, entity.end), []).append(entity)
+            there = sharing[row]
+            heads, tails = there[first, last + 1], there[start, end]
             # Most spans are one entity.
             head = heads[0] if len(heads) == 1 else find_entity(heads, first, last + 1)
-            tail = tails[0] if len(tails) == 1 else find_entity(tails, start, end + 1, not_this=head)
-            triple = Triple(head, names[label], tail, relation_score(head, tail, object_))
+            tail = tails[0] if len(tails) == 1 else find_entity(tails, start, end, not_this=head)
+            triple = Triple(head, names[kind], tail, relation_score(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
         return triples
+
+
+def _ranks(names: Sequence[str]) -> Integers:
+    """Return the position of each name in the order of names."""
+    return np.argsort(np.argsort(np.asarray(names, dtype=object)))

@@ -36,7 +36,7 @@ class SearchResult(NamedTuple):
     def with_triples(self, triples: Sequence[ScoredTriple], entities: Sequence[Span] | None = None) -> Self:
         """Replace the triples, and the entities if they are given."""
         kept = self.sentence.entities if entities is None else entities
-        sentence = self.sentence.annotated(kept, [scored.triple for scored in triples])
+        sentence = self.sentence.with_predictions(kept, [scored.triple for scored in triples])
         return self._replace(sentence=sentence, triples=triples)
 
 
@@ -68,20 +68,22 @@ def scale_relation(score: float, label: str, temperatures: Temperatures) -> floa
     return scale_score(score, temperatures.relation, temperatures.relation_offsets.get(label, 0.0))
 
 
-def _calibrate(triples: _Triples, temperatures: Temperatures) -> _Triples:
+def _calibrate(triples: _Triples, temperatures: Temperatures, min_score: float | None) -> _Triples:
     """Map the scores of relations to probabilities, with the temperature and the offsets of relations.
 
-    The map increases with the product of scores, so the order of relations of a type does not change. It is fitted to
-    predicted entities, and does not apply to relations between given entities.
+    Relations below ``min_score`` are dropped. The map increases with the product of scores, so the order of relations
+    of a type does not change. It is fitted to predicted entities, and does not apply to relations between given
+    entities.
     """
-    if not triples or (temperatures.relation == 1 and not temperatures.relation_offsets):
-        return triples
     scored = []
-    for triple, subject, object_ in triples:
+    for found in triples:
+        triple = found.triple
         if triple.score is not None:
             score = scale_relation(triple.score, triple.label, temperatures)
-            triple = Triple(triple.head, triple.label, triple.tail, score)
-        scored.append(ScoredTriple(triple, subject, object_))
+            if min_score is not None and score < min_score:
+                continue
+            found = ScoredTriple(Triple(triple.head, triple.label, triple.tail, score), found.subject, found.object)
+        scored.append(found)
     return scored
 
 
@@ -136,7 +138,11 @@ class Selection:
 
     def _select_entities(self, entities: Sequence[Span], triples: _Triples) -> tuple[Sequence[Span], _Triples]:
         """Apply the thresholds of whole relations and of entities with a relation, and resolve overlaps."""
-        triples = self._drop_unsure_triples(_calibrate(triples, self.temperatures))
+        temperatures = self.temperatures
+        if temperatures.relation == 1 and not temperatures.relation_offsets:
+            triples = self._drop_unsure_triples(triples)
+        elif triples:
+            triples = _calibrate(triples, temperatures, self.thresholds.relation)
         entities = self._drop_unrelated_entities(entities, triples)
         kept = select_entities(entities, self.overlaps, self._margin)
         if len(kept) == len(entities):
@@ -180,15 +186,11 @@ class Selection:
         thresholds = self.thresholds
         if thresholds.related is None:
             return entities
-        related = _related(triples)
-        kept = [
-            entity
-            for entity in entities
-            if entity.score is None
-            or entity.score >= thresholds.entity_types.get(entity.label, thresholds.entity)
-            or entity in related
-        ]
-        return entities if len(kept) == len(entities) else kept
+        by_type, usual = thresholds.entity_types, thresholds.entity
+        unsure = {e for e in entities if e.score is not None and e.score < by_type.get(e.label, usual)}
+        if unsure:
+            unsure -= _related(triples)
+        return [entity for entity in entities if entity not in unsure] if unsure else entities
 
     def _apply_constraints(self, triples: _Triples) -> _Triples:
         if not triples:
