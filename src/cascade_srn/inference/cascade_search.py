@@ -9,7 +9,7 @@ import numpy as np
 
 from cascade_srn.data.examples import Example
 from cascade_srn.data.rows import RowCollator
-from cascade_srn.encoder.pieces import Row
+from cascade_srn.encoder.pieces import Row, RowArrays
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.batching import group_by_words
 from cascade_srn.inference.decode import Floats, find_candidates, find_entity, list_spans, pair_with_spans, select_best
@@ -42,10 +42,14 @@ class CascadeSearch:
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """Run the three turns, or turns 2 and 3 if the entities are given. See :class:`.Search`."""
-        return self.finish(examples, rows, self.begin(rows, given_entities=given_entities), given_entities)
+        return self.finish(examples, rows, self.begin(examples, rows, given_entities=given_entities), given_entities)
 
-    def begin(self, rows: Sequence[Row], *, given_entities: bool) -> Any:
-        """Encode the rows of turn 1 and return their features. A GPU does this without waiting."""
+    def begin(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> Any:
+        """Encode the rows of the first turn and return their features. A GPU does this without waiting."""
+        if given_entities and self._marks_entities:
+            sentences = [example.sentence for example in examples]
+            candidates, _ = limit_entities([list(s.entities) for s in sentences], sentences, self.settings.limits)
+            return self._marked_features(rows, candidates)
         return self._features(rows, entities=not given_entities)
 
     def finish(
@@ -65,6 +69,8 @@ class CascadeSearch:
             if crowded:
                 limited |= crowded
                 columns = self.collator.entity_columns(candidates)
+            if self._marks_entities and not given_entities:
+                features = self._marked_features(rows, candidates)
             triples = self._find_triples(rows, features, candidates, columns, limited)
         return [
             SearchResult(
@@ -75,8 +81,18 @@ class CascadeSearch:
 
     def _features(self, rows: Sequence[Row], *, entities: bool = False) -> Any:
         """Encode rows and return the features of their words."""
-        arrays = self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces)
-        return self.turns.features(arrays, entities=entities)
+        return self.turns.features(self._arrays(rows), entities=entities)
+
+    def _arrays(self, rows: Sequence[Row]) -> RowArrays:
+        return self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces)
+
+    @property
+    def _marks_entities(self) -> bool:
+        return self.collator.fusion.entities == "markers"
+
+    def _marked_features(self, rows: Sequence[Row], entities: Sequence[list[Span]]) -> Any:
+        """Encode rows with markers of their entities, for turn 2."""
+        return self._features([self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)])
 
     def _find_entities(
         self, features: Any, n_words: Sequence[int], limited: set[int]
@@ -113,8 +129,6 @@ class CascadeSearch:
 
         Adds the positions of sentences in which a limit applied to ``limited``.
         """
-        if self.collator.fusion.entities == "markers":
-            features = self._features([self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)])
         n_words = max(len(row.word_items) for row in rows)
         tags = self.turns.tags(columns, (len(rows), n_words))
         # Subjects and objects are entities, so turns 2 and 3 score no other spans.
@@ -173,9 +187,16 @@ class CascadeSearch:
             self.collator.with_subject(rows[row], entities[row], (first, last + 1))
             for row, first, last in subjects.tolist()
         ]
-        for members in group_by_words(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words):
+        groups = group_by_words(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words)
+        prepared = ((members, self._arrays([marked[i] for i in members])) for members in groups)
+        following = next(prepared, None)
+        while following is not None:
             self.settings.check()
-            yield np.asarray(members), self._features([marked[i] for i in members])
+            members, arrays = following
+            features = self.turns.features(arrays)
+            # Prepared while a GPU encodes the group before.
+            following = next(prepared, None)
+            yield np.asarray(members), features
 
     def _make_triples(
         self,

@@ -61,7 +61,7 @@ class TorchSearch:
         """Let a GPU read the batch, and return a function that finds entities and triples in it."""
         device = self.settings.device
         search = self._search(TorchTurns(self.cascade, self.settings))
-        features = search.begin(rows, given_entities=given_entities)
+        features = search.begin(examples, rows, given_entities=given_entities)
         with torch.cuda.device(device):
             ready = torch.cuda.Event()
             ready.record()

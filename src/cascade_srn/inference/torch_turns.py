@@ -20,7 +20,7 @@ from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.transfer import HostCopy, send
 from cascade_srn.inference.turns import EntityScores, ObjectScores
 
-_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 9
 
 
 @dataclass(frozen=True)
