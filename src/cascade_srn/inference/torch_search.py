@@ -69,7 +69,8 @@ class TorchSearch:
         def finish() -> list[SearchResult]:
             # On another stream, because the GPU has been given the next batch already. Results are read before the
             # features are freed, so that the streams need not wait for each other after that.
-            with torch.cuda.device(device), torch.cuda.stream(_turns_stream(device)):
+            # The weights that autocast keeps belong to the other stream.
+            with torch.cuda.device(device), torch.cuda.stream(_turns_stream(device)), _without_casts():
                 torch.cuda.current_stream().wait_event(ready)
                 return search.finish(examples, rows, features, given_entities)
 
@@ -86,6 +87,11 @@ class TorchSearch:
 
     def _is_small(self, rows: Sequence[Row]) -> bool:
         return len(rows) <= MAX_ROWS and len(rows) * max(len(row.pieces) for row in rows) <= MAX_PIECES
+
+
+def _without_casts() -> torch.autocast:
+    """Return a block in which autocast neither keeps nor reuses what it casts."""
+    return torch.autocast("cuda", enabled=False, cache_enabled=False)
 
 
 def _turns_stream(device: torch.device) -> torch.cuda.Stream:

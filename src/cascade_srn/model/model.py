@@ -19,7 +19,7 @@ from cascade_srn.config import FRESH, ModelSettings
 from cascade_srn.data.collate import Collator
 from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
-from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
+from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer, reuse_casts
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.inference.predictor import Search, SearchSettings
 from cascade_srn.model.base import BaseModel
@@ -179,7 +179,7 @@ class Model(BaseModel):
         """Disable gradients. See :class:`.PredictingModel`."""
         if self.network.training:
             raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
-        with torch.inference_mode():
+        with torch.inference_mode(), reuse_casts(self.device):
             yield
 
     def capture_graphs(self, half: bool) -> None:
