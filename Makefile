@@ -36,7 +36,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 
 types: $(READY)
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -2,6 +2,7 @@
 
 import base64
 import gc
+import logging
 import os
 import re
 import sys
@@ -10,13 +11,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
-import torch
 from hypothesis import settings
 
-# One thread is faster on tiny tensors.
-torch.set_num_threads(1)
+# Imports make no garbage worth collecting, and each collection visits all that they have made so far.
+gc.disable()
 # `make test-all` repeats the property tests with the profile "thorough".
-settings.register_profile("cascade", deadline=None, print_blob=True, max_examples=25)
+settings.register_profile("cascade", deadline=None, print_blob=True, max_examples=15)
 settings.register_profile("thorough", settings.get_profile("cascade"), max_examples=100)
 settings.load_profile("cascade")
 # The smallest picture, as a file.
@@ -25,8 +25,12 @@ _PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR
 
 def pytest_collection_finish():
     """Leave what the imports have made out of each garbage collection, which takes a second of it otherwise."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
+    # pytest adds its handlers to every logger that does not propagate, before and after each phase of each test.
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("torch."):
+            logging.getLogger(name).propagate = True
 
 
 def pytest_sessionfinish():
@@ -44,6 +48,11 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(items):
     """Skip tests marked ``gpu`` without a GPU, and refuse tests that use a browser without the marker ``browser``."""
+    # Not at the top: the process that only distributes the tests needs no torch.
+    import torch
+
+    # One thread is faster on tiny tensors.
+    torch.set_num_threads(1)
     for item in items:
         if item.get_closest_marker("gpu") and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="torch finds no CUDA device"))
@@ -53,7 +62,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    torch.manual_seed(0)
+    import torch
+
+    # Not torch.manual_seed, which formats the stack three times for devices that are not there.
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(0)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,9 +6,10 @@
 
 The training sentences are the pool, and their gold annotations are the answers of the annotator. The first sentences
 are random and the same for all strategies of a seed. Then a model is trained on the annotated sentences, it ranks a
-random sample of the others (``--candidates``), the best are annotated, and a new model is trained on all. Every model
-is scored on the development sentences, with thresholds of 0.5 and the weights of the last step: nothing is chosen on
-them. The encoder must not have seen the annotations, as that of the bundled model has.
+random sample of the others (``--candidates``), the best are annotated, and a new model is trained on all. Models are
+trained as in ``tools/learning_curve.py``: the last weights count, and thresholds are chosen on the development
+documents. The scores are those of the test documents. The encoder must not have seen the annotations, as that of the
+bundled model has.
 
 Each finished training is one file with one JSON line in the output folder, written atomically. A second start skips
 what is there. Seeds come one after the other, so that complete comparisons of few seeds are there first.
@@ -31,11 +32,12 @@ from pathlib import Path
 from typing import Any
 
 STRATEGIES = ("random", "uncertainty", "combined")
-SIZES = (25, 50, 100, 200)
+SIZES = (50, 100, 200, 400)
 SEEDS = (0, 1, 2, 3, 4)
 MEASURES = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
-# Every training takes at least this many steps, and this many passes.
-BATCH_SIZE, MIN_STEPS, MIN_EPOCHS = 16, 120, 20
+BATCH_SIZE = 8
+# Sentences that a training sees in all epochs together, and the range of epochs, as in tools/learning_curve.py.
+SEEN_SENTENCES, MIN_EPOCHS, MAX_EPOCHS = 4000, 10, 60
 START = "random"
 # Relation types without a direction, as in the recipes of SciERC.
 SYMMETRIC = ["COMPARE", "CONJUNCTION"]
@@ -127,9 +129,9 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     from cascade_srn import Document, Extractor, Schema, read_documents
 
     torch.set_num_threads(1)
-    torch.set_default_device("cpu")
     started = time.perf_counter()
-    train, dev = (list(read_documents(options.data / f"{split}.json", "dygie")) for split in ("train", "dev"))
+    splits = ("train", "dev", "test")
+    train, dev, test = (list(read_documents(options.data / f"{split}.json", "dygie")) for split in splits)
     schema = Schema.from_documents(train, symmetric=SYMMETRIC)
     pool = [sentence for document in train for sentence in document.sentences if 4 <= len(sentence) <= 100]
     before = previous(job, options.sizes)
@@ -139,7 +141,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         record = json.loads(before.file(options.output).read_text(encoding="utf-8"))
         chosen = record["selected"] + record["next"][job.strategy]
     documents = [Document.from_sentences([pool[number]], id=str(number)) for number in chosen]
-    model = train_model(documents, schema, job, options.encoder)
+    model = train_model(documents, dev, schema, job, options.encoder)
     result = {
         "strategy": job.strategy,
         "n": job.n,
@@ -147,7 +149,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         "words": sum(len(pool[number]) for number in chosen),
         "entities": sum(len(pool[number].entities) for number in chosen),
         "relations": sum(len(pool[number].triples) for number in chosen),
-        **score_model(model, dev),
+        **score_model(model, test),
         "selected": chosen,
         "next": choose_next(Extractor(model), pool, documents, job, options),
         "seconds": round(time.perf_counter() - started, 1),
@@ -155,37 +157,36 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     write_atomically(job.file(options.output), result)
 
 
-def train_model(documents: Sequence[Any], schema: Any, job: Job, encoder: str) -> Any:
-    """Train a model with the settings of ``recipes/scierc-small.yaml``, except for batches, epochs and embeddings."""
+def train_model(documents: Sequence[Any], dev: Sequence[Any], schema: Any, job: Job, encoder: str) -> Any:
+    """Train a model with the settings of ``recipes/scierc-small.yaml``, except for batches and epochs."""
     from cascade_srn import Model, ModelSettings, TrainingSettings, train
+    from cascade_srn.calibration.calibrate import calibrate
+    from cascade_srn.data.examples import examples_of
 
     settings = ModelSettings.from_dict({"encoder": {"name": encoder}, "fusion": "swift"})
     model = Model.create(settings, schema, seed=job.seed)
-    for name, parameter in model.network.encoder.model.named_parameters():
-        # They are half of the weights, and few sentences hardly change them.
-        if "embeddings" in name:
-            parameter.requires_grad_(False)
-    n_batches = -(-len(documents) // BATCH_SIZE)
     training = TrainingSettings(
-        epochs=max(MIN_EPOCHS, -(-MIN_STEPS // n_batches)),
+        epochs=max(MIN_EPOCHS, min(MAX_EPOCHS, round(SEEN_SENTENCES / len(documents)))),
         batch_size=BATCH_SIZE,
         learning_rate=1.5e-3,
         encoder_learning_rate=1.5e-4,
         corruption=0.2,
         seed=job.seed,
         trackers=(),
+        # Capturing takes longer than so few steps.
+        cuda_graphs=False,
     )
     for _ in train(model, documents, (), training):
         pass
-    return model
+    return calibrate(model, examples_of(dev))
 
 
-def score_model(model: Any, dev: Sequence[Any]) -> dict[str, float]:
-    """Return F1 on the development documents."""
+def score_model(model: Any, documents: Sequence[Any]) -> dict[str, float]:
+    """Return F1 on annotated documents."""
     from cascade_srn.data.examples import examples_of
     from cascade_srn.training.loop import evaluate
 
-    scores = evaluate(model, examples_of(dev), overlaps="flat")
+    scores = evaluate(model, examples_of(documents), overlaps="flat")
     return {name: getattr(scores, name).counts.f1 for name in MEASURES}
 
 
@@ -285,7 +286,7 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
                 axis.errorbar(x, list(map(statistics.mean, values)), spread, label=strategy, marker="o", capsize=3)
             axis.set_xlabel(f"annotated {unit}")
             axis.grid(alpha=0.3)
-        axes[row][0].set_ylabel(f"{MEASURES[name]} F1 on dev")
+        axes[row][0].set_ylabel(f"{MEASURES[name]} F1 on test")
     axes[0][0].legend()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=150)
@@ -295,7 +296,7 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with train.json and dev.json in the format of DyGIE++")
+    parser.add_argument("--data", type=Path, help="folder with train.json, dev.json and test.json (DyGIE++)")
     parser.add_argument("--encoder", help="folder or hub id of the encoder, which must not know the annotations")
     parser.add_argument("--output", type=Path, required=True, help="folder of the results")
     parser.add_argument("--strategies", type=lambda text: text.split(","), default=list(STRATEGIES))

@@ -1,6 +1,8 @@
 """Steps on hidden words: what is learned, what is measured, and how batches are divided."""
 
 import math
+from copy import deepcopy
+from functools import cache
 
 import pytest
 import torch
@@ -21,12 +23,18 @@ def encoder(tmp_path_factory):
     return tiny_encoder("bert", tmp_path_factory.mktemp("bert"), **rates)
 
 
+@cache
+def _load(encoder, n_pieces, held_out):
+    """Return what loops over the same text share: the tokenizer, the text, and a network to copy."""
+    tokenizer = load_tokenizer(encoder)
+    packed = pack(documents(150), tokenizer, n_pieces=n_pieces, held_out=held_out)
+    return tokenizer, packed, load_network(encoder, seed=0)
+
+
 def make_loop(encoder, **changes):
     settings = small_settings(encoder, **changes)
-    tokenizer = load_tokenizer(encoder)
-    packed = pack(documents(150), tokenizer, n_pieces=settings.sequence_pieces, held_out=settings.held_out)
-    masking = Masking(tokenizer, share=settings.masked)
-    return AdaptLoop(load_network(encoder, seed=0), packed, masking, settings)
+    tokenizer, packed, network = _load(encoder, settings.sequence_pieces, settings.held_out)
+    return AdaptLoop(deepcopy(network), packed, Masking(tokenizer, share=settings.masked), settings)
 
 
 def _weights(loop):

@@ -2,7 +2,14 @@
 
 import pytest
 
-from cascade_srn.benchmarks.options import CorpusOptions, ExtractOptions, GrowthOptions, SrnOptions, TrainOptions
+from cascade_srn.benchmarks.options import (
+    CorpusOptions,
+    ExtractOptions,
+    GrowthOptions,
+    RuntimesOptions,
+    SrnOptions,
+    TrainOptions,
+)
 from cascade_srn.errors import ConfigError
 
 
@@ -13,6 +20,8 @@ from cascade_srn.errors import ConfigError
         (SrnOptions, {"shapes": ((8, 0),)}, "words is 0"),
         (SrnOptions, {"n_tasks": 1}, "n_tasks is 1"),
         (SrnOptions, {"repeats": 0}, "repeats is 0"),
+        (RuntimesOptions, {"models": ()}, "models is empty"),
+        (RuntimesOptions, {"precisions": ("int8",)}, "precision is 'int8'"),
         (ExtractOptions, {"presets": ("swfit",)}, "swift"),
         (ExtractOptions, {"presets": ()}, "presets"),
         (ExtractOptions, {"precision": "fp16"}, "precision is 'fp16'"),

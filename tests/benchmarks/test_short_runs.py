@@ -8,10 +8,10 @@ from tests.benchmarks.test_progress import InterruptedRun
 from tests.small_models import SCHEMA, SENTENCES, small_encoder, small_model
 
 from cascade_srn import write_documents
-from cascade_srn.benchmarks import extract, growth, srn, train
-from cascade_srn.benchmarks.options import ExtractOptions, GrowthOptions, SrnOptions, TrainOptions
+from cascade_srn.benchmarks import extract, growth, runtimes, srn, train
+from cascade_srn.benchmarks.options import ExtractOptions, GrowthOptions, RuntimesOptions, SrnOptions, TrainOptions
 from cascade_srn.config import PRESETS
-from cascade_srn.errors import SchemaError
+from cascade_srn.errors import ConfigError, SchemaError
 from cascade_srn.types import Document
 
 pytestmark = pytest.mark.slow
@@ -190,3 +190,26 @@ def test_growth_of_one_series_with_a_saved_model(tmp_path):
     assert [row["size"] for row in found["rows"]] == [4]
     assert found["summary"] == {"exponents": {}}  # one size shows no growth
     assert found["settings"]["preset"] == "swift"
+
+
+def test_runtimes(tmp_path):
+    pytest.importorskip("onnxscript")
+    from cascade_srn.export.run import export_model
+
+    small_model("swift", schema=SCHEMA).save(tmp_path / "model")
+    export_model(tmp_path / "model", tmp_path / "light")
+    names = [str(tmp_path / name) for name in ("model", "light")]
+    options = RuntimesOptions(
+        models=tuple(names), data=_data(tmp_path), latency_sentences=2, starts=1, repeats=2, warmup=0
+    )
+    found = _written(runtimes.measure(options), tmp_path)
+    torch_row, light_row = found["rows"]
+    assert (torch_row["model"], light_row["model"]) == ("model", "light")
+    for row in found["rows"]:
+        assert _is_timing(row, 2)
+        assert _is_timing(row["start"], 1)
+        assert row["latency"]["sentences"] == 2
+    # Without torch, a process needs much less of both.
+    assert light_row["memory"]["peak_bytes"] < torch_row["memory"]["peak_bytes"] / 1.5
+    with pytest.raises(ConfigError, match="same name"):
+        runtimes.measure(RuntimesOptions(models=(names[1], names[1]), data=_data(tmp_path)))

@@ -11,7 +11,7 @@ from tests.cli.conftest import output_and_modules, run
 from typer.main import get_command
 
 import cascade_srn
-from cascade_srn.cli import app, main
+from cascade_srn.cli import PANELS, app, main
 from cascade_srn.cli.failures import FLAGS
 
 HEAVY = {"torch", "transformers", "numpy", "accelerate", "matplotlib", "jinja2", "fastapi", "starlette", "uvicorn"}
@@ -40,12 +40,25 @@ def test_as_a_module(module):
     assert shown.stdout.startswith("cascade-srn ")
 
 
-@pytest.mark.parametrize("arguments", [("benchmark", "extract", "--help"), ("reproduce", "list")])
+@pytest.mark.parametrize("arguments", [("--help",), ("reproduce", "list")])
 def test_help_imports_nothing_heavy(arguments):
-    """One help text is enough, since each command imports all modules of :mod:`cascade_srn.cli`."""
+    """The help of all commands imports all modules of :mod:`cascade_srn.cli`."""
     text, modules = output_and_modules(*arguments)
     assert text
     assert not modules & HEAVY
+
+
+def test_only_the_command_that_is_used_is_built():
+    group = get_command(app)
+    context = group.make_context("cascade-srn", ["info", "model"])
+    assert group.resolve_command(context, ["info", "model"])[1].name == "info"
+    assert group.list_commands(context) == list(PANELS)
+    assert [name for name, command in group.commands.data.items() if command is not None] == ["info"]
+
+
+def test_a_misspelled_command(capsys):
+    assert run("exprt") == 2
+    assert "'export'" in capsys.readouterr().err
 
 
 def test_the_command_is_installed():
@@ -80,7 +93,7 @@ def test_all_commands_are_there():
     }
     groups = {
         "project": {"create", "add", "status", "train", "export", "import", "agreement"},
-        "benchmark": {"srn", "extract", "corpus", "train", "growth", "serve", "worst-text"},
+        "benchmark": {"srn", "extract", "runtimes", "corpus", "train", "growth", "serve", "worst-text"},
         "corpus": {"run", "status", "verify"},
         "graph": {"build", "explain", "export", "serve"},
     }

@@ -251,8 +251,8 @@ def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):
         (["--device", "gpu"], "'gpu'"),
     ],
 )
-def test_errors_are_one_line(capsys, arguments, data):
-    assert data in failure(capsys, "serve", *arguments)
+def test_errors_are_one_line(capsys, model, arguments, data):
+    assert data in failure(capsys, "serve", "--model", model, *arguments)
 
 
 def test_an_address_that_is_not_ours(capsys, model):

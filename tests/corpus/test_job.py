@@ -41,10 +41,12 @@ def source(tmp_path):
     return write_lines(tmp_path / "in.jsonl", texts(14))
 
 
-@pytest.fixture
-def undisturbed(source, model, tmp_path):
-    run_here(source, tmp_path / "undisturbed", model)
-    return fingerprints(tmp_path / "undisturbed")
+@pytest.fixture(scope="module")
+def undisturbed(model, tmp_path_factory):
+    """Checksums of the tables that a job without interruption writes for ``source``."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run_here(write_lines(folder / "in.jsonl", texts(14)), folder / "out", model)
+    return fingerprints(folder / "out")
 
 
 def fail_at(number, error):

@@ -19,7 +19,8 @@ from cascade_srn.corpus.engine import Control, JobError, ShardFailure
 from cascade_srn.corpus.job import run
 from cascade_srn.corpus.local import LocalEngine
 from cascade_srn.corpus.manifest import JobFolder, Manifest
-from cascade_srn.corpus.ray import RayEngine, check_node
+from cascade_srn.corpus.ray import RayEngine
+from cascade_srn.corpus.ray_worker import check_node
 from cascade_srn.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.corpus.shards import Shard, ShardResult
 from cascade_srn.errors import ConfigError, ModelError
@@ -387,7 +388,7 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
     try:
         wait_for(lambda: n_done() or driver.poll() is not None)
         started = psutil.Process(driver.pid).children(recursive=True)
-        workers = [process for process in started if "_RayWorker" in "".join(process.cmdline())]
+        workers = [process for process in started if "RayWorker" in "".join(process.cmdline())]
         assert len(workers) == 2
         workers[0].kill()
         n_before = n_done()

@@ -15,10 +15,13 @@ def machine(monkeypatch, tmp_path):
     with (model / "model.safetensors").open("wb") as handle:
         handle.truncate(100_000_000)
 
-    def choose(workers="auto", *, threads=None, cores=8, memory=64 * GIB, devices=("cpu",), n_shards=100):
+    def choose(
+        workers="auto", *, threads=None, cores=8, memory=64 * GIB, devices=("cpu",), gpu_memory=80 * GIB, n_shards=100
+    ):
         monkeypatch.setattr(resources, "count_cores", lambda: cores)
         monkeypatch.setattr(resources, "available_memory", lambda: memory)
         monkeypatch.setattr(resources, "find_devices", lambda device: list(devices))
+        monkeypatch.setattr(resources, "gpu_memory", lambda device: gpu_memory)
         return choose_slots(workers, "auto", threads, model=model, n_shards=n_shards)
 
     return choose
@@ -39,8 +42,24 @@ def test_auto_respects_threads(machine):
 
 
 def test_auto_uses_each_gpu(machine):
-    slots = machine(cores=16, devices=("cuda:0", "cuda:1"))
-    assert [slot.device for slot in slots] == ["cuda:0", "cuda:1"]
+    slots = machine(cores=8, devices=("cuda:0", "cuda:1"))
+    assert [slot.device for slot in slots] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "n"),
+    [
+        ({"cores": 16}, 8),
+        ({"cores": 64}, 8),
+        ({"cores": 1}, 1),
+        ({"cores": 16, "threads": 4}, 4),
+        ({"cores": 16, "gpu_memory": 8 * GIB}, 2),
+        ({"cores": 16, "gpu_memory": 1 * GIB}, 1),
+        ({"cores": 16, "memory": 8 * GIB}, 5),
+    ],
+)
+def test_auto_on_one_gpu(machine, given, n):
+    assert [slot.device for slot in machine(devices=("cuda:0",), **given)] == ["cuda:0"] * n
 
 
 def test_workers_share_gpus(machine):

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 from tests.drawing.sentences import DOCUMENT, HOSTILE, PLAIN, SCHEMA, sentence
 
 from cascade_srn.drawing import draw_svg
@@ -108,7 +109,7 @@ def test_input_is_escaped_and_nothing_is_external():
     assert line == '<script>alert(1)</script> & "quoted" </noscript><b>'
 
 
-@given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
+@given(st.text(ANY_CHARACTER), st.text(ANY_CHARACTER, min_size=1).filter(str.strip), st.text(ANY_CHARACTER))
 def test_svg_is_well_formed_for_any_text(text, label, id):
     document = Document.from_text(text, id=id)
     sentences = []

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 from tests.drawing.sentences import ALL, LONG_ENTITY, PARALLEL, PLAIN, sentence, sentences
 from tests.drawing.test_in_browser import DENSE
 
@@ -142,7 +143,7 @@ def test_widths():
     assert text_width("字👍", 10) == pytest.approx(20.4)
 
 
-@given(st.text(), st.floats(5, 200))
+@given(st.text(ANY_CHARACTER), st.floats(5, 200))
 def test_cut_to_width(text, max_width):
     pieces = cut_to_width(text, 16, max_width)
     assert "".join(pieces) == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cascade_srn.encoder.windows import FewShapes, LeastWork, window_begins
@@ -16,7 +16,6 @@ def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
     return sum((end - begin) * sizes[begin] + overhead for begin, end in pairwise(edges))
 
 
-@settings(max_examples=40)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=9), st.integers(0, 60))
 def test_no_division_is_cheaper(sizes: list[int], overhead: int) -> None:
     sizes.sort(reverse=True)
@@ -45,7 +44,6 @@ def test_window_begins() -> None:
     assert window_begins([(2, 10), (3, 4)]).tolist() == [0, 10, 20, 24, 28]
 
 
-@settings(max_examples=40)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 9))
 def test_few_shapes_contain_all_windows(sizes: list[int], n_windows: int) -> None:
     sizes.sort(reverse=True)

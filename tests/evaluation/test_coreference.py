@@ -112,7 +112,6 @@ def partitions(draw):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
 @given(partitions(), partitions())
 def test_scores_equal_their_literal_definitions(gold, predicted):
     scores = score_clusters(gold, predicted)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from tests.characters import ANY_CHARACTER
 from tests.drawing.markup import read_markup
 from tests.drawing.sentences import DOCUMENT, HOSTILE, NESTED, PLAIN, SCHEMA, sentence
 
@@ -295,7 +296,7 @@ class TestTable:
     def test_markup_of_a_text_is_text(self):
         assert "<script>alert(1)</script>" in format_document(Document.from_sentences([HOSTILE]), width=80)
 
-    @given(st.text(), st.integers(1, 60))
+    @given(st.text(ANY_CHARACTER), st.integers(1, 60))
     def test_any_text_fits(self, text, width):
         document = Document.from_text(text, id=text)
         whole = tuple(s.annotated([Span(0, len(s), "Considerable")], ()) for s in document.sentences)

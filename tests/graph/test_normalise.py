@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 
 from cascade_srn.graph.generic import is_generic
 from cascade_srn.graph.normalise import describe_difference, display_form, is_acronym, normalise, singular, squeeze
@@ -71,7 +72,7 @@ def test_the_difference_is_named(first, second, steps):
     assert describe_difference(first, second) == steps
 
 
-@given(st.text(max_size=40))
+@given(st.text(ANY_CHARACTER, max_size=40))
 def test_any_text_has_a_key_and_a_form(text):
     key = normalise(text)
     assert key == " ".join(key.split())

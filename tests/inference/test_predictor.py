@@ -541,7 +541,7 @@ class TestRelated:
     @pytest.mark.parametrize("preset", ["swift", "early"])
     def test_results_do_not_depend_on_the_batch(self, preset):
         model = spread_probabilities(small_model(preset))
-        sentences = [*SENTENCES, EMPTY, *SENTENCES[::-1]]
+        sentences = [*SENTENCES, SAME_SPAN, NESTED]
         one, many = (
             model.predictor(thresholds=self.thresholds, batch_words=n).predict_with_scores(
                 [Example(s) for s in sentences]

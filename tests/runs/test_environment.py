@@ -10,6 +10,7 @@ from cascade_srn.runs.environment import command_line, shareable
         (["/a/cascade_srn/cli/__main__.py", "train", "/b/r.yaml"], "python -m cascade_srn.cli train …/r.yaml"),
         (["/a/cascade_srn/__main__.py", "train", "r.yaml"], "python -m cascade_srn train r.yaml"),
         (["/a/tools/measure.py", "--data", "/a/b"], "python tools/measure.py --data …/b"),
+        (["x", "--models", "small,/d/e,/f/g"], "x --models small,…/e,…/g"),
         (["x", "data.train=/c/train.json", "a=1e-5"], "x data.train=…/train.json a=1e-5"),
     ],
 )

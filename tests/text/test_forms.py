@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 
 from cascade_srn.config import TEXT_FORMS
 from cascade_srn.text.coverage import measure_coverage
@@ -147,7 +148,7 @@ PIECES = [
     "sys-\n",
     "-LRB-",
 ]
-ANY_TEXT = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
+ANY_TEXT = st.text(ANY_CHARACTER) | st.lists(st.sampled_from(PIECES)).map("".join)
 
 
 @given(ANY_TEXT)

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 
 from cascade_srn import Document
 from cascade_srn.errors import AnnotationError
@@ -57,7 +58,7 @@ def test_missing_parts_are_refused(parts, named):
         given_sentences(parts)("It's new")
 
 
-@given(st.text(), st.sampled_from(sorted(SEGMENTERS)))
+@given(st.text(ANY_CHARACTER), st.sampled_from(sorted(SEGMENTERS)))
 def test_every_character_of_any_text_is_in_a_word(text, name):
     document = Document.from_text(text, segmenter=SEGMENTERS[name])
     assert document.coverage.complete
@@ -65,7 +66,11 @@ def test_every_character_of_any_text_is_in_a_word(text, name):
     assert all(document.sentences)
 
 
-@given(st.lists(st.lists(st.text(min_size=1).filter(lambda word: word == word.strip()), max_size=5), max_size=4))
+@given(
+    st.lists(
+        st.lists(st.text(ANY_CHARACTER, min_size=1).filter(lambda word: word == word.strip()), max_size=5), max_size=4
+    )
+)
 def test_any_words_are_located(sentences):
     text = "\n".join(" ".join(words) for words in sentences)
     assert words(text, given_words(sentences)) == sentences

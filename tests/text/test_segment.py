@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 
 from cascade_srn.text.coverage import measure_coverage
 from cascade_srn.text.segment import LONGEST_SENTENCE, find_markup, segment
@@ -180,7 +181,7 @@ PIECES = [
 ]
 
 
-@given(st.text())
+@given(st.text(ANY_CHARACTER))
 def test_every_character_of_any_text_is_markup_or_in_one_word(text):
     check(text)
 
@@ -190,7 +191,7 @@ def test_every_character_of_any_pieces_is_markup_or_in_one_word(text):
     check(text)
 
 
-@given(st.text(st.characters(codec="utf-8"), min_size=1), st.sampled_from(["\n\n", "\r\n\r\n", "\u2029"]))
+@given(st.text(ANY_CHARACTER, min_size=1), st.sampled_from(["\n\n", "\r\n\r\n", "\u2029"]))
 def test_a_blank_line_always_ends_a_sentence(text, blank):
     both = f"{text}x{blank}y{text}"
     assert len(text) + 1 + len(blank) in {sentence[0][0] for sentence in segment(both)}

@@ -59,9 +59,10 @@ def test_a_simulation_is_resumed(tmp_path, monkeypatch, capsys):
     pool = [Document.from_sentences([sentence], id=sentence.words[0]) for sentence in (NESTED, SHARED_SUBJECT)]
     # No near-duplicates, which are not selected.
     pool += [Document.from_words([f"{a}b tagger {a}c helps {a}d".split()], id=a) for a in "efghijklmnop"]
-    for split in ("train", "dev"):
+    for split in ("train", "dev", "test"):
         write_documents(pool, tmp_path / f"{split}.json", "dygie")
-    monkeypatch.setattr(tool, "MIN_STEPS", 2)
+    monkeypatch.setattr(tool, "SEEN_SENTENCES", 20)
+    monkeypatch.setattr(tool, "MIN_EPOCHS", 2)
     options = ["--data", tmp_path, "--encoder", small_encoder(), "--output", tmp_path / "out", "--seeds", "0"]
     options += ["--strategies", "random,combined", "--sizes", "8,10", "--candidates", "9"]
     parsed = tool.parse(list(map(str, options)))

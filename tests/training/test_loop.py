@@ -1,5 +1,6 @@
 import json
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -18,11 +19,17 @@ from cascade_srn.training.progress import selection_score
 from cascade_srn.types import Document
 
 
-@pytest.fixture
-def model(tmp_path):
-    encoder = create_encoder(WORDS, tmp_path / "encoder", width=32, n_layers=1, n_heads=2, vocabulary=200)
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    encoder = create_encoder(WORDS, folder, width=32, n_layers=1, n_heads=2, vocabulary=200)
     values = {"encoder": {"name": encoder}, "hidden_width": 16, "matcher_width": 16}
     return Model.create(ModelSettings.from_dict(values), SCHEMA)
+
+
+@pytest.fixture
+def model(untrained):
+    return replace(untrained, network=deepcopy(untrained.network))
 
 
 def _weights(model):

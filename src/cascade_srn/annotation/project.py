@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,21 +20,27 @@ from cascade_srn.annotation.annotations import Annotation, annotate, annotation_
 from cascade_srn.annotation.documents import DOCUMENTS, check_new, document_line, read_stored_documents
 from cascade_srn.annotation.labels import Labels
 from cascade_srn.annotation.log import AppendOnlyFile, Change, ChangeLog, read_lines
+from cascade_srn.annotation.project_files import (
+    FORMAT_VERSION,
+    GUIDELINES,
+    MARKER,
+    copy_inside,
+    find_inside,
+    read_record,
+    stored_encoder,
+    stored_model,
+    write_text,
+)
 from cascade_srn.config import MAX_SEED, Settings, require_range
-from cascade_srn.data.formats.files import read_stored_json, replacing, to_json
+from cascade_srn.data.formats.files import to_json
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError, did_you_mean
 from cascade_srn.storage.atomic import AtomicFolder
-from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.types import Document
 
-MARKER, GUIDELINES = "project.json", "guidelines.md"
-MODEL, ENCODER = "model", "encoder"
-FORMAT_VERSION = 1
 ADJUDICATED = "adjudicated"
 """Name of the annotations that were agreed on."""
 MAX_NAME = 100
-_HERE = "./"
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,7 @@ class Project:
     def __init__(self, folder: Path, *, read_only: bool) -> None:
         self.folder = folder
         self.read_only = read_only
-        record = read_stored_json(folder / MARKER, "Restore it from a backup")
-        _check_marker(record, folder)
+        record = read_record(folder)
         self.name: str = record["name"]
         self.labels = Labels.from_dict(record["labels"], f"the labels of {folder / MARKER}")
         self.settings = ProjectSettings.from_dict(record["settings"], f"the settings of {folder / MARKER}")
@@ -171,23 +175,21 @@ class Project:
         if not given:
             raise DataError("there is no document to annotate", "Give at least one text")
         chosen = settings or ProjectSettings()
-        stored_encoder = _HERE + ENCODER if _is_folder(chosen.encoder) else chosen.encoder
         record: dict[str, Any] = {
             "version": FORMAT_VERSION,
             "name": name or path.resolve().name,
             "labels": labels.to_dict(),
-            "settings": replace(chosen, encoder=stored_encoder).to_dict(),
-            "model": _stored_model(model),
+            "settings": replace(chosen, encoder=stored_encoder(chosen.encoder)).to_dict(),
+            "model": stored_model(model),
         }
         plain = check_new(given, {})
         made = AtomicFolder(path)
         try:
-            _write(made.folder / DOCUMENTS, "".join(map(document_line, plain)))
-            _write(made.folder / GUIDELINES, guidelines)
+            write_text(made.folder / DOCUMENTS, "".join(map(document_line, plain)))
+            write_text(made.folder / GUIDELINES, guidelines)
             for source, stored in ((model, record["model"]), (chosen.encoder, record["settings"]["encoder"])):
-                if source is not None and stored.startswith(_HERE):
-                    shutil.copytree(os.path.expanduser(source), made.folder / stored)
-            _write(made.folder / MARKER, f"{to_json(record)}\n")
+                copy_inside(source, stored, made.folder)
+            write_text(made.folder / MARKER, f"{to_json(record)}\n")
             with cls.open(made.folder) as filling:
                 done = {one.id: annotation_of(one, symmetric=labels.schema.symmetric) for one in given if one.entities}
                 filling.save_all(done, annotator)
@@ -223,15 +225,12 @@ class Project:
     @property
     def model(self) -> str | None:
         """Model to start from: a folder, the name of a bundled model or a hub id; None if there is none."""
-        return self._inside(self._model)
+        return find_inside(self._model, self.folder)
 
     @property
     def encoder(self) -> str | None:
         """Pretrained encoder to train if there is no model, as in the settings, or its folder in the project."""
-        return self._inside(self.settings.encoder)
-
-    def _inside(self, name: str | None) -> str | None:
-        return str(self.folder / name) if name is not None and name.startswith(_HERE) else name
+        return find_inside(self.settings.encoder, self.folder)
 
     @property
     def annotators(self) -> list[str]:
@@ -396,38 +395,5 @@ def check_name(annotator: str) -> str:
     return annotator
 
 
-def _check_marker(record: Any, folder: Path) -> None:
-    known = {"version", "name", "labels", "settings", "model"}
-    if not isinstance(record, dict) or not known <= record.keys():
-        raise DataError(f"{folder / MARKER} is not the file of an annotation project", "Restore it from a backup")
-    if record["version"] != FORMAT_VERSION:
-        raise DataError(
-            f"{folder} has version {record['version']!r} of the project format, but this release reads "
-            f"{FORMAT_VERSION}",
-            "Update cascade-srn",
-        )
-
-
-def _is_folder(path: str | Path | None) -> bool:
-    return path is not None and os.path.isdir(os.path.expanduser(path))
-
-
-def _stored_model(model: str | Path | None) -> str | None:
-    """Return how a model is named in the project: a local folder is copied, so that the project can be moved."""
-    if model is None:
-        return None
-    if _is_folder(model):
-        if not is_model(model):
-            raise DataError(f"{model} is not the folder of a model", "Give a trained model", option="model")
-        return _HERE + MODEL
-    find_model(model)  # fails now if there is no such model
-    return str(model)
-
-
 def _annotation(change: Change) -> Annotation:
     return Annotation.from_dict(change.annotation)
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as handle:
-        handle.write(text.encode())

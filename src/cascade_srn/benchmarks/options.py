@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from cascade_srn.config import PRESETS, Settings, preset_axes, require_choice, require_range
 from cascade_srn.errors import ConfigError
+from cascade_srn.storage.bundled import DEFAULT
 
 PRECISIONS = ("auto", "float32", "bf16")
 
@@ -228,6 +229,37 @@ class ServeOptions(Settings):
             require_range("one of the clients", n_clients, 1, option="clients")
         require_range("seconds", self.seconds, 0.1, option="seconds")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
+
+
+@dataclass(frozen=True)
+class RuntimesOptions(Settings):
+    """Options of the comparison of models of torch with exported ones.
+
+    Attributes:
+        models: Models: folders, also exported ones, names or hub ids.
+        precisions: Precisions of models of torch, one row each. Exported models have their own.
+        latency_sentences: Sentences to process one at a time for the latency.
+        starts: New processes in which the first answer is measured, for each row.
+    """
+
+    models: tuple[str, ...] = (DEFAULT,)
+    precisions: tuple[str, ...] = ("float32",)
+    data: str | None = None
+    sentences: int = 200
+    batch_words: int = 4096
+    latency_sentences: int = 100
+    starts: int = 3
+    repeats: int = 5
+    warmup: int = 1
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "sentences", "batch_words", "latency_sentences", "starts", "repeats")
+        require_range("warmup", self.warmup, 0, option="warmup")
+        for name in ("models", "precisions"):
+            if not getattr(self, name):
+                raise ConfigError(f"{name} is empty", "Give one or more", option=name)
+        for precision in self.precisions:
+            require_choice("precision", precision, PRECISIONS[1:], option="precisions")
 
 
 @dataclass(frozen=True)

@@ -1,45 +1,64 @@
 """Command line: one module per command, each a thin layer over a library function.
 
-Heavy imports happen inside the commands, so that ``--help`` is fast.
+A command is imported when it is used, and heavy libraries inside it, so that the start is fast.
 """
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
-from cascade_srn.cli.adapt import adapt
-from cascade_srn.cli.annotate import annotate
-from cascade_srn.cli.benchmark import app as benchmark
-from cascade_srn.cli.calibrate import calibrate
-from cascade_srn.cli.convert import convert
-from cascade_srn.cli.corpus import app as corpus
-from cascade_srn.cli.distil import distil
-from cascade_srn.cli.download import download
-from cascade_srn.cli.evaluate import evaluate
-from cascade_srn.cli.examples import add_examples
-from cascade_srn.cli.export import export
-from cascade_srn.cli.extract import extract
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
-from cascade_srn.cli.graph import app as graph
-from cascade_srn.cli.info import info, models
-from cascade_srn.cli.init import init
-from cascade_srn.cli.project import app as project
-from cascade_srn.cli.push import push
-from cascade_srn.cli.reproduce import reproduce
-from cascade_srn.cli.select import select
-from cascade_srn.cli.serve import serve
-from cascade_srn.cli.train import train
+from cascade_srn.cli.lazy import LazyCommands
 from cascade_srn.corpus.resources import count_cores
 from cascade_srn.version import __version__
 
+_EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"
+# Name of each command or group, and its panel in the help.
+PANELS = {
+    "extract": _EXTRACT,
+    "serve": _EXTRACT,
+    "select": _ANNOTATE,
+    "annotate": _ANNOTATE,
+    "init": _TRAIN,
+    "train": _TRAIN,
+    "adapt": _TRAIN,
+    "distil": _TRAIN,
+    "calibrate": _TRAIN,
+    "evaluate": _EVALUATE,
+    "reproduce": _EVALUATE,
+    "convert": _FILES,
+    "download": _FILES,
+    "export": _FILES,
+    "info": _FILES,
+    "models": _FILES,
+    "push": _FILES,
+    "corpus": _EXTRACT,
+    "graph": _EXTRACT,
+    "project": _ANNOTATE,
+    "benchmark": _EVALUATE,
+}
+
+
+class _CommandLine(ErrorReportingGroup):
+    """All commands. Each is imported when it is looked up."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = LazyCommands(PANELS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the help, without importing the commands."""
+        return list(self.commands)
+
+
 app = typer.Typer(
     name="cascade-srn",
-    cls=ErrorReportingGroup,
+    cls=_CommandLine,
     help="Joint entity and relation extraction.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -61,24 +80,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-_EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"
-_COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
-    _EXTRACT: (extract, serve),
-    _ANNOTATE: (select, annotate),
-    _TRAIN: (init, train, adapt, distil, calibrate),
-    _EVALUATE: (evaluate, reproduce),
-    _FILES: (convert, download, export, info, models, push),
-}
-for _panel, _commands in _COMMANDS.items():
-    for _function in _commands:
-        app.command(rich_help_panel=_panel)(_function)
-app.add_typer(corpus, name="corpus", rich_help_panel=_EXTRACT)
-app.add_typer(graph, name="graph", rich_help_panel=_EXTRACT)
-app.add_typer(project, name="project", rich_help_panel=_ANNOTATE)
-app.add_typer(benchmark, name="benchmark", rich_help_panel=_EVALUATE)
-add_examples(app)
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:

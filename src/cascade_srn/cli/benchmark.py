@@ -12,6 +12,7 @@ from cascade_srn.benchmarks.options import (
     CorpusOptions,
     ExtractOptions,
     GrowthOptions,
+    RuntimesOptions,
     ServeOptions,
     SrnOptions,
     TrainOptions,
@@ -109,6 +110,14 @@ def growth(
         typer.echo(f"plot in {path}")
 
 
+@settings_as_options(RuntimesOptions)
+def runtimes(settings: RuntimesOptions, output: Output = None) -> None:
+    """Compare models of torch with exported ones on the CPU: speed, latency, time to the first answer and memory."""
+    from cascade_srn.benchmarks.runtimes import measure
+
+    run_benchmark(lambda run: measure(settings, run), output)
+
+
 @settings_as_options(ServeOptions)
 def serve(settings: ServeOptions, output: Output = None) -> None:
     """Measure the service under load and check every answer, for several numbers of clients.
@@ -155,5 +164,5 @@ app = typer.Typer(
     help="Measure speed, memory and correctness under load. Ctrl-C keeps what was measured so far.",
     no_args_is_help=True,
 )
-for command in (srn, extract, corpus, train, growth, serve, worst_text):
+for command in (srn, extract, runtimes, corpus, train, growth, serve, worst_text):
     app.command()(command)

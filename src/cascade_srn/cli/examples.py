@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "benchmark corpus": ("cascade-srn benchmark corpus --device cpu",),
     "benchmark extract": ("cascade-srn benchmark extract --model runs/example --data test.jsonl",),
     "benchmark growth": ("cascade-srn benchmark growth --no-plot",),
+    "benchmark runtimes": ("cascade-srn benchmark runtimes --models scierc-small,light --data dev.json",),
     "benchmark serve": ("cascade-srn benchmark serve --device cpu",),
     "benchmark srn": ("cascade-srn benchmark srn --device cuda",),
     "benchmark train": ("cascade-srn benchmark train --device cuda",),

@@ -169,11 +169,13 @@ def find_given_inputs(inputs: list[str] | None, text: list[str] | None = None) -
 
 
 def _describe_source(folder: Path) -> dict[str, str]:
-    """Return the checksum of the model, as corpus jobs compute it, and the version of the package."""
-    from cascade_srn.corpus.manifest import model_checksum
+    """Return the checksum of a loaded model, as corpus jobs compute it, and the version of the package."""
+    from cascade_srn.model.folder import model_checksum, read_config
     from cascade_srn.version import __version__
 
-    return {"model": model_checksum(folder), "version": __version__}
+    # Loading has compared the files with their checksums: SHA-256, or CRC-32 if the model is exported.
+    *_, known = read_config(folder)
+    return {"model": model_checksum(folder, known), "version": __version__}
 
 
 def _run(

@@ -34,7 +34,7 @@ def export(
 
     chosen = ExportFilter(min_score, min_count, _split(labels), _split(relations))
     report = export_graph(graph, output, format, chosen=chosen, base_iri=base_iri, overwrite=overwrite)
-    counts = f"{report.n_nodes} nodes and {report.n_edges} edges"
+    counts = f"{report.n_nodes:,} nodes and {report.n_edges:,} edges"
     typer.echo(join_lines(f"Wrote {counts} to {output} ({report.format})."), err=True)
     if report.next_step:
         typer.echo(f"To import the files, run this in {output}:", err=True)

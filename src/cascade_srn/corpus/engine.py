@@ -1,9 +1,12 @@
 """What a job and its engines agree on: shards go in, results and failures come out."""
 
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from cascade_srn.corpus.settings import JobSpec
 from cascade_srn.corpus.shards import Shard, ShardResult
@@ -84,3 +87,23 @@ class Engine(Protocol):
                 or one that is and remained after the last attempt.
         """
         ...
+
+
+@contextmanager
+def stop_signals(control: Control) -> Iterator[None]:
+    """Stop the job on the first SIGTERM or Ctrl-C, and raise on the second. Only the main thread can do so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if control.stopping:
+            raise KeyboardInterrupt
+        control.stop(number)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -4,18 +4,15 @@ import copy
 import os
 import re
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from cascade_srn.config import require_choice
-from cascade_srn.corpus.engine import Control, Engine, JobError, ShardFailure
+from cascade_srn.corpus.engine import Control, Engine, JobError, ShardFailure, stop_signals
 from cascade_srn.corpus.inputs import find_input_files, kept_types
 from cascade_srn.corpus.local import LocalEngine
 from cascade_srn.corpus.manifest import JobFolder, Manifest, model_checksum
@@ -23,8 +20,7 @@ from cascade_srn.corpus.plan import plan_shards
 from cascade_srn.corpus.process import call_once
 from cascade_srn.corpus.progress import Progress
 from cascade_srn.corpus.settings import CorpusSettings, JobSpec
-from cascade_srn.corpus.shards import Shard, ShardResult
-from cascade_srn.corpus.tables import TABLES
+from cascade_srn.corpus.shards import Shard, ShardResult, Totals
 from cascade_srn.corpus.worker import write_failed_shard, write_unreadable_shard
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.storage.bundled import find_model
@@ -256,8 +252,8 @@ class _Run:
         self.task = task
         self.progress = progress
         self.control = Control()
-        self.totals = _Totals()
-        self.before = _Totals()
+        self.totals = Totals()
+        self.before = Totals()
         self.n_failed = 0
         self.started = time.monotonic()
 
@@ -295,7 +291,7 @@ class _Run:
         by_id = {shard.id: shard for shard in pending}
         self.started = time.monotonic()
         self._show()
-        with _stop_signals(self.control):
+        with stop_signals(self.control):
             results = engine.run(self.job, pending, self.control)
             try:
                 for result in results:
@@ -347,7 +343,7 @@ class _Run:
         manifest = self.folder.read_manifest()
         if manifest.counts is not None:
             return self._report(is_finished=True, was_finished=was_finished)
-        totals = _Totals()
+        totals = Totals()
         for _, record in self.folder.finished(manifest.shards):
             totals.add(record)
         if totals.n_shards < len(manifest.shards):
@@ -393,48 +389,3 @@ class _Run:
                 n_documents_before=before.n_rows,
             )
         )
-
-
-class _Totals:
-    """Sums over the records of shards."""
-
-    def __init__(self) -> None:
-        self.n_shards = self.n_words = self.n_sentences = 0
-        self.rows = dict.fromkeys(TABLES, 0)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the input."""
-        return self.rows["documents"] + self.rows["errors"]
-
-    def add(self, record: ShardResult) -> None:
-        """Add a shard."""
-        self.n_shards += 1
-        self.n_words += record.n_words
-        self.n_sentences += record.n_sentences
-        for table in TABLES:
-            self.rows[table] += record.rows[table]
-
-    def counts(self) -> dict[str, int]:
-        """Return the counts of the manifest."""
-        return {**self.rows, "words": self.n_words, "sentences": self.n_sentences}
-
-
-@contextmanager
-def _stop_signals(control: Control) -> Iterator[None]:
-    """Stop the job on the first SIGTERM or Ctrl-C, and raise on the second. Only the main thread can do so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: Any) -> None:
-        if control.stopping:
-            raise KeyboardInterrupt
-        control.stop(number)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -49,8 +49,8 @@ class LocalEngine:
     is killed.
 
     Args:
-        workers: Number of workers, or "auto": the number of cores, or one for each GPU, or fewer if memory is
-            small. Several workers can share a GPU.
+        workers: Number of workers, or "auto": the number of cores, or with GPUs half of it and at most eight for each
+            GPU, or fewer if memory is small.
         shard_timeout: Seconds after which a worker that processes one shard is replaced. None: no limit.
     """
 

@@ -1,11 +1,11 @@
 """Output folder of a corpus job: the manifest, which describes the job, and the records of finished shards."""
 
-import hashlib
 import json
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from cascade_srn.corpus.settings import CorpusSettings
 from cascade_srn.corpus.shards import InputFile, Shard, ShardResult
 from cascade_srn.corpus.tables import TABLE_VERSION, TABLES
 from cascade_srn.errors import DataError
+from cascade_srn.model.folder import model_checksum as model_checksum
 from cascade_srn.runs.folder import OutputFolder, differences, remove
 from cascade_srn.storage.atomic import clean_leftovers
 from cascade_srn.storage.files import checksum
@@ -26,16 +27,6 @@ MANIFEST_VERSION = 1
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyarrow")
 _FILE_FIELDS = ("name", "format", "n_rows", "n_bytes", "sha256", "address")
 _SCRATCH, _ARRAY = ".run-", ".array-"
-_CARD = "README.md"
-
-
-def model_checksum(folder: Path) -> str:
-    """Return the SHA-256 of all files of a model but its card, which can be edited without changing results."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name != _CARD and not path.name.startswith("."):
-            digest.update(f"{path.name} {checksum(path)}\n".encode())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -147,6 +138,7 @@ def _show(value: Any) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+@cache
 def _version(package: str) -> str | None:
     try:
         return version(package)

@@ -6,33 +6,27 @@ that dies. The driver polls, so that a worker that is dead, stuck or never place
 
 import math
 import re
-import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cascade_srn.config import require_range
 from cascade_srn.corpus.engine import Control, JobError, ShardFailure
-from cascade_srn.corpus.local import start_worker
-from cascade_srn.corpus.manifest import JobFolder, Manifest
 from cascade_srn.corpus.progress import with_number
 from cascade_srn.corpus.ray_cluster import OBJECT_STORE_BYTES, connection, find_address, import_ray
+from cascade_srn.corpus.ray_worker import RayWorker, start_on_node
 from cascade_srn.corpus.resources import Slot, choose_slots, find_devices
 from cascade_srn.corpus.settings import JobSpec
 from cascade_srn.corpus.shards import Shard, ShardResult
-from cascade_srn.errors import CascadeError, ConfigError
-from cascade_srn.inference.streaming import describe_error
-from cascade_srn.runs.folder import differences
+from cascade_srn.errors import ConfigError
 
 _POLL_SECONDS = 0.5
 # A busy worker is asked whether it is alive so often, and replaced if it does not answer for so long.
 _ASK_SECONDS, _SILENT_SECONDS = 60.0, 300.0
-# Workers that die in a row before they are ready, until no more are started.
-_MAX_FAILED_STARTS = 3
 _KILL_SECONDS = 10.0
 _MAX_WARNINGS = 20
 
@@ -171,70 +165,6 @@ class _Placement:
         return f"{cpus} and {self.gpus:g} GPUs" if self.gpus else cpus
 
 
-class _RayWorker:
-    """Actor that processes shards. Errors are returned, so that they reach the driver unchanged."""
-
-    def __init__(self, start: Callable[[JobSpec, Slot], Callable[..., ShardResult]], job: JobSpec, slot: Slot) -> None:
-        self._problem: CascadeError | None = None
-        try:
-            self._function = start(job, slot)
-        except CascadeError as error:
-            self._problem = error
-
-    def ready(self) -> CascadeError | None:
-        """Return why the worker cannot work; None if it can."""
-        return self._problem
-
-    def process(self, shard: Shard, attempt: int) -> tuple[ShardResult | JobError | str, list[str]]:
-        """Process a shard. Return the result, a reason to stop the job, or why the shard failed; and the warnings."""
-        with warnings.catch_warnings(record=True) as caught:
-            outcome = self._process(shard, attempt)
-        return outcome, [str(warning.message) for warning in caught]
-
-    def _process(self, shard: Shard, attempt: int) -> ShardResult | JobError | str:
-        try:
-            return self._function(shard, attempt)
-        except JobError as error:
-            return error
-        except Exception as error:
-            return describe_error(error)
-
-    def alive(self) -> None:
-        """Answer while the other thread is at a shard."""
-
-
-def start_on_node(job: JobSpec, slot: Slot) -> Callable[..., ShardResult]:
-    """Load the model in a worker process, after a look at its node."""
-    check_node(job)
-    return start_worker(job, slot)
-
-
-def check_node(job: JobSpec) -> None:
-    """Refuse a node that does not see the output, the model or the input of a job, or has other software.
-
-    Raises:
-        JobError: With the name of the node.
-    """
-    node = socket.gethostname()
-    local = [file.address for file in job.files if "://" not in file.address]
-    needed = (("output folder", job.scratch_path), ("model", Path(job.model)), *(("input", Path(p)) for p in local[:1]))
-    for name, path in needed:
-        if not path.exists():
-            shown = job.output_path if name == "output folder" else path
-            raise JobError(
-                f"the {name} {str(shown)!r} does not exist on the node {node!r}",
-                "Put output, input and model on storage that all nodes see under the same path",
-            )
-    software = JobFolder(job.output_path).read_manifest().software
-    for name, wanted, found in differences(
-        software, Manifest.describe((), Path(job.model), "", job.settings, ()).software
-    ):
-        raise JobError(
-            f"the node {node!r} has {name} {found or 'not installed'}, but the job started with {wanted}",
-            "Install the same versions on all nodes",
-        )
-
-
 @dataclass
 class _Member:
     """A worker as the driver sees it. Times are those of the monotonic clock."""
@@ -275,7 +205,7 @@ class _Pool:
         self._shared_job = ray.put(job)
         self._slot = Slot("cuda" if placement.gpus else "cpu", placement.n_threads)
         # A second thread answers whether the worker is alive.
-        self._actor = ray.remote(_RayWorker).options(
+        self._actor = ray.remote(RayWorker).options(
             num_cpus=placement.cpus, num_gpus=placement.gpus, max_restarts=0, max_task_retries=0, max_concurrency=2
         )
 
@@ -369,7 +299,7 @@ class _Pool:
         if member.shard is not None:
             return self._retry(member.shard, reason)
         self.n_failed_starts += 1
-        if self.n_failed_starts < _MAX_FAILED_STARTS:
+        if self.n_failed_starts < self.job.settings.max_attempts:
             return None
         if n_ready := sum(one.is_ready for one in self.members):
             self.n_workers = n_ready  # the others have the memory that one more would need

@@ -12,8 +12,12 @@ from cascade_srn.errors import CascadeError, ConfigError
 _WORKER_BYTES = 1_500_000_000
 # A model is read into memory and copied to its place.
 _MODEL_COPIES = 2
-WORKERS_PER_GPU = 1
-"""Workers for each GPU if their number is "auto"."""
+WORKERS_PER_GPU = 8
+"""Most workers for each GPU if their number is "auto". One keeps a fast GPU busy for a tenth of the time only."""
+CORES_PER_GPU_WORKER = 2
+"""A worker reads, segments and writes while it computes, so it uses more than one core."""
+# Memory of a worker on its GPU apart from the model: the context of CUDA, its libraries, and the tensors of a batch.
+_GPU_WORKER_BYTES = 3_000_000_000
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -28,8 +32,8 @@ def choose_slots(workers: int | str, device: str, threads: int | None, *, model:
     """Return the places of workers.
 
     Args:
-        workers: Number of workers, or "auto". On CPUs, "auto" is the number of cores, and on GPUs one for each, or
-            fewer if memory or the number of shards is small.
+        workers: Number of workers, or "auto". On CPUs, "auto" is the number of cores, and on GPUs half of it, at least
+            one and at most eight for each GPU. There are fewer if memory or the number of shards is small.
         device: "auto", "cpu", "cuda" or "cuda:N".
         threads: Threads of each worker. None: the cores divided by the workers.
         model: Folder of the model.
@@ -38,10 +42,9 @@ def choose_slots(workers: int | str, device: str, threads: int | None, *, model:
     devices = find_devices(device)
     cores = count_cores()
     if workers == "auto":
-        most = cores if devices == ["cpu"] else min(cores, WORKERS_PER_GPU * len(devices))
-        if threads is not None:
-            most = cores // threads
-        workers = min(most, _room_for(model))
+        weights = sum(path.stat().st_size for path in model.iterdir() if path.is_file())
+        most = cores // (threads or 1) if devices == ["cpu"] else _gpu_workers(devices, cores, threads, weights)
+        workers = min(most, int(available_memory() // (_WORKER_BYTES + _MODEL_COPIES * weights)))
     elif isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise ConfigError(f"workers is {workers!r}", "Give a number of at least 1, or auto", option="workers")
     n_workers = max(1, min(workers, n_shards))
@@ -97,9 +100,18 @@ def available_memory() -> int:
     return max(0, min([available, *limits]))
 
 
-def _room_for(model: Path) -> int:
-    weights = sum(path.stat().st_size for path in model.iterdir() if path.is_file())
-    return int(available_memory() // (_WORKER_BYTES + _MODEL_COPIES * weights))
+def _gpu_workers(devices: Sequence[str], cores: int, threads: int | None, weights: int) -> int:
+    """Return the number of workers that cores and the memory of the GPUs have room for, the same on each GPU."""
+    room = min(gpu_memory(device) for device in devices) // (_GPU_WORKER_BYTES + _MODEL_COPIES * weights)
+    per_gpu = min(WORKERS_PER_GPU, room, cores // (threads or CORES_PER_GPU_WORKER) // len(devices))
+    return max(1, per_gpu) * len(devices)
+
+
+def gpu_memory(device: str) -> int:
+    """Return the number of bytes of a GPU."""
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def _cpu_quota() -> float | None:

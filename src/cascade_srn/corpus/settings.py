@@ -36,7 +36,8 @@ class CorpusSettings:
         precision: Precision of the pretrained encoder. See :class:`.Extractor`.
         threads: CPU threads of each worker. None: the cores divided by the workers. With bf16 on a CPU, the number of
             threads can change scores in the fourth decimal. With float32 it does not.
-        max_attempts: How often a shard is tried before its documents are written to ``errors``.
+        max_attempts: How often a shard is tried before its documents are written to ``errors``, and how many workers in
+            a row may fail to start before the job stops.
         max_error_share: Stop if more than this share of the documents is in ``errors``, once there are 100 documents.
         store_text: Write the texts to the table ``documents``.
     """

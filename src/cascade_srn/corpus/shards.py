@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cascade_srn.corpus.tables import TABLES
+
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
@@ -99,3 +101,28 @@ class ShardResult:
     n_sentences: int
     seconds: float
     attempts: int = 1
+
+
+class Totals:
+    """Sums over the records of shards."""
+
+    def __init__(self) -> None:
+        self.n_shards = self.n_words = self.n_sentences = 0
+        self.rows = dict.fromkeys(TABLES, 0)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the input."""
+        return self.rows["documents"] + self.rows["errors"]
+
+    def add(self, record: ShardResult) -> None:
+        """Add a shard."""
+        self.n_shards += 1
+        self.n_words += record.n_words
+        self.n_sentences += record.n_sentences
+        for table in TABLES:
+            self.rows[table] += record.rows[table]
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts of the manifest."""
+        return {**self.rows, "words": self.n_words, "sentences": self.n_sentences}

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cascade_srn.data.reports import Occurrence, Place, ReadReport
 from cascade_srn.errors import DataError, did_you_mean, short_repr
 from cascade_srn.types import Document, Sentence, Span, Triple
@@ -37,6 +35,8 @@ class LabelMap:
     @classmethod
     def read(cls, path: str | Path) -> "LabelMap":
         """Read a YAML or JSON file with ``entities``, ``relations`` and ``others``."""
+        import yaml
+
         try:
             given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.extraction.sources import Text, Unreadable
 from cascade_srn.extraction.targets import Writer
@@ -193,6 +191,8 @@ def show_extraction_progress(n_bytes: int | None, *, shown: bool) -> Iterator[Ca
     if not shown:
         yield lambda totals: None
         return
+    from rich.console import Console
+
     start = last = time.monotonic()
 
     def row(totals: ExtractionTotals) -> ProgressRow:

@@ -1,17 +1,14 @@
 """Write documents as text, JSON lines, tables, brat files or an HTML page."""
 
+from __future__ import annotations
+
 import errno
 import io
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Literal
 
 from cascade_srn.config import require_choice
 from cascade_srn.data import write_documents
@@ -29,6 +26,9 @@ from cascade_srn.storage.files import encodable_names, is_compressed
 from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.types import Document
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 # Marks that change the writing direction of the following text in a terminal.
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MIN_WIDTH = 30
@@ -36,6 +36,9 @@ _MIN_WIDTH = 30
 
 def format_document(document: Document, *, width: int, colour: bool = False) -> str:
     """Format the entities and relations of a document as tables of at most ``width`` columns, or 30 if less."""
+    from rich.console import Console
+    from rich.text import Text
+
     text = io.StringIO()
     colours: Literal["standard"] | None = "standard" if colour else None
     # With width and height, rich does not ask the terminal.
@@ -65,6 +68,10 @@ def sanitise(text: str) -> str:
 
 def _make_table(headings: Sequence[str], rows: Iterable[tuple[str, str, str, float | None]], *, n_left: int) -> Table:
     """Return a table whose first ``n_left`` columns are left-aligned and wrapped."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="", border_style="dim")
     for at, heading in enumerate(headings):
         is_left = at < n_left

@@ -67,7 +67,9 @@ def select_best(row: Integers, score: Floats, most: Sequence[int]) -> Flags | No
 
 def list_spans(row: Integers, first: Integers, last: Integers, n_words: int) -> Integers:
     """Return the distinct spans in order. Shapes: (n,) each; returns (n_spans, 3): row, first word and last word."""
-    distinct = np.unique((row * n_words + first) * n_words + last)
+    ordered = np.sort((row * n_words + first) * n_words + last)
+    # np.unique would import masked arrays.
+    distinct = ordered[np.diff(ordered, prepend=-1) > 0]
     of_row = distinct % n_words**2
     return np.stack((distinct // n_words**2, of_row // n_words, of_row % n_words), axis=1)
 

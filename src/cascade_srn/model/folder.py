@@ -1,5 +1,6 @@
 """Read the configuration of a model folder, without torch and without the weights."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -81,6 +82,20 @@ def read_export(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
     return section if isinstance(section, dict) else None
+
+
+def model_checksum(folder: Path, known: Mapping[str, str] | None = None) -> str:
+    """Return the SHA-256 of all files of a model but its card, which can be edited without changing results.
+
+    Args:
+        folder: The folder of the model.
+        known: SHA-256 by file name, of files that need not be read.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name != CARD_FILE and not path.name.startswith("."):
+            digest.update(f"{path.name} {(known or {}).get(path.name) or checksum(path)}\n".encode())
+    return digest.hexdigest()
 
 
 def stored_weights(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:

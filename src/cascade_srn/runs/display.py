@@ -1,14 +1,17 @@
 """Progress of a long job on the console: a bar on a terminal, plain lines elsewhere."""
 
+from __future__ import annotations
+
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 # Seconds of silence after which a line is printed in any case, and between two updates of a bar.
 _MAX_SILENCE, _REFRESH = 60.0, 0.5
@@ -79,6 +82,8 @@ def show_progress(
     if not console.is_terminal:
         yield Display(console, row, None)
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     numbers = (MofNCompleteColumn(),) if counts else ()
     columns = (TextColumn("{task.description}"), BarColumn(), *numbers, TextColumn("{task.fields[figures]}"))
     with Progress(
@@ -90,16 +95,20 @@ def show_progress(
 @contextmanager
 def show_status(text: str) -> Iterator[None]:
     """Show a line with a spinner on standard error during this block, if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield
         return
-    with console.status(Text(text)):
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(text)):
         yield
 
 
 def console_for(*, is_main: bool) -> Console:
     """Return the console of a process, which prints text unchanged. Only the main process prints."""
+    from rich.console import Console
+
     options: dict[str, Any] = {"soft_wrap": True, "quiet": not is_main, "highlight": False, "markup": False}
     console = Console(**options)
     return console if console.is_terminal else Console(**options, width=_FILE_WIDTH)

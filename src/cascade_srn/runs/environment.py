@@ -66,9 +66,10 @@ def command_line(arguments: Sequence[str] | None = None) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Shorten an absolute path, alone or after a ``key=``, to ``…/name``. Other text is returned unchanged."""
+    """Shorten absolute paths, alone, after a ``key=`` or in a list, to ``…/name``. Other text is returned unchanged."""
     key, equals, value = text.rpartition("=")
-    return f"{key}{equals}…/{Path(value).name}" if Path(value).is_absolute() else text
+    parts = (f"…/{Path(part).name}" if Path(part).is_absolute() else part for part in value.split(","))
+    return f"{key}{equals}{','.join(parts)}"
 
 
 def shareable(value: Any) -> Any:

@@ -2,10 +2,7 @@
 
 import json
 import os
-import socket
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from cascade_srn.errors import ModelError
 
@@ -60,6 +57,10 @@ def hub_is_out_of_reach() -> bool:
 
     Behind a proxy and with HF_HUB_OFFLINE this is not checked, and the result is False.
     """
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
     from huggingface_hub import constants
 
     address = urlsplit(constants.ENDPOINT)

@@ -2,11 +2,12 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.characters import ANY_CHARACTER
 
 from cascade_srn.data import read_documents, write_documents
 from cascade_srn.types import Document, Sentence, Span, Triple
 
-LABELS = st.text(min_size=1, max_size=5).filter(str.strip)
+LABELS = st.text(ANY_CHARACTER, min_size=1, max_size=5).filter(str.strip)
 SCORES = st.none() | st.floats(0, 1)
 
 
@@ -27,14 +28,14 @@ def sentences(draw, text, bounds):
 
 @st.composite
 def documents(draw):
-    text = draw(st.text(max_size=40))
+    text = draw(st.text(ANY_CHARACTER, max_size=40))
     cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=len(text) + 1)))
     made, at = [], 0
     for _ in range(draw(st.integers(0, 3))):
         n_words = draw(st.integers(0, (len(cuts) - at) // 2))
         made.append(draw(sentences(text, cuts[at : at + 2 * n_words])))
         at += 2 * n_words
-    return Document(text, tuple(made), draw(st.text(max_size=8)))
+    return Document(text, tuple(made), draw(st.text(ANY_CHARACTER, max_size=8)))
 
 
 def everything(document):

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cascade_srn.encoder.srn_kernels.reference import Packing
 
 
-@settings(max_examples=40)
 @given(st.lists(st.integers(0, 6), max_size=5), st.integers(0, 2))
 def test_real_positions_step_by_step_and_back(lengths: list[int], padding: int) -> None:
     length = max(lengths, default=0) + padding

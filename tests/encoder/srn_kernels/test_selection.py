@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -35,7 +35,6 @@ def test_sets_of_two_and_three_tasks_in_the_papers_order() -> None:
         assert [len(s) for s in sets] == sorted(len(s) for s in sets)
 
 
-@settings(max_examples=40)
 @given(probabilities, probabilities)
 def test_two_tasks_as_the_appendix_writes_them(rho_e: float, rho_r: float) -> None:
     g_er = rho_e * rho_r
@@ -44,7 +43,6 @@ def test_two_tasks_as_the_appendix_writes_them(rho_e: float, rho_r: float) -> No
     assert gates_by_set(rho_e, rho_r) == pytest.approx({"e": g_e, "s": g_r, "es": g_er}, abs=1e-14)
 
 
-@settings(max_examples=40)
 @given(probabilities, probabilities, probabilities)
 def test_three_tasks_as_equations_4_and_5_write_them(rho_e: float, rho_s: float, rho_o: float) -> None:
     g_es = rho_e * rho_s
@@ -80,7 +78,6 @@ def test_any_number_of_tasks_follows_inclusion_exclusion(n_tasks: int) -> None:
     torch.testing.assert_close(gates, expected, rtol=0, atol=1e-14)
 
 
-@settings(max_examples=40)
 @given(st.lists(probabilities, min_size=2, max_size=4))
 def test_gates_lie_between_0_and_1_and_never_above_a_members_master_gate(masters: list[float]) -> None:
     gates = selection_gates(torch.tensor(masters, dtype=torch.float64))

@@ -13,9 +13,9 @@ NEWS = Path(__file__).parents[3] / "examples" / "news"
 
 
 @cache
-def example(symmetric="directed", entities="predicted"):
+def example(symmetric="directed", entities="predicted", n_documents=None):
     """Return the analysis, which is deterministic."""
-    gold = list(read_documents(NEWS / "test.jsonl"))
+    gold = list(read_documents(NEWS / "test.jsonl"))[:n_documents]
     schema = read_schema(NEWS / "schema.json")
     random = Random(0)
     predicted = [

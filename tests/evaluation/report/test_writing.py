@@ -220,7 +220,7 @@ def test_every_link_within_the_page_leads_somewhere(page):
 
 
 def test_with_gold_entities_there_are_no_figures_about_entities_alone():
-    html = render_report(example(entities="gold"))
+    html = render_report(example(entities="gold", n_documents=12))
     assert_no_network(html)
     page = read_markup(html)
     assert "with gold entities" in page.all("h1")[0].text
@@ -233,7 +233,7 @@ def test_with_gold_entities_there_are_no_figures_about_entities_alone():
 
 @pytest.mark.parametrize("symmetric", ["canonical", "doubled"])
 def test_other_policies_are_named(symmetric):
-    page = read_markup(render_report(example(symmetric)))
+    page = read_markup(render_report(example(symmetric, n_documents=12)))
     assert f"re_strict, {symmetric}, micro, end to end" in section(page, "scores").text
     assert f"{symmetric}: " in page.all("header")[0].text
 
