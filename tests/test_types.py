@@ -450,3 +450,13 @@ EMPTY_SENTENCE = Sentence((), ())
 def test_representation_is_short():
     assert repr(Document.from_sentences([SENTENCE], id="d")).count("n_entities=2") == 1
     assert len(repr(Document("x" * 10_000))) < 120
+
+
+def test_predictions_make_the_sentence_that_annotations_make():
+    sentence = Sentence.from_words(["a", "b", "c"], escaped=["a", "b", "-LRB-"]).with_source("a b c")
+    spans = [Span(0, 1, "X", 0.5), Span(1, 3, "Y", 0.25)]
+    triples = [Triple(spans[0], "r", spans[1], 0.1)]
+    found, expected = sentence.with_predictions(iter(spans), iter(triples)), sentence.annotated(spans, triples)
+    assert found == expected
+    assert (found.escaped, found.source) == (expected.escaped, expected.source)
+    assert [entity.score for entity in found.entities] == [0.5, 0.25]

@@ -183,9 +183,9 @@ class Cascade(nn.Module):
             features, tags: as of :meth:`subject_logits`
             spans: (n_spans, 3), the sentence, first word and last word of each span
         """
-        row, *edges = spans.unbind(1)
-        first, last = (self.subject_inputs(words_at(features, row, edge), _tags_at(tags, row, edge)) for edge in edges)
-        return self.relation_turns.subject_head.spans(first, last)
+        row, edge = _edges(spans)
+        words = self.subject_inputs(words_at(features, row, edge), _tags_at(tags, row, edge))
+        return self.relation_turns.subject_head.spans(*words.unbind(0))
 
     # Turn 3: the objects of each subject, given the entities.
 
@@ -220,29 +220,26 @@ class Cascade(nn.Module):
             spans: (n_spans, 3), the sentence, first word and last word of each span
             arguments of the returned function: positions of queries and of spans, (n_pairs,) each
         """
-        row, *edges = spans.unbind(1)
+        row, edge = _edges(spans)
         turns = self.relation_turns
         fusion = turns.subject_fusion
         if fusion is None:
 
-            def inputs(query: Tensor, span: Tensor, edge: Tensor) -> Tensor:
-                sentence, word = queries.sentence[query], edge[span]
+            def inputs(query: Tensor, span: Tensor) -> Tensor:
+                sentence, word = queries.sentence[query], edge.index_select(1, span)
                 return self._object_words(words_at(features, query, word), _tags_at(tags, sentence, word))
 
         else:
             subjects = fusion.subjects(self._subject_means(features, tags, queries))
-            words = {
-                edge: fusion.words(self._object_words(words_at(features, row, edge), _tags_at(tags, row, edge)))
-                for edge in edges
-            }
+            words = fusion.words(self._object_words(words_at(features, row, edge), _tags_at(tags, row, edge)))
 
-            def inputs(query: Tensor, span: Tensor, edge: Tensor) -> Tensor:
-                distances = edge[span] - queries.start[query], edge[span] - queries.last[query]
-                return fusion.join(words[edge].index_select(0, span), subjects.index_select(0, query), *distances)
+            def inputs(query: Tensor, span: Tensor) -> Tensor:
+                word = edge.index_select(1, span)
+                distances = word - queries.start[query], word - queries.last[query]
+                return fusion.join(words.index_select(1, span), subjects.index_select(0, query), *distances)
 
         def logits(query: Tensor, span: Tensor) -> StartEndMatch:
-            first, last = (inputs(query, span, edge) for edge in edges)
-            return turns.object_head.spans(first, last)
+            return turns.object_head.spans(*inputs(query, span).unbind(0))
 
         return logits
 
@@ -252,8 +249,9 @@ class Cascade(nn.Module):
     def _subject_means(self, features: Tensor, tags: Tensor | None, queries: Queries) -> Tensor:
         """Average the words of each subject. Shapes: as of :meth:`object_inputs`; returns (n_queries, width)."""
         size = queries.last - queries.start + 1
-        if int(size.sum()) > features.shape[0] * features.shape[1]:
-            # Subjects overlap so much that it is cheaper to compute all words of the batch once.
+        # A GPU computes all words in less time than it takes to wait for the number of words inside of subjects. On a
+        # CPU, that is cheaper only if subjects overlap much.
+        if features.is_cuda or int(size.sum()) > features.shape[0] * features.shape[1]:
             return subject_means(self._object_words(features, tags), queries)
         query, word = queries.words_inside()
         sentence = queries.sentence[query]
@@ -266,6 +264,11 @@ def words_at(features: Tensor, row: Tensor, word: Tensor) -> Tensor:
     position = row * features.shape[1] + word
     selected: Tensor = features.flatten(0, 1).index_select(0, position.flatten()).unflatten(0, position.shape)
     return selected
+
+
+def _edges(spans: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows, and first and last words, which are computed at once. Shapes: spans (n, 3); returns (n,), (2, n)."""
+    return spans[:, 0], spans[:, 1:].T
 
 
 def _tags_at(tags: Tensor | None, sentence: Tensor, word: Tensor) -> Tensor | None:

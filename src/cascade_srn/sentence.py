@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from cascade_srn.errors import AnnotationError, short_repr
@@ -153,7 +153,20 @@ class Sentence:
 
     def annotated(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
         """Return a sentence with the same words and other annotations."""
-        return replace(self, entities=tuple(entities), triples=tuple(triples))
+        return Sentence(self.words, self.offsets, tuple(entities), tuple(triples), self.escaped, self.source)
+
+    def with_predictions(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
+        """Do what :meth:`annotated` does, for annotations that a search found in this sentence and that are valid."""
+        # The checks of the constructor take longer than most steps of decoding.
+        made = object.__new__(Sentence)
+        set_field = object.__setattr__
+        set_field(made, "words", self.words)
+        set_field(made, "offsets", self.offsets)
+        set_field(made, "entities", tuple(entities))
+        set_field(made, "triples", tuple(triples))
+        set_field(made, "escaped", self.escaped)
+        set_field(made, "source", self.source)
+        return made
 
     @property
     def start(self) -> int:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.small_models import SENTENCES, examples, small_model
 
-from cascade_srn.encoder.cuda_graphs import _ScalarsOnDevice
+from cascade_srn.encoder.cuda_graphs import ScalarsOnDevice
 from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.training.step import Step
@@ -103,7 +103,7 @@ def test_there_are_no_graphs_without_a_gpu():
 
 
 def test_scalars_become_tensors_of_the_same_value_and_type():
-    with _ScalarsOnDevice():
+    with ScalarsOnDevice():
         found = torch.tensor(0.5, dtype=torch.float64), torch.tensor(3), torch.tensor([1, 2])
     assert [tensor.tolist() for tensor in found] == [0.5, 3, [1, 2]]
     assert [tensor.dtype for tensor in found] == [torch.float64, torch.int64, torch.int64]

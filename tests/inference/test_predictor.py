@@ -551,3 +551,55 @@ class TestRelated:
         for found, expected in zip(one, many, strict=True):
             assert_same(found.sentence, list(expected.sentence.entities), list(expected.sentence.triples))
             assert [scored.triple for scored in found.triples] == list(found.sentence.triples)
+
+
+def test_annotations_are_sorted_whatever_the_order_of_labels():
+    schema = Schema(("Thing", "Metric", "Task"), ("used-for", "compare", "part-of"), frozenset({"compare"}))
+    model = spread_probabilities(small_model("swift", schema=schema))
+    predictor = model.predictor(thresholds=Thresholds(0.3, 0.1, 0.1), overlaps="all")
+    for found in predictor.predict_with_scores(examples()):
+        assert list(found.sentence.entities) == sorted(found.sentence.entities)
+        assert list(found.triples) == sorted(found.triples)
+        assert found.sentence == found.sentence.annotated(found.sentence.entities, found.sentence.triples)
+    assert len({label for s in predictor.predict(examples()) for label in (e.label for e in s.entities)}) > 1
+
+
+@pytest.mark.parametrize(("given_entities", "n_encoded"), [(False, 3), (True, 2)])
+def test_given_entities_with_markers_are_encoded_once(given_entities, n_encoded, monkeypatch):
+    model = spread_probabilities(small_model("early"))
+    calls, features = [], model.cascade.features
+    monkeypatch.setattr(model.cascade, "features", lambda *args, **kwargs: calls.append(1) or features(*args, **kwargs))
+    found = model.predictor(thresholds=Thresholds(0.3, 0.0, 0.0)).predict(
+        examples((NESTED,)), given_entities=given_entities
+    )
+    assert found[0].entities
+    # Turn 1, or none if the entities are given, and turns 2 and 3.
+    assert len(calls) == n_encoded
+
+
+@pytest.mark.parametrize("preset", ["swift", "early"])
+def test_bf16_casts_weights_once_per_prediction(preset):
+    model = spread_probabilities(small_model(preset))
+    linears = [m for m in model.network.encoder.model.modules() if isinstance(m, torch.nn.Linear)]
+    # No other tensor has its shape.
+    weight = max((linear.weight for linear in linears), key=len)
+    assert weight.requires_grad
+
+    def n_casts(batch_words):
+        predictor = model.predictor(thresholds=Thresholds(0.3, 0.1, 0.1), precision="bf16", batch_words=batch_words)
+        with torch.profiler.profile(record_shapes=True) as profile:
+            found = predictor.predict(examples())
+        shape = list(weight.shape)
+        casts = [e for e in profile.events() if e.name == "aten::_to_copy" and e.input_shapes[:1] == [shape]]
+        return len(casts), found
+
+    (once, together), (often, one_by_one) = n_casts(4096), n_casts(1)
+    assert 0 < often == once
+    assert [s.words for s in together] == [s.words for s in one_by_one]
+    # A caller may use autocast, too, and gradients do not see the casts of the prediction.
+    settings = {"thresholds": Thresholds(0.3, 0.1, 0.1), "precision": "float32"}
+    expected = model.predictor(**settings).predict(examples())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model.predictor(precision="bf16").predict(examples())
+        assert model.predictor(**settings).predict(examples()) == expected
+        assert torch.nn.functional.linear(torch.ones(1, weight.shape[1]), weight).requires_grad

@@ -37,6 +37,7 @@ from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.extractor import find_model
 from cascade_srn.heads import Pairs, SpanLabels
 from cascade_srn.inference.batching import group_by_words
+from cascade_srn.inference.cuda_graphs import MIN_OCCURRENCES
 from cascade_srn.inference.decode import find_candidates
 from cascade_srn.model.build import build_cascade
 from cascade_srn.model.model import Model
@@ -84,6 +85,7 @@ class Extraction:
         *,
         thresholds: Thresholds,
         given_entities: bool,
+        cuda_graphs: bool = True,
     ) -> None:
         self.model = model
         self.given_entities = given_entities
@@ -92,7 +94,10 @@ class Extraction:
         self.n_sentences = len(examples)
         self.groups = batching.groups(examples)
         self.predictor = model.predictor(
-            thresholds=thresholds, batch_words=batching.budget(examples), precision=batching.precision
+            thresholds=thresholds,
+            batch_words=batching.budget(examples),
+            precision=batching.precision,
+            cuda_graphs=cuda_graphs,
         )
         # The predictor makes batches by words itself.
         self._calls = self.groups if batching.sentences else [list(examples)]
@@ -177,6 +182,11 @@ def with_bilstm(model: Model) -> Model:
     return replace(model, settings=settings, network=cascade.to(device).eval())
 
 
+def _without_graphs(row: dict[str, Any], percentile: str) -> float | None:
+    found: dict[str, float] | None = row["latency"] and row["latency"]["without_graphs"]
+    return None if found is None else found[percentile]
+
+
 COLUMNS = (
     text("preset", "preset"),
     number("sentences/s", lambda row: row["sentences_per_s"]),
@@ -186,6 +196,8 @@ COLUMNS = (
     milliseconds("p50, ms", lambda row: row["latency"] and row["latency"]["p50_s"]),
     milliseconds("p95, ms", lambda row: row["latency"] and row["latency"]["p95_s"]),
     milliseconds("p99, ms", lambda row: row["latency"] and row["latency"]["p99_s"]),
+    milliseconds("p50 without graphs, ms", lambda row: _without_graphs(row, "p50_s")),
+    milliseconds("p95 without graphs, ms", lambda row: _without_graphs(row, "p95_s")),
     number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20),
     number("entities", lambda row: row["found"] and row["found"]["entities"]),
     number("subjects", lambda row: row["found"] and row["found"]["subjects"]),
@@ -194,7 +206,7 @@ COLUMNS = (
 NOTES = (
     "× encoder: ratio to the time of the bare encoder on the same batches; "
     "× BiLSTM: ratio to the time of the same model with a BiLSTM in place of the SRN, both with given entities; "
-    "p50 to p99: one sentence at a time; medians",
+    "p50 to p99: one sentence at a time, on a GPU by CUDA graphs and, in turns, without them; medians",
 )
 
 
@@ -326,17 +338,32 @@ def _candidates(
 def _latency(
     extraction: Extraction, examples: Sequence[Example], batching: Batching, device: torch.device
 ) -> dict[str, Any]:
-    """Measure single sentences, after a short warm-up."""
+    """Measure single sentences, after a warm-up. On a GPU, each is measured with CUDA graphs and without, in turns."""
+    is_gpu = device.type == "cuda"
+    found: dict[bool, list[float]] = {True: [], False: []} if is_gpu else {True: []}
     alone = [
-        Extraction(
-            extraction.model,
-            [example],
-            replace(batching, sentences=1),
-            thresholds=extraction.thresholds,
-            given_entities=extraction.given_entities,
-        )
+        {
+            cuda_graphs: Extraction(
+                extraction.model,
+                [example],
+                replace(batching, sentences=1),
+                thresholds=extraction.thresholds,
+                given_entities=extraction.given_entities,
+                cuda_graphs=cuda_graphs,
+            )
+            for cuda_graphs in found
+        }
         for example in examples
     ]
     for one in alone[:3]:
-        seconds(one, device)
-    return {"sentences": len(alone), **Timing(tuple(seconds(one, device) for one in alone)).percentiles()}
+        for function in one.values():
+            seconds(function, device)
+    # A graph is captured when sentences of its length have occurred several times.
+    for _ in range(MIN_OCCURRENCES + 1 if is_gpu else 0):
+        for one in alone:
+            one[True]()
+    for one in alone:
+        for cuda_graphs, function in one.items():
+            found[cuda_graphs].append(seconds(function, device))
+    percentiles = {cuda_graphs: Timing(tuple(times)).percentiles() for cuda_graphs, times in found.items()}
+    return {"sentences": len(alone), **percentiles[True], "without_graphs": percentiles.get(False)}

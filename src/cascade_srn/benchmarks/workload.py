@@ -18,7 +18,6 @@ from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import DataError
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
-from cascade_srn.training import TrainingSettings, train
 from cascade_srn.types import Document, Sentence
 
 FRESH = "fresh, width 128, 2 layers, random weights"
@@ -103,6 +102,8 @@ def new_model(encoder: str, schema: Schema, preset: str, device: torch.device) -
 
 def train_briefly(model: Model, corpus: BenchmarkCorpus, n_steps: int, *, fresh: bool) -> None:
     """Train for about ``n_steps`` steps, so that the model predicts a realistic number of entities and relations."""
+    from cascade_srn.training import TrainingSettings, train  # other benchmarks do not need it
+
     batch_size = TrainingSettings.batch_size
     documents = corpus.documents[: n_steps * batch_size]
     epochs = max(1, round(n_steps * batch_size / len(documents)))

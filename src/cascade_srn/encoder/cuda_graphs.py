@@ -124,7 +124,7 @@ class CudaGraphs:
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         enabled, dtype = _autocast_state()
         autocast = torch.autocast("cuda", dtype, enabled, cache_enabled=False)
-        with torch.cuda.graph(forward, **settings), ids.device, _ScalarsOnDevice(), autocast:
+        with torch.cuda.graph(forward, **settings), ids.device, ScalarsOnDevice(), autocast:
             output = self._read(ids, mask)
         gradient = torch.zeros_like(output)
         with torch.cuda.graph(backward, **settings):
@@ -146,7 +146,7 @@ def _autocast_state() -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
 
 
-class _ScalarsOnDevice(TorchFunctionMode):
+class ScalarsOnDevice(TorchFunctionMode):
     """Create scalar tensors on the device, because a capture must not copy from host memory."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -212,7 +212,9 @@ class WordPieces:
         self.cache_size = cache_size
         self.text_form = text_form
         self.pad_id = special.pad
+        # By the form of a word, and by the word itself, which saves making the form.
         self._cache: dict[str, tuple[int, ...]] = {}
+        self._by_word: dict[str, tuple[int, ...]] = {}
 
     def _tokenize(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """Return a mapping with the pieces of at least these words. New words are tokenized in one call."""
@@ -243,16 +245,32 @@ class WordPieces:
 
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
         """Return the row of a sentence without markers, with the words before and after it as context."""
-        words, left, right = (model_words(part, self.text_form) for part in (words, left, right))
-        pieces_of = self._tokenize([*words, *left, *right] if left or right else words)
-        pieces = [pieces_of[word] for word in words]
+        parts = (words, left, right) if left or right else (words,)
+        pieces, *context = (self._pieces(part) for part in parts)
         return Row(
             pieces=_flatten(pieces),
             sizes=np.fromiter(map(len, pieces), np.int64, len(pieces)),
             word_items=np.arange(len(pieces)),
-            left=_flatten([pieces_of[word] for word in left]),
-            right=_flatten([pieces_of[word] for word in right]),
+            left=_flatten(context[0]) if context else _EMPTY,
+            right=_flatten(context[1]) if context else _EMPTY,
         )
+
+    def _pieces(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the pieces of each word."""
+        known = self._by_word
+        try:
+            return [known[word] for word in words]
+        except KeyError:
+            pass
+        forms = model_words(words, self.text_form)
+        pieces_of = self._tokenize(forms)
+        pieces = [pieces_of[form] for form in forms]
+        # In the form "escaped", the pieces of a quote depend on the words before it.
+        if self.text_form != "escaped":
+            if len(known) + len(words) > self.cache_size:
+                self._by_word = known = {}
+            known.update((w, p) for w, p in zip(words, pieces, strict=True) if len(w) <= _MAX_CACHED_LENGTH)
+        return pieces
 
     def cost(self, row: Row) -> int:
         """Return the cost of a row in batches and queues, in words.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,8 +105,35 @@ class PretrainedEncoder(nn.Module):
         return pooled.index_add(0, target, pieces) / counts.clamp(min=1)[:, None]
 
 
-def _autocast(device: torch.device, half: bool) -> AbstractContextManager[Any]:
-    return torch.autocast(device.type, dtype=torch.bfloat16) if half else nullcontext()
+@contextmanager
+def reuse_casts(device: torch.device) -> Iterator[None]:
+    """Keep the weights that are cast to bfloat16 for all batches of a prediction, which need not launch the casts."""
+    kind = device.type
+    if kind not in ("cpu", "cuda"):
+        yield
+        return
+    # Other streams would read the weights without waiting for the cast.
+    is_safe = kind != "cuda" or torch.cuda.current_stream(device) == torch.cuda.default_stream(device)
+    # Autocast drops its casts at the end of the outermost block. The precision does not depend on that of the caller.
+    with torch.autocast(kind, enabled=False, cache_enabled=is_safe and torch.is_autocast_cache_enabled()):
+        try:
+            yield
+        finally:
+            # They have no gradients, and a caller may train in an outer block.
+            torch.clear_autocast_cache()
+
+
+@contextmanager
+def _autocast(device: torch.device, half: bool) -> Iterator[None]:
+    if not half:
+        yield
+    elif torch.is_inference_mode_enabled() and torch.is_autocast_cache_enabled():
+        # Autocast does not keep what it casts in inference mode.
+        with torch.inference_mode(False), torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16):
+            yield
+    else:
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            yield
 
 
 def _split_passes(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:

@@ -76,6 +76,16 @@ def halve_on_out_of_memory(
     return [result for part in parts for result in halve_on_out_of_memory(run, part, shrink)]
 
 
+def unless_out_of_memory(run: Callable[[], Result]) -> Result | None:
+    """Return the result of a function, or None if memory runs out."""
+    try:
+        return run()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    return None
+
+
 @contextmanager
 def explain_out_of_memory(make_error: Callable[[], CascadeError]) -> Iterator[None]:
     """Raise another error if memory runs out in this block."""

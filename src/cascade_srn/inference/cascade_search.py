@@ -9,7 +9,7 @@ import numpy as np
 
 from cascade_srn.data.examples import Example
 from cascade_srn.data.rows import RowCollator
-from cascade_srn.encoder.pieces import Row
+from cascade_srn.encoder.pieces import Row, RowArrays
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.batching import group_by_words
 from cascade_srn.inference.decode import Floats, find_candidates, find_entity, list_spans, pair_with_spans, select_best
@@ -42,8 +42,21 @@ class CascadeSearch:
 
     def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
         """Run the three turns, or turns 2 and 3 if the entities are given. See :class:`.Search`."""
+        return self.finish(examples, rows, self.begin(examples, rows, given_entities=given_entities), given_entities)
+
+    def begin(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> Any:
+        """Encode the rows of the first turn and return their features. A GPU does this without waiting."""
+        if given_entities and self._marks_entities:
+            sentences = [example.sentence for example in examples]
+            candidates, _ = limit_entities([list(s.entities) for s in sentences], sentences, self.settings.limits)
+            return self._marked_features(rows, candidates)
+        return self._features(rows, entities=not given_entities)
+
+    def finish(
+        self, examples: Sequence[Example], rows: Sequence[Row], features: Any, given_entities: bool
+    ) -> list[SearchResult]:
+        """Find entities and triples from the features that :meth:`begin` returned for the same rows."""
         sentences = [example.sentence for example in examples]
-        features = self._features(rows)
         limited: set[int] = set()
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
@@ -56,15 +69,30 @@ class CascadeSearch:
             if crowded:
                 limited |= crowded
                 columns = self.collator.entity_columns(candidates)
+            if self._marks_entities and not given_entities:
+                features = self._marked_features(rows, candidates)
             triples = self._find_triples(rows, features, candidates, columns, limited)
         return [
-            SearchResult(sentence.annotated(spans, [scored.triple for scored in found]), found, number in limited)
+            SearchResult(
+                sentence.with_predictions(spans, [scored.triple for scored in found]), found, number in limited
+            )
             for number, (sentence, spans, found) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
 
-    def _features(self, rows: Sequence[Row]) -> Any:
+    def _features(self, rows: Sequence[Row], *, entities: bool = False) -> Any:
         """Encode rows and return the features of their words."""
-        return self.turns.features(self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces))
+        return self.turns.features(self._arrays(rows), entities=entities)
+
+    def _arrays(self, rows: Sequence[Row]) -> RowArrays:
+        return self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces)
+
+    @property
+    def _marks_entities(self) -> bool:
+        return self.collator.fusion.entities == "markers"
+
+    def _marked_features(self, rows: Sequence[Row], entities: Sequence[list[Span]]) -> Any:
+        """Encode rows with markers of their entities, for turn 2."""
+        return self._features([self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)])
 
     def _find_entities(
         self, features: Any, n_words: Sequence[int], limited: set[int]
@@ -86,10 +114,13 @@ class CascadeSearch:
             limited.update(columns[~best, 0].tolist())
             columns, score = columns[best], score[best]
         names = self.collator.schema.entity_types
+        row, first, last, label = columns.T
+        # Sorted at once, because comparing spans takes long.
+        order = np.lexsort((_ranks(names)[label], last, first, row))
         entities: list[list[Span]] = [[] for _ in n_words]
-        for (number, begin, stop, kind), value in zip(columns.tolist(), score.tolist(), strict=True):
+        for (number, begin, stop, kind), value in zip(columns[order].tolist(), score[order].tolist(), strict=True):
             entities[number].append(Span(begin, stop + 1, names[kind], value))
-        return [sorted(spans) for spans in entities], columns
+        return entities, columns
 
     def _find_triples(
         self, rows: Sequence[Row], features: Any, entities: list[list[Span]], columns: Integers, limited: set[int]
@@ -98,8 +129,6 @@ class CascadeSearch:
 
         Adds the positions of sentences in which a limit applied to ``limited``.
         """
-        if self.collator.fusion.entities == "markers":
-            features = self._features([self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)])
         n_words = max(len(row.word_items) for row in rows)
         tags = self.turns.tags(columns, (len(rows), n_words))
         # Subjects and objects are entities, so turns 2 and 3 score no other spans.
@@ -120,8 +149,8 @@ class CascadeSearch:
             most = self.settings.limits.max_relations(len(rows[number].word_items))
             if len(found) > most:
                 limited.add(number)
-                triples[number] = nlargest(most, found, key=lambda scored: scored.triple.score or 0.0)
-        return [sorted(found) for found in triples]
+                triples[number] = sorted(nlargest(most, found, key=lambda scored: scored.triple.score or 0.0))
+        return triples
 
     def _find_objects(
         self,
@@ -158,9 +187,16 @@ class CascadeSearch:
             self.collator.with_subject(rows[row], entities[row], (first, last + 1))
             for row, first, last in subjects.tolist()
         ]
-        for members in group_by_words(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words):
+        groups = group_by_words(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words)
+        prepared = ((members, self._arrays([marked[i] for i in members])) for members in groups)
+        following = next(prepared, None)
+        while following is not None:
             self.settings.check()
-            yield np.asarray(members), self._features([marked[i] for i in members])
+            members, arrays = following
+            features = self.turns.features(arrays)
+            # Prepared while a GPU encodes the group before.
+            following = next(prepared, None)
+            yield np.asarray(members), features
 
     def _make_triples(
         self,
@@ -170,20 +206,32 @@ class CascadeSearch:
         subject_scores: Floats,
         objects: _Objects,
     ) -> list[list[ScoredTriple]]:
-        """Return the triples of each sentence, with the entities that the spans stand for."""
+        """Return the triples of each sentence, sorted, with the entities that the spans stand for."""
         names = self.collator.schema.relation_types
-        heads, tails = subjects[objects.subject], spans[objects.span]
-        columns = np.concatenate((heads, tails[:, 1:], objects.label[:, None]), axis=1).tolist()
-        scores = zip(subject_scores[objects.subject].tolist(), objects.score.tolist(), strict=True)
-        # Indexed by position, so that a sentence with many entities is not searched again for every triple.
-        sharing: dict[tuple[int, int, int], list[Span]] = {}
-        for row, spans_there in enumerate(entities):
-            for span in spans_there:
-                sharing.setdefault((row, span.start, span.end), []).append(span)
         triples: list[list[ScoredTriple]] = [[] for _ in entities]
-        for (row, first, last, start, end, label), (subject, object_) in zip(columns, scores, strict=True):
-            head = find_entity(sharing[row, first, last + 1], first, last + 1)
-            tail = find_entity(sharing[row, start, end + 1], start, end + 1, not_this=head)
-            triple = Triple(head, names[label], tail, relation_score(head, tail, object_))
+        # Subjects are sorted by position, and so are spans. The head and the tail of two spans are always the same.
+        order = np.lexsort((objects.span, _ranks(names)[objects.label], objects.subject))
+        query, span, label = objects.subject[order], objects.span[order], objects.label[order]
+        pairs = subjects[query], spans[span][:, 1:] + (0, 1), label[:, None]
+        columns = np.concatenate(pairs, axis=1).tolist()
+        scores = zip(subject_scores[query].tolist(), objects.score[order].tolist(), strict=True)
+        # Indexed by position, so that a sentence with many entities is not searched again for every triple.
+        sharing: dict[int, dict[tuple[int, int], list[Span]]] = {}
+        for (row, first, last, start, end, kind), (subject, object_) in zip(columns, scores, strict=True):
+            if row not in sharing:
+                there = sharing[row] = {}
+                for entity in entities[row]:
+                    there.setdefault((entity.start, entity.end), []).append(entity)
+            there = sharing[row]
+            heads, tails = there[first, last + 1], there[start, end]
+            # Most spans are one entity.
+            head = heads[0] if len(heads) == 1 else find_entity(heads, first, last + 1)
+            tail = tails[0] if len(tails) == 1 else find_entity(tails, start, end, not_this=head)
+            triple = Triple(head, names[kind], tail, relation_score(head, tail, object_))
             triples[row].append(ScoredTriple(triple, subject, object_))
         return triples
+
+
+def _ranks(names: Sequence[str]) -> Integers:
+    """Return the position of each name in the order of names."""
+    return np.argsort(np.argsort(np.asarray(names, dtype=object)))

@@ -1,6 +1,6 @@
 """Find relations of a sentence that violate the constraints of a schema."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cascade_srn.schema import Schema
@@ -39,6 +39,9 @@ def find_violations(triples: Iterable[Triple], schema: Schema) -> Violations:
     one. Inverses are then added, if their types are allowed. Relations without a score are annotations and count as 1.
     Equal scores are ordered by position.
     """
+    triples = list(triples)
+    if _are_simple(triples, schema):
+        return Violations({}, ())
     ranked = list(dict.fromkeys(sorted(triples, key=lambda triple: (-_score(triple), triple))))
     dropped = {t: "types" for t in ranked if not schema.allows(t.head.label, t.label, t.tail.label)}
     kept = dict.fromkeys(triple for triple in ranked if triple not in dropped)
@@ -53,6 +56,21 @@ def find_violations(triples: Iterable[Triple], schema: Schema) -> Violations:
     inverses = [inverse for triple in kept if (inverse := find_inverse(triple, schema)) is not None]
     missing = [t for t in inverses if t not in kept and schema.allows(t.head.label, t.label, t.tail.label)]
     return Violations(dropped, tuple(missing))
+
+
+def _are_simple(triples: Sequence[Triple], schema: Schema) -> bool:
+    """Return whether a short look shows that there are no violations, as in most sentences."""
+    directions = set()
+    for triple in triples:
+        head, label, tail = triple.head, triple.label, triple.tail
+        if label in schema.acyclic or label in schema.inverses or not schema.allows(head.label, label, tail.label):
+            return False
+        if label in schema.symmetric:
+            # First words tell most entities apart, and are cheaper to compare.
+            if (label, tail.start, head.start) in directions:
+                return False
+            directions.add((label, head.start, tail.start))
+    return True
 
 
 def find_inverse(triple: Triple, schema: Schema) -> Triple | None:

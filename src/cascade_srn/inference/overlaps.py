@@ -15,12 +15,15 @@ _STEP = 2.0**-40
 
 
 def have_overlaps(entities: Iterable[Span]) -> bool:
-    """Return whether two of the entities share a word."""
-    reached = 0
-    for start, end in sorted((entity.start, entity.end) for entity in entities):
-        if start < reached:
+    """Return whether two of the entities share a word. Entities in order are not sorted again."""
+    entities = list(entities)
+    reached = before = 0
+    for entity in entities:
+        if entity.start < before:
+            return have_overlaps(sorted(entities))
+        if entity.start < reached:
             return True
-        reached = end
+        before, reached = entity.start, entity.end
     return False
 
 

@@ -21,7 +21,7 @@ from cascade_srn.config import (
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
+from cascade_srn.inference.batching import halve_on_out_of_memory, unless_out_of_memory
 from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.selection import SearchResult, Selection
 from cascade_srn.schema import Schema
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
+
+# Smaller batches, in words, are searched one after the other.
+_MIN_OVERLAPPED = 1024
 
 PRECISIONS = ("auto", "float32", "bf16")
 
@@ -51,6 +54,7 @@ class SearchSettings(NamedTuple):
         check: Called at short intervals. It may raise to stop the work.
         half: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
         device: Device of the network: that of torch, or None without torch.
+        cuda_graphs: Whether a GPU replays small batches as CUDA graphs.
     """
 
     entity: Floats
@@ -63,6 +67,7 @@ class SearchSettings(NamedTuple):
     check: Callable[[], None]
     half: bool
     device: Any
+    cuda_graphs: bool = False
 
     @property
     def pass_pieces(self) -> int:
@@ -71,9 +76,9 @@ class SearchSettings(NamedTuple):
 
     def tensor(self, values: np.ndarray[Any, Any]) -> Tensor:
         """Return an array as a tensor on the device."""
-        import torch
+        from cascade_srn.inference.transfer import send
 
-        return torch.from_numpy(values).to(self.device)
+        return send(values, self.device)
 
 
 def never_stop() -> None:
@@ -170,6 +175,7 @@ class Predictor:
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. Everything after the encoder computes in float32.
         constraints: "on" applies the constraints of the schema to the relations of each sentence.
+        cuda_graphs: Whether a GPU replays small batches as CUDA graphs.
     """
 
     def __init__(
@@ -184,6 +190,7 @@ class Predictor:
         batch_words: int = 4096,
         precision: str = "auto",
         constraints: str = "off",
+        cuda_graphs: bool = False,
     ) -> None:
         require_range("batch_words", batch_words, 1)
         require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
@@ -205,6 +212,7 @@ class Predictor:
         self._warned_of_limits = False
         self.batch_words = batch_words
         self.constraints = constraints
+        self.cuda_graphs = cuda_graphs
         self.half = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
         self._warned = False
 
@@ -237,21 +245,70 @@ class Predictor:
 
     def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
         results = [SearchResult(example.sentence) for example in examples]
-        rows = [self.collator.plain(example) for example in examples]
         selection = Selection(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
-        for group in self._groups([self.collator.pieces.cost(row) for row in rows]):
-            self.check()
-            members = [examples[i] for i in group], [rows[i] for i in group]
-            for i, found in zip(group, self._within_memory(*members, given_entities), strict=True):
+        for group, searched in self._searched(examples, given_entities):
+            for i, found in zip(group, searched, strict=True):
                 self.n_limited += found.limited
                 results[i] = selection.select(found, given_entities=given_entities)
         return results
 
-    def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Batch sentences by the word budget, which may shrink between two batches."""
-        for group in group_by_words(lengths, self.batch_words):
-            for part in group_by_words([lengths[i] for i in group], self.batch_words):
-                yield [group[i] for i in part]
+    def _searched(
+        self, examples: Sequence[Example], given_entities: bool
+    ) -> Iterator[tuple[list[int], list[SearchResult]]]:
+        """Yield batches and what was found in them. A GPU reads the next batch before one is decoded."""
+        begun: tuple[list[int], Callable[[], list[SearchResult]]] | None = None
+        for group, rows in self._groups(examples):
+            self.check()
+            members = [examples[i] for i in group], rows
+            finish = self._begin(*members, given_entities)
+            if begun is not None:
+                yield begun[0], begun[1]()
+            begun = None if finish is None else (group, finish)
+            if finish is None:
+                yield group, self._within_memory(*members, given_entities)
+        if begun is not None:
+            yield begun[0], begun[1]()
+
+    def _begin(
+        self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
+    ) -> Callable[[], list[SearchResult]] | None:
+        """Let the GPU begin with a batch, and return a function for the rest of the search, or None."""
+        if getattr(self.device, "type", None) != "cuda" or sum(map(len, rows)) < _MIN_OVERLAPPED:
+            return None
+        begin = getattr(self.search(self._search_settings()), "begin", None)
+        if begin is None:
+            return None
+        finish = unless_out_of_memory(lambda: begin(examples, rows, given_entities=given_entities))
+        if finish is None:
+            return None
+
+        def find() -> list[SearchResult]:
+            found = unless_out_of_memory(finish)
+            return self._within_memory(examples, rows, given_entities) if found is None else found
+
+        return find
+
+    def _groups(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], list[Row]]]:
+        """Batch sentences of similar length by the word budget, which may shrink between two batches.
+
+        The longest sentences come first, so that a batch that does not fit into memory fails early. The rows of a batch
+        are made when it is requested, while a GPU reads the batch before.
+        """
+        group: list[int] = []
+        rows: list[Row] = []
+        longest = 0
+        for i in sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence)):
+            row = self.collator.plain(examples[i])
+            cost = self.collator.pieces.cost(row)
+            # All members are padded to the longest.
+            if group and max(longest, cost) * (len(group) + 1) > self.batch_words:
+                yield group, rows
+                group, rows, longest = [], [], 0
+            group.append(i)
+            rows.append(row)
+            longest = max(longest, cost)
+        if group:
+            yield group, rows
 
     def _search_settings(self) -> SearchSettings:
         thresholds, schema = self.thresholds, self.schema
@@ -270,6 +327,7 @@ class Predictor:
             check=self.check,
             half=self.half,
             device=self.device,
+            cuda_graphs=self.cuda_graphs,
         )
 
     def _within_memory(

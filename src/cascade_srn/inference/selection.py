@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from cascade_srn.config import SearchLimits, Temperatures, Thresholds
@@ -20,6 +20,9 @@ class ScoredTriple(NamedTuple):
     object: float
 
 
+_Triples = Sequence[ScoredTriple]
+
+
 class SearchResult(NamedTuple):
     """The annotations found in one sentence, and the scores of its triples.
 
@@ -33,7 +36,7 @@ class SearchResult(NamedTuple):
     def with_triples(self, triples: Sequence[ScoredTriple], entities: Sequence[Span] | None = None) -> Self:
         """Replace the triples, and the entities if they are given."""
         kept = self.sentence.entities if entities is None else entities
-        sentence = self.sentence.annotated(kept, [scored.triple for scored in triples])
+        sentence = self.sentence.with_predictions(kept, [scored.triple for scored in triples])
         return self._replace(sentence=sentence, triples=triples)
 
 
@@ -65,21 +68,23 @@ def scale_relation(score: float, label: str, temperatures: Temperatures) -> floa
     return scale_score(score, temperatures.relation, temperatures.relation_offsets.get(label, 0.0))
 
 
-def calibrate_relations(found: SearchResult, temperatures: Temperatures) -> SearchResult:
+def _calibrate(triples: _Triples, temperatures: Temperatures, min_score: float | None) -> _Triples:
     """Map the scores of relations to probabilities, with the temperature and the offsets of relations.
 
-    The map increases with the product of scores, so the order of relations of a type does not change. It is fitted to
-    predicted entities, and does not apply to relations between given entities.
+    Relations below ``min_score`` are dropped. The map increases with the product of scores, so the order of relations
+    of a type does not change. It is fitted to predicted entities, and does not apply to relations between given
+    entities.
     """
-    if temperatures.relation == 1 and not temperatures.relation_offsets:
-        return found
     scored = []
-    for item in found.triples:
-        triple = item.triple
+    for found in triples:
+        triple = found.triple
         if triple.score is not None:
-            triple = replace(triple, score=scale_relation(triple.score, triple.label, temperatures))
-        scored.append(item._replace(triple=triple))
-    return found.with_triples(scored)
+            score = scale_relation(triple.score, triple.label, temperatures)
+            if min_score is not None and score < min_score:
+                continue
+            found = ScoredTriple(Triple(triple.head, triple.label, triple.tail, score), found.subject, found.object)
+        scored.append(found)
+    return scored
 
 
 def limit_entities(
@@ -118,28 +123,39 @@ class Selection:
 
     def select(self, found: SearchResult, *, given_entities: bool) -> SearchResult:
         """Select annotations. Given entities are all kept."""
-        found = self._drop_unsure_triples(found) if given_entities else self._select_entities(found)
+        entities: Sequence[Span] = found.sentence.entities
+        triples = found.triples
+        if given_entities:
+            triples = self._drop_unsure_triples(triples)
+        else:
+            entities, triples = self._select_entities(entities, triples)
         # Last, because earlier steps may change which entities there are.
-        return self._apply_constraints(found) if self.constraints == "on" else found
+        if self.constraints == "on":
+            triples = self._apply_constraints(triples)
+        # Making a sentence takes longer than most steps.
+        is_same = entities is found.sentence.entities and triples is found.triples
+        return found if is_same else found.with_triples(triples, entities)
 
-    def _select_entities(self, found: SearchResult) -> SearchResult:
+    def _select_entities(self, entities: Sequence[Span], triples: _Triples) -> tuple[Sequence[Span], _Triples]:
         """Apply the thresholds of whole relations and of entities with a relation, and resolve overlaps."""
-        found = calibrate_relations(found, self.temperatures)
-        found = self._drop_unrelated_entities(self._drop_unsure_triples(found))
-        resolved = self._resolve_overlaps(found)
+        temperatures = self.temperatures
+        if temperatures.relation == 1 and not temperatures.relation_offsets:
+            triples = self._drop_unsure_triples(triples)
+        elif triples:
+            triples = _calibrate(triples, temperatures, self.thresholds.relation)
+        entities = self._drop_unrelated_entities(entities, triples)
+        kept = select_entities(entities, self.overlaps, self._margin)
+        if len(kept) == len(entities):
+            return entities, triples
         # A relation that was moved has another score, and an entity may have lost its only relation.
-        return found if resolved is found else self._drop_unrelated_entities(self._drop_unsure_triples(resolved))
+        triples = self._drop_unsure_triples(self._move_triples(triples, kept))
+        return self._drop_unrelated_entities(kept, triples), triples
 
-    def _resolve_overlaps(self, found: SearchResult) -> SearchResult:
-        """Drop entities that share words with better ones, and move their relations to those that are kept."""
-        sentence = found.sentence
-        kept = select_entities(sentence.entities, self.overlaps, self._margin)
-        if len(kept) == len(sentence.entities):
-            return found
-        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
-        survivors = find_survivors(related, kept)
+    def _move_triples(self, triples: _Triples, kept: Sequence[Span]) -> _Triples:
+        """Move relations to the entities that are kept."""
+        survivors = find_survivors(_related(triples), kept)
         moved: dict[Triple, ScoredTriple] = {}
-        for scored in found.triples:
+        for scored in triples:
             head, tail = (survivors.get(entity) for entity in (scored.triple.head, scored.triple.tail))
             if head is None or tail is None or head == tail:
                 continue
@@ -148,7 +164,7 @@ class Selection:
             triple = Triple(head, label, tail, score)
             if triple not in moved or score > (moved[triple].triple.score or 0.0):
                 moved[triple] = scored._replace(triple=triple)
-        return found.with_triples(sorted(moved.values()), kept)
+        return sorted(moved.values())
 
     def _margin(self, entity: Span) -> float:
         """Return how far the score of an entity is above the lowest threshold that it had to pass."""
@@ -158,33 +174,35 @@ class Selection:
             lowest = min(lowest, thresholds.related)
         return max(0.0, entity_score(entity) - lowest)
 
-    def _drop_unsure_triples(self, found: SearchResult) -> SearchResult:
+    def _drop_unsure_triples(self, triples: _Triples) -> _Triples:
         min_score = self.thresholds.relation
         if min_score is None:
-            return found
-        kept = [scored for scored in found.triples if scored.triple.score is None or scored.triple.score >= min_score]
-        return found.with_triples(kept)
+            return triples
+        kept = [scored for scored in triples if scored.triple.score is None or scored.triple.score >= min_score]
+        return triples if len(kept) == len(triples) else kept
 
-    def _drop_unrelated_entities(self, found: SearchResult) -> SearchResult:
+    def _drop_unrelated_entities(self, entities: Sequence[Span], triples: _Triples) -> Sequence[Span]:
         """Drop entities that passed ``related`` only and have no relation."""
-        thresholds, sentence = self.thresholds, found.sentence
+        thresholds = self.thresholds
         if thresholds.related is None:
-            return found
-        related = {entity for triple in sentence.triples for entity in (triple.head, triple.tail)}
-        kept = [
-            entity
-            for entity in sentence.entities
-            if entity in related
-            or entity.score is None
-            or entity.score >= thresholds.entity_types.get(entity.label, thresholds.entity)
-        ]
-        return found._replace(sentence=sentence.annotated(kept, sentence.triples))
+            return entities
+        by_type, usual = thresholds.entity_types, thresholds.entity
+        unsure = {e for e in entities if e.score is not None and e.score < by_type.get(e.label, usual)}
+        if unsure:
+            unsure -= _related(triples)
+        return [entity for entity in entities if entity not in unsure] if unsure else entities
 
-    def _apply_constraints(self, found: SearchResult) -> SearchResult:
-        violations = find_violations([scored.triple for scored in found.triples], self.schema)
+    def _apply_constraints(self, triples: _Triples) -> _Triples:
+        if not triples:
+            return triples
+        violations = find_violations([scored.triple for scored in triples], self.schema)
         if not violations.dropped and not violations.missing:
-            return found
-        kept = [scored for scored in found.triples if scored.triple not in violations.dropped]
+            return triples
+        kept = [scored for scored in triples if scored.triple not in violations.dropped]
         scores = {find_inverse(scored.triple, self.schema): scored for scored in kept}
         kept += [scores[triple]._replace(triple=triple) for triple in violations.missing]
-        return found.with_triples(sorted(kept))
+        return sorted(kept)
+
+
+def _related(triples: _Triples) -> set[Span]:
+    return {entity for scored in triples for entity in (scored.triple.head, scored.triple.tail)}

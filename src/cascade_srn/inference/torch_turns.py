@@ -1,5 +1,11 @@
 """The three turns of a cascade of torch, for the search."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,9 +17,19 @@ from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels
 from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.transfer import HostCopy, send
 from cascade_srn.inference.turns import EntityScores, ObjectScores
 
-_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 10
+_PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 9
+
+
+@dataclass(frozen=True)
+class Words:
+    """Features of words. If turn 1 reads them, also its start and end probabilities and a function for matches."""
+
+    features: Tensor
+    boundaries: HostCopy | None = None
+    match_logits: Callable[[Pairs], Tensor] | None = None
 
 
 class TorchTurns:
@@ -25,18 +41,31 @@ class TorchTurns:
         self.has_relations = cascade.relations is not None
         # A CPU is faster with few pairs, because they stay in its cache.
         self.pairs_at_once = _PAIRS_AT_ONCE_ON_CPU if settings.device.type == "cpu" else _PAIRS_AT_ONCE
+        self._entity_offset = settings.tensor(settings.entity_offset)
 
-    def features(self, rows: RowArrays) -> Tensor:
-        """See :class:`.Turns`."""
-        batch = RowBatch.from_arrays(rows).to(self.settings.device)
-        return self.cascade.features(batch, half=self.settings.half, check=self.settings.check)
-
-    def entities(self, features: Tensor) -> tuple[Floats, Floats, EntityScores]:
-        """See :class:`.Turns`."""
-        temperature, offset = self.settings.temperatures.entity, self.settings.tensor(self.settings.entity_offset)
+    def features(self, rows: RowArrays, *, entities: bool = False) -> Words:
+        """See :class:`.Turns`. A GPU computes the boundaries of turn 1 and copies them without waiting."""
+        batch = RowBatch.from_arrays(rows)
+        sent: dict[str, Any] = {
+            field.name: send(value, self.settings.device)
+            for field in fields(batch)
+            if isinstance(value := getattr(batch, field.name), Tensor)
+        }
+        features = self.cascade.features(replace(batch, **sent), half=self.settings.half, check=self.settings.check)
+        if not entities:
+            return Words(features)
         start, end, match_logits = self.cascade.entity_boundaries(features)
         # Stacked, so that a GPU copies both at once.
-        both = _to_host((torch.stack((start, end)) / temperature + offset).sigmoid())
+        scaled = torch.stack((start, end)) / self.settings.temperatures.entity + self._entity_offset
+        return Words(features, HostCopy(scaled.sigmoid()), match_logits)
+
+    def entities(self, words: Words) -> tuple[Floats, Floats, EntityScores]:
+        """See :class:`.Turns`. The words were read for turn 1."""
+        temperature, offset = self.settings.temperatures.entity, self._entity_offset
+        match_logits = words.match_logits
+        assert words.boundaries is not None
+        assert match_logits is not None
+        both = words.boundaries.read()
 
         def match(row: Integers, first: Integers, last: Integers, label: Integers) -> Floats:
             columns = self.settings.tensor(np.stack((row, first, last, label))).unbind(0)
@@ -49,15 +78,15 @@ class TorchTurns:
         """See :class:`.Turns`."""
         return self.cascade.tags(SpanLabels(*self.settings.tensor(entities).unbind(1)), shape)
 
-    def subjects(self, features: Tensor, tags: Tensor | None, spans: Integers) -> Floats:
+    def subjects(self, words: Words, tags: Tensor | None, spans: Integers) -> Floats:
         """See :class:`.Turns`."""
-        logits = self.cascade.subject_span_logits(features, tags, self.settings.tensor(spans))
+        logits = self.cascade.subject_span_logits(words.features, tags, self.settings.tensor(spans))
         return _to_host(_min_score(logits, self.settings.temperatures.subject)[:, 0])
 
-    def objects(self, features: Tensor, tags: Tensor | None, subjects: Integers, spans: Integers) -> ObjectScores:
+    def objects(self, words: Words, tags: Tensor | None, subjects: Integers, spans: Integers) -> ObjectScores:
         """See :class:`.Turns`."""
         queries = Queries(*self.settings.tensor(subjects).unbind(1))
-        logits = self.cascade.object_span_logits(features, tags, queries, self.settings.tensor(spans))
+        logits = self.cascade.object_span_logits(words.features, tags, queries, self.settings.tensor(spans))
 
         def score(query: Integers, span: Integers) -> Floats:
             chosen = self.settings.tensor(np.stack((query, span))).unbind(0)
@@ -67,12 +96,13 @@ class TorchTurns:
 
 
 def _min_score(logits: tuple[Tensor, ...], temperature: float) -> Tensor:
-    first, *others = ((part / temperature).sigmoid() for part in logits)
+    """Return the smallest probability, which is that of the smallest logit."""
+    first, *others = logits
     for other in others:
         first = torch.minimum(first, other)
-    return first
+    return (first / temperature).sigmoid()
 
 
 def _to_host(values: Tensor) -> Floats:
-    found: Floats = values.cpu().numpy()
+    found: Floats = HostCopy(values).read()
     return found

@@ -31,8 +31,8 @@ class Turns(Protocol):
     def pairs_at_once(self) -> int:
         """Number of pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory."""
 
-    def features(self, rows: RowArrays) -> Any:
-        """Encode rows and return the features of their words."""
+    def features(self, rows: RowArrays, *, entities: bool = False) -> Any:
+        """Encode rows and return the features of their words. ``entities``: they are for :meth:`entities`."""
 
     def entities(self, features: Any) -> tuple[Floats, Floats, EntityScores]:
         """Compute turn 1: start and end probabilities, (n_rows, n_words, n_labels) each, and a function for matches."""

@@ -177,7 +177,7 @@ class LightTurns:
         assert self.network.relations is not None
         return self.network.relations
 
-    def features(self, rows: RowArrays) -> Array:
+    def features(self, rows: RowArrays, *, entities: bool = False) -> Array:
         """See :class:`.Turns`."""
         return self.network.encode(rows, self.settings.check)
 

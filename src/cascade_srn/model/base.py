@@ -53,6 +53,9 @@ class BaseModel(ABC):
     def check_precision(self, precision: str) -> None:  # noqa: B027 (most models have all precisions)
         """Raise a ConfigError if the model cannot compute in a precision."""
 
+    def capture_graphs(self, half: bool) -> None:  # noqa: B027 (most models have none)
+        """Capture the CUDA graphs of single sentences now, if the model has some. ``half``: for bfloat16."""
+
     def cost(self, example: Example) -> int:
         """Return the cost of a sentence in ordinary words. See ``WordPieces.cost``."""
         return self.collator.pieces.cost(self.collator.plain(example))
@@ -71,6 +74,7 @@ class BaseModel(ABC):
         precision: str = "auto",
         check: Callable[[], None] = never_stop,
         constraints: str | None = None,
+        cuda_graphs: bool = False,
     ) -> Predictor:
         """Make a predictor. See :class:`.Predictor`.
 
@@ -81,6 +85,7 @@ class BaseModel(ABC):
             precision: Precision of the pretrained encoder.
             check: Called at short intervals. It may raise to stop the work.
             constraints: "on" or "off". None: the choice of the model.
+            cuda_graphs: Whether a GPU replays small batches as CUDA graphs.
         """
         return Predictor(
             self,
@@ -92,4 +97,5 @@ class BaseModel(ABC):
             batch_words=batch_words,
             precision=precision,
             constraints=self.settings.constraints if constraints is None else constraints,
+            cuda_graphs=cuda_graphs,
         )

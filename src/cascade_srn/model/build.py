@@ -13,9 +13,8 @@ from cascade_srn.encoder.srn import SelectionRecurrentNetwork
 from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
-from cascade_srn.inference.cascade_search import CascadeSearch
 from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.torch_turns import TorchTurns
+from cascade_srn.inference.torch_search import TorchSearch
 from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
 from cascade_srn.schema import Schema
 
@@ -94,8 +93,8 @@ def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, token
     return Collator(pieces, markers, schema, settings.fusion)
 
 
-def _search(cascade: Cascade, collator: Collator, settings: SearchSettings) -> CascadeSearch:
-    return CascadeSearch(TorchTurns(cascade, settings), collator, settings)
+def _search(cascade: Cascade, collator: Collator, settings: SearchSettings) -> TorchSearch:
+    return TorchSearch(cascade, collator, settings)
 
 
 def _label_rows(settings: ModelSettings) -> dict[str, LabelRows]:

@@ -19,7 +19,7 @@ from cascade_srn.config import FRESH, ModelSettings
 from cascade_srn.data.collate import Collator
 from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
-from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer
+from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer, reuse_casts
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.inference.predictor import Search, SearchSettings
 from cascade_srn.model.base import BaseModel
@@ -136,7 +136,12 @@ class Model(BaseModel):
     @property
     def device(self) -> torch.device:
         """Device of the network."""
-        return next(self.network.parameters()).device
+        return self._a_weight.device
+
+    @cached_property
+    def _a_weight(self) -> torch.nn.Parameter:
+        # Looking for it takes longer than some steps of a prediction.
+        return next(self.network.parameters())
 
     @property
     def n_threads(self) -> int:
@@ -174,8 +179,18 @@ class Model(BaseModel):
         """Disable gradients. See :class:`.PredictingModel`."""
         if self.network.training:
             raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
-        with torch.inference_mode():
+        with torch.inference_mode(), reuse_casts(self.device):
             yield
+
+    def capture_graphs(self, half: bool) -> None:
+        """See :class:`.BaseModel`. Graphs that are captured already are kept."""
+        if self.device.type != "cuda" or not isinstance(self.network, Cascade):
+            return
+        from cascade_srn.inference.cuda_graphs import prediction_graphs
+
+        with self.inference():
+            limit = self.collator.pieces.limit
+            prediction_graphs(self.network).capture_ahead(self.network, self.device, half, limit)
 
     def require_cascade(self, purpose: str) -> None:
         """Raise a ModelError if the model is a baseline. ``purpose`` is the work that needs a cascade."""

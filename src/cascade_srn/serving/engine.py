@@ -101,6 +101,7 @@ class Engine:
     def _run(self) -> None:
         try:
             extractor = self._source if isinstance(self._source, Extractor) else self._source()
+            extractor.warm_up()
             # A batch and a single text, so that the first requests of either kind are as fast as later ones.
             extractor.extract(" ".join([WARM_UP] * N_WARM_UP))
             extractor.extract(WARM_UP)
