@@ -99,11 +99,18 @@ def test_an_interrupted_benchmark_keeps_its_rows(tmp_path):
     assert "partial" in captured.get()
 
 
+@pytest.fixture
+def default_signals():
+    """Handle SIGINT, which a process in the background of a shell ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_the_command_with_partial_results(number, code, monkeypatch, tmp_path, capsys):
     calls = iter(range(100))
-    # A process in the background of a shell ignores SIGINT.
-    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt_later(*arguments, **named):
         if next(calls) == 1:
@@ -127,7 +134,6 @@ def test_signals_end_the_command_with_partial_results(number, code, monkeypatch,
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stopped:
         main(["benchmark", "srn", *arguments, "--output", str(path)])
-    signal.signal(signal.SIGINT, ignored)
     assert stopped.value.code == code
     found = json.loads(path.read_text(encoding="utf-8"))
     assert found["partial"] is True

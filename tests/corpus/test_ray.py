@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -40,6 +41,7 @@ with connection(ray, "local", int(sys.argv[1]), 0, OBJECT_STORE_BYTES):
 _DRIVER = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from tests.corpus import fake_workers
 from tests.corpus.jobs import settings
 from cascade_srn.corpus import ray
@@ -411,3 +413,19 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
     )
     assert report.is_finished
     assert fingerprints(tmp_path / "out") == fingerprints(corpus / "local")
+
+
+def test_workers_that_fail_to_start_are_counted_by_max_attempts():
+    pool = SimpleNamespace(
+        ray=SimpleNamespace(kill=lambda handle: None),
+        control=Control(),
+        job=SimpleNamespace(settings=CorpusSettings(max_attempts=5)),
+        n_failed_starts=0,
+        members=[],
+    )
+    for _ in range(4):
+        pool.members.append(member := SimpleNamespace(handle=None, shard=None, is_ready=False))
+        assert ray_engine._Pool._replace(pool, member, "it was killed") is None
+    pool.members.append(member := SimpleNamespace(handle=None, shard=None, is_ready=False))
+    with pytest.raises(JobError):
+        ray_engine._Pool._replace(pool, member, "it was killed")

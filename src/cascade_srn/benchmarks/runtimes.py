@@ -22,9 +22,10 @@ from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.benchmarks.workload import BenchmarkCorpus, read_corpus
 from cascade_srn.data.examples import Example
 from cascade_srn.errors import CascadeError, ConfigError
-from cascade_srn.extractor import find_model, load_model
+from cascade_srn.extractor import load_model
 from cascade_srn.inference.predictor import Predictor
 from cascade_srn.model.folder import read_export
+from cascade_srn.storage.bundled import find_model
 
 TEXT = "We train a CRF for named entity recognition."
 # Linux counts the memory of the parent to that of a new process. The parent is therefore a small process.

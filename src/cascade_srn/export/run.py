@@ -95,7 +95,7 @@ def export_model(
     Example:
         >>> result = export_model("scierc-small", "light")  # doctest: +SKIP
         >>> result.precision, result.n_bytes // 1_000_000  # doctest: +SKIP
-        ('float32', 95)
+        ('float32', 100)
     """
     if int8 and dev is None and not allow_loss:
         raise ConfigError(
