@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-STRATEGIES = ("random", "uncertainty", "combined")
+STRATEGIES = ("random", "combined", "uncertainty", "coverage", "diversity")
 SIZES = (50, 100, 200, 400)
 SEEDS = (0, 1, 2, 3, 4)
 MEASURES = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
@@ -159,12 +159,16 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
 
 def train_model(documents: Sequence[Any], dev: Sequence[Any], schema: Any, job: Job, encoder: str) -> Any:
     """Train a model with the settings of ``recipes/scierc-small.yaml``, except for batches and epochs."""
+    import torch
+
     from cascade_srn import Model, ModelSettings, TrainingSettings, train
     from cascade_srn.calibration.calibrate import calibrate
     from cascade_srn.data.examples import examples_of
 
     settings = ModelSettings.from_dict({"encoder": {"name": encoder}, "fusion": "swift"})
     model = Model.create(settings, schema, seed=job.seed)
+    if torch.cuda.is_available():
+        model.to("cuda")
     training = TrainingSettings(
         epochs=max(MIN_EPOCHS, min(MAX_EPOCHS, round(SEEN_SENTENCES / len(documents)))),
         batch_size=BATCH_SIZE,
