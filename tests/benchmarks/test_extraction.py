@@ -13,7 +13,7 @@ EXAMPLES = [example for example in examples() if len(example.sentence)]
 
 
 def test_batches_of_a_fixed_number_of_sentences():
-    groups = Batching(sentences=2).groups(EXAMPLES)
+    groups = Batching(sentences=2).groups(EXAMPLES, small_model("swift").predictor())
     assert [len(group) for group in groups] == [2, 2, 2]
     lengths = [len(example.sentence) for group in groups for example in group]
     assert lengths == sorted(lengths, reverse=True)
@@ -22,9 +22,12 @@ def test_batches_of_a_fixed_number_of_sentences():
     assert Batching(words=500, sentences=2).budget(EXAMPLES) == 500
 
 
-def test_batches_by_words():
-    groups = Batching(words=12).groups(EXAMPLES)
-    assert all(len(group) == 1 or len(group) * len(group[0].sentence) <= 12 for group in groups)
+def test_batches_by_words_are_those_of_the_predictor():
+    predictor = small_model("swift").predictor(batch_words=12)
+    groups = Batching(words=12).groups(EXAMPLES, predictor)
+    assert all(len(group) == 1 or len(group) * max(len(e.sentence) for e in group) <= 12 for group in groups)
+    assert groups == [[EXAMPLES[i] for i in group] for group, _ in predictor.batches(EXAMPLES)]
+    assert len(groups) > 1
     assert sum(len(group) for group in groups) == len(EXAMPLES)
 
 

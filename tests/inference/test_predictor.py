@@ -603,3 +603,27 @@ def test_bf16_casts_weights_once_per_prediction(preset):
         model.predictor(precision="bf16").predict(examples())
         assert model.predictor(**settings).predict(examples()) == expected
         assert torch.nn.functional.linear(torch.ones(1, weight.shape[1]), weight).requires_grad
+
+
+def test_batches_hold_sentences_with_as_many_pieces():
+    """Sentences with as many words can have very different numbers of pieces, to which a batch is padded."""
+    model = small_model("swift")
+    short, long = ["a"] * 10, ["a" * 16] * 10
+    given = [Example(Sentence.from_words(words)) for words in (short, long) * 20]
+    n_pieces = [len(model.collator.plain(example).pieces) for example in given]
+    assert n_pieces[1] > 1.5 * n_pieces[0]
+    batches = list(model.predictor(batch_words=200).batches(given))
+    assert sorted(i for group, _ in batches for i in group) == list(range(len(given)))
+    assert max(len(rows) for _, rows in batches) > 1
+    padded = sum(len(rows) * max(len(row.pieces) for row in rows) for _, rows in batches)
+    assert padded == sum(n_pieces)
+
+
+def test_sentences_keep_their_order_whatever_their_batches(monkeypatch):
+    model = spread_probabilities(small_model("swift"))
+    given = examples(SENTENCES * 3)
+    expected = [model.predictor(thresholds=EVERYTHING).predict([example])[0] for example in given]
+    monkeypatch.setattr("cascade_srn.inference.predictor._SORTED_AT_ONCE", 2)
+    found = model.predictor(thresholds=EVERYTHING, batch_words=12).predict(given)
+    assert [s.words for s in found] == [s.words for s in expected]
+    assert [s.entities for s in found] == [s.entities for s in expected]

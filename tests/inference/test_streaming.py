@@ -9,6 +9,11 @@ def test_parts_grow_up_to_a_bound():
     assert [len(part) for part in split_into_parts(documents, 10)] == [1, 2, 4, 8, *[16] * 11, 9]
 
 
+def test_the_first_part_can_be_large():
+    documents = (Document.from_words([["word"] * 9]) for _ in range(40))
+    assert [len(part) for part in split_into_parts(documents, 10, n_batches=8)] == [8, 16, 16]
+
+
 def test_very_long_words_count_by_their_characters():
     documents = (Document.from_words([["w" * 160]]) for _ in range(3))
     assert [len(part) for part in split_into_parts(documents, 10)] == [1, 2]

@@ -36,9 +36,9 @@ from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.extractor import find_model
 from cascade_srn.heads import Pairs, SpanLabels
-from cascade_srn.inference.batching import group_by_words
 from cascade_srn.inference.cuda_graphs import MIN_OCCURRENCES
 from cascade_srn.inference.decode import find_candidates
+from cascade_srn.inference.predictor import Predictor
 from cascade_srn.model.build import build_cascade
 from cascade_srn.model.model import Model
 from cascade_srn.runs.device import find_device
@@ -56,11 +56,10 @@ class Batching:
     sentences: int = 0
     precision: str = "auto"
 
-    def groups(self, examples: Sequence[Example]) -> list[list[Example]]:
+    def groups(self, examples: Sequence[Example], predictor: Predictor) -> list[list[Example]]:
         """Return the batches, longest sentences first."""
-        lengths = [len(example.sentence) for example in examples]
         if not self.sentences:
-            return [[examples[i] for i in group] for group in group_by_words(lengths, self.words)]
+            return [[examples[i] for i in group] for group, _ in predictor.batches(examples)]
         ordered = sorted(examples, key=lambda example: -len(example.sentence))
         return [ordered[at : at + self.sentences] for at in range(0, len(ordered), self.sentences)]
 
@@ -92,13 +91,13 @@ class Extraction:
         self.thresholds = thresholds
         self.n_words = sum(len(example.sentence) for example in examples)
         self.n_sentences = len(examples)
-        self.groups = batching.groups(examples)
         self.predictor = model.predictor(
             thresholds=thresholds,
             batch_words=batching.budget(examples),
             precision=batching.precision,
             cuda_graphs=cuda_graphs,
         )
+        self.groups = batching.groups(examples, self.predictor)
         # The predictor makes batches by words itself.
         self._calls = self.groups if batching.sentences else [list(examples)]
         self._turn1_inputs = [self._features(group) for group in self.groups] if given_entities else []

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
+# Sentences of similar length that are sorted by their number of pieces, which is known when their rows are made.
+_SORTED_AT_ONCE = 1 << 12
 
 # Smaller batches, in words, are searched one after the other.
 _MIN_OVERLAPPED = 1024
@@ -257,7 +259,7 @@ class Predictor:
     ) -> Iterator[tuple[list[int], list[SearchResult]]]:
         """Yield batches and what was found in them. A GPU reads the next batch before one is decoded."""
         begun: tuple[list[int], Callable[[], list[SearchResult]]] | None = None
-        for group, rows in self._groups(examples):
+        for group, rows in self.batches(examples):
             self.check()
             members = [examples[i] for i in group], rows
             finish = self._begin(*members, given_entities)
@@ -288,25 +290,29 @@ class Predictor:
 
         return find
 
-    def _groups(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], list[Row]]]:
+    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], list[Row]]]:
         """Batch sentences of similar length by the word budget, which may shrink between two batches.
 
-        The longest sentences come first, so that a batch that does not fit into memory fails early. The rows of a batch
-        are made when it is requested, while a GPU reads the batch before.
+        The longest sentences come first, so that a batch that does not fit into memory fails early. Blocks of them are
+        sorted by pieces, to which a batch is padded. Rows are made block by block, so that a GPU starts soon.
         """
+        pieces = self.collator.pieces
         group: list[int] = []
         rows: list[Row] = []
         longest = 0
-        for i in sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence)):
-            row = self.collator.plain(examples[i])
-            cost = self.collator.pieces.cost(row)
-            # All members are padded to the longest.
-            if group and max(longest, cost) * (len(group) + 1) > self.batch_words:
-                yield group, rows
-                group, rows, longest = [], [], 0
-            group.append(i)
-            rows.append(row)
-            longest = max(longest, cost)
+        order = sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence))
+        for begin in range(0, len(order), _SORTED_AT_ONCE):
+            block = [(i, self.collator.plain(examples[i])) for i in order[begin : begin + _SORTED_AT_ONCE]]
+            block.sort(key=lambda member: -pieces.cost(member[1]))
+            for i, row in block:
+                cost = pieces.cost(row)
+                # All members are padded to the longest.
+                if group and max(longest, cost) * (len(group) + 1) > self.batch_words:
+                    yield group, rows
+                    group, rows, longest = [], [], 0
+                group.append(i)
+                rows.append(row)
+                longest = max(longest, cost)
         if group:
             yield group, rows
 

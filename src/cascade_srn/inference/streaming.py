@@ -14,7 +14,7 @@ from cascade_srn.types import Document
 CHARACTERS_PER_WORD = 16
 
 # Batches per part. More batches allow better sorting by length. The first part is small, so that results come soon.
-_FIRST_BATCHES, _MOST_BATCHES = 1, 16
+_FIRST_BATCHES, MOST_BATCHES = 1, 16
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,14 @@ def _raise(bad: BadText) -> None:
     raise bad.error
 
 
-def split_into_parts(outcomes: Iterator[Outcome], batch_words: int) -> Iterator[list[Outcome]]:
+def split_into_parts(
+    outcomes: Iterator[Outcome], batch_words: int, n_batches: int = _FIRST_BATCHES
+) -> Iterator[list[Outcome]]:
     """Split a stream into parts of a few batches each. Texts are read when their part is requested.
 
-    If the stream raises an error, the texts before it are yielded first.
+    The first part has ``n_batches`` batches, and each other one twice as many as the one before, up to a limit. If the
+    stream raises an error, the texts before it are yielded first.
     """
-    n_batches = _FIRST_BATCHES
     failure: Exception | None = None
     while failure is None:
         part, failure = _read_part(outcomes, n_batches * batch_words)
@@ -91,7 +93,7 @@ def split_into_parts(outcomes: Iterator[Outcome], batch_words: int) -> Iterator[
             yield part
         elif failure is None:
             return
-        n_batches = min(2 * n_batches, _MOST_BATCHES)
+        n_batches = min(2 * n_batches, MOST_BATCHES)
     raise failure
 
 
