@@ -11,7 +11,7 @@ WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src ./src
 RUN python -m venv /opt/venv \
-    && /opt/venv/bin/pip install --no-cache-dir -c constraints.txt ${PIP_OPTIONS} ".[serve]"
+    && /opt/venv/bin/pip install --no-cache-dir -c constraints.txt ${PIP_OPTIONS} ".[serve,torch]"
 
 FROM python:3.11-slim
 COPY --from=build /opt/venv /opt/venv

@@ -2,6 +2,7 @@
 
 import doctest
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -78,6 +79,17 @@ def test_command_line_makes_idle_threads_sleep(given, expected):
     environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert shown.stdout.split()[-2:] == [expected, "False"]
+
+
+def test_a_plain_install_has_no_torch():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    names = {extra: {re.split(r"[<>=; ]", text)[0] for text in texts} for extra, texts in extras.items()}
+    plain = {re.split(r"[<>=; ]", text)[0] for text in project["dependencies"]}
+    assert not plain & names["torch"]
+    assert names["light"] <= plain
+    for extra in ("train", "export", "dev"):
+        assert "cascade-srn[torch]" in names[extra]
 
 
 def test_data_files_are_packaged():

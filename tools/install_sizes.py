@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -27,8 +28,18 @@ def main() -> None:
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
     plain = required_packages(project["dependencies"])
     print_row("plain install", plain)
-    for extra, requirements in project["optional-dependencies"].items():
-        print_row(f"[{extra}]", required_packages(requirements) - plain)
+    for extra in project["optional-dependencies"]:
+        print_row(f"[{extra}]", required_packages(requirements_of(extra, project)) - plain)
+
+
+def requirements_of(extra: str, project: dict[str, Any]) -> list[str]:
+    """Return the requirements of an extra, with those of the extras that it includes."""
+    found: list[str] = []
+    for text in project["optional-dependencies"][extra]:
+        requirement = Requirement(text)
+        included = requirement.extras if requirement.name == project["name"] else ()
+        found += [text for name in sorted(included) for text in requirements_of(name, project)] if included else [text]
+    return found
 
 
 def required_packages(requirements: Iterable[str]) -> set[str]:

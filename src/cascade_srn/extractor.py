@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
@@ -35,7 +34,7 @@ from cascade_srn.inference.streaming import (
 )
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.base import BaseModel
-from cascade_srn.model.folder import read_export
+from cascade_srn.model.folder import light_section, missing_for_torch
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
 from cascade_srn.text.segment import Segmenter, make_segmenter, segment
@@ -157,7 +156,7 @@ class Extractor:
     def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
         if not hasattr(self.model, "save"):
-            raise ModelError("an exported model cannot be saved again", "Copy its folder")
+            raise ModelError("a model that runs without torch cannot be saved again", "Copy its folder")
         self.model.save(folder, card=card)
 
     def push_to_hub(
@@ -521,23 +520,16 @@ class Extractor:
 
 
 def load_model(folder: Path) -> BaseModel:
-    """Load a model of torch, or an exported one, for which torch is not needed."""
-    if read_export(folder) is not None:
+    """Load a model with torch, or without it if the model is exported or torch is not installed."""
+    if light_section(folder) is not None:
         from cascade_srn.light.model import LightModel
 
         return LightModel.load(folder)
-    if missing := [name for name in ("torch", "transformers") if not _is_installed(name)]:
+    if missing := missing_for_torch():
         raise ModelError(
             f"the model in {str(folder)!r} needs {' and '.join(missing)}, which this installation does not have",
-            "Install cascade-srn with its dependencies, or use an exported model",
+            "Run pip install 'cascade-srn[torch]', or use a model that runs without torch",
         )
     from cascade_srn.model.model import Model
 
     return Model.load(folder)
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ValueError:  # imports of it are disabled
-        return False

@@ -88,9 +88,12 @@ def test_a_full_disk_is_one_line(capsys, error, start):
     assert printed.count("\n") == 1
 
 
-def test_a_missing_optional_dependency_names_the_extra(capsys):
-    assert run("fail", command=raising(ModuleNotFoundError("No module", name="matplotlib.figure"))) == 2
-    assert "'cascade-srn[report]'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "extra"), [("matplotlib.figure", "report"), ("torch", "torch"), ("accelerate", "torch")]
+)
+def test_a_missing_optional_dependency_names_the_extra(capsys, name, extra):
+    assert run("fail", command=raising(ModuleNotFoundError("No module", name=name))) == 2
+    assert f"'cascade-srn[{extra}]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ with connection(ray, "local", int(sys.argv[1]), 0, OBJECT_STORE_BYTES):
 _DRIVER = """
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from tests.corpus import fake_workers
 from tests.corpus.jobs import settings
 from cascade_srn.corpus import ray

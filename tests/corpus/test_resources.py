@@ -20,7 +20,7 @@ def machine(monkeypatch, tmp_path):
     ):
         monkeypatch.setattr(resources, "count_cores", lambda: cores)
         monkeypatch.setattr(resources, "available_memory", lambda: memory)
-        monkeypatch.setattr(resources, "find_devices", lambda device: list(devices))
+        monkeypatch.setattr(resources, "find_devices", lambda device, model: list(devices))
         monkeypatch.setattr(resources, "gpu_memory", lambda device: gpu_memory)
         return choose_slots(workers, "auto", threads, model=model, n_shards=n_shards)
 

@@ -97,8 +97,12 @@ def test_a_worker_can_go_on_after_an_input_that_could_not_be_read(make, tmp_path
     assert worker.process(shard).rows["documents"] == 5
 
 
-def test_parts_are_bounded(make, monkeypatch):
+@pytest.mark.parametrize(("has_gpu", "n_parts"), [(False, 2), (True, 5)])
+def test_parts_are_bounded(has_gpu, n_parts, make, monkeypatch):
+    """The first parts for a GPU are small, so that it starts soon."""
     worker, shard = make(texts(60), batch_words=64)
+    assert not worker._has_gpu
+    worker._has_gpu = has_gpu
     sizes = []
     predict = worker._predict
 
@@ -108,7 +112,7 @@ def test_parts_are_bounded(make, monkeypatch):
 
     monkeypatch.setattr(worker, "_predict", count)
     result = worker.process(shard)
-    assert len(sizes) > 3
+    assert len(sizes) == n_parts
     assert max(sizes) < 16 * 64 + 100
     assert sum(sizes) == result.n_words
 

@@ -1,25 +1,33 @@
 """Export of tiny models: the folder, what cannot be exported, and the gate for lost accuracy in both directions."""
 
 import json
+import math
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
+from cascade_srn.cli import main
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.extractor import Extractor
+from cascade_srn.light.model import LightModel
+from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE
 from cascade_srn.model.info import describe_model
 from cascade_srn.model.model import Model
 from cascade_srn.types import Document
 
 MANY = Thresholds(0.3, 0.1, 0.1)
+ABSTRACTS = [path.read_text() for path in sorted((Path(__file__).parents[2] / "examples" / "abstracts").glob("*.txt"))]
 TEXTS = ["A tagger helps parsing , translation and search engines .", "We train tagging models. Accuracy counts."]
 
 
@@ -61,6 +69,16 @@ def test_int8_needs_documents(tmp_path):
     with pytest.raises(ConfigError) as failed:
         export_model("scierc-small", tmp_path / "out", int8=True)
     assert failed.value.option == "dev"
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--in-place", "--output", "x"), ("--in-place", "--int8"), ("--in-place", "--dev", "dev.json")]
+)
+def test_options_that_do_not_fit(capsys, options):
+    with pytest.raises(SystemExit) as stopped:
+        main(["export", "scierc-small", *options])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("Error: ")
 
 
 @pytest.mark.slow
@@ -134,6 +152,112 @@ class TestExport:
         assert allowed.parity.worst_loss > 0.5
 
 
+@pytest.mark.slow
+class TestInPlace:
+    @pytest.fixture(autouse=True)
+    def _needs_export(self):
+        for name in ("onnx", "onnxscript"):
+            pytest.importorskip(name)
+
+    @pytest.fixture
+    def add_files(self):
+        from cascade_srn.export.in_place import add_light_files
+
+        return add_light_files
+
+    def test_a_folder(self, tmp_path, add_files):
+        """One test, because an export takes seconds: the files, the documents, and files of other weights."""
+        folder = store_as(saved(tmp_path / "model", "early", sequence_encoder="bisrn"), torch.float16)
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        result = add_files(folder)
+        assert (result.precision, result.parity) == ("float32", None)
+        assert {path.name for path in folder.iterdir()} == {*before, ENCODER_FILE, LIGHT_FILE}
+        assert {name: (folder / name).read_bytes() for name in before} == before
+        check_no_weights(folder)
+        # Torch still runs it where it is installed.
+        assert isinstance(Extractor.from_pretrained(folder).model, Model)
+        models = [LightModel.load(folder), Model.load(folder)]
+        found, expected = (list(Extractor(model).stream([*TEXTS, *ABSTRACTS])) for model in models)
+        assert any(document.relations for document in expected)
+        assert [document.sentences for document in found] == [document.sentences for document in expected]
+        info = describe_model(folder)
+        assert (info.light, info.exported, info.damaged) == (True, None, ())
+        assert {ENCODER_FILE, LIGHT_FILE} <= set(info.files)
+        # A model with the same weights in another type.
+        models[1].save(tmp_path / "other")
+        assert not {ENCODER_FILE, LIGHT_FILE} & {path.name for path in (tmp_path / "other").iterdir()}
+        store_as(tmp_path / "other", torch.float32)
+        for name in ("config.json", "model.safetensors"):
+            shutil.copy(tmp_path / "other" / name, folder / name)
+        assert Model.load(folder)
+        assert describe_model(folder).damaged == (LIGHT_FILE,)
+        with pytest.raises(ModelError):
+            LightModel.load(folder)
+        models[1].save(folder)
+        assert not {ENCODER_FILE, LIGHT_FILE} & {path.name for path in folder.iterdir()}
+
+    def test_what_is_refused(self, tmp_path, add_files):
+        for name in ("scierc-small", "owner/name"):
+            with pytest.raises(ModelError) as failed:
+                add_files(name)
+            assert failed.value.option == "in_place"
+        folder = saved_plain(tmp_path / "bilstm", sequence_encoder="bilstm")
+        before = sorted(path.name for path in folder.iterdir())
+        with pytest.raises(ModelError):
+            add_files(folder)
+        assert sorted(path.name for path in folder.iterdir()) == before
+
+    def test_commands_without_torch(self, tmp_path):
+        text = "We train a CRF for named entity recognition."
+        expected = Extractor.from_pretrained().extract(text)
+        run_without_torch("scierc-small", [text], [expected])
+        serve_without_torch("scierc-small", text, expected, "--workers", 2)
+        data = tmp_path / "data.jsonl"
+        data.write_text(json.dumps(expected.to_dict()) + "\n", encoding="utf-8")
+        refused = (
+            ("extract", "--text", text, "--model", saved(tmp_path / "plain")),
+            ("extract", "--text", text, "--device", "cuda"),
+            ("extract", "--text", text, "--precision", "bf16"),
+            ("serve", "--device", "cuda"),
+            ("evaluate", "scierc-small", data),
+            ("calibrate", "scierc-small", data, "--output", tmp_path / "calibrated"),
+            ("train", Path(__file__).parents[2] / "recipes" / "news.yaml"),
+            ("export", "scierc-small", "--output", tmp_path / "exported"),
+            ("benchmark", "srn"),
+        )
+        done = without_torch(json.dumps(refused, default=str))
+        assert done.stdout.split() == ["2"] * len(refused), done.stderr
+        lines = done.stderr.splitlines()
+        assert len(lines) == len(refused)
+        for line, arguments in zip(lines, refused, strict=True):
+            assert "cascade-srn[torch]" in line, (arguments, line)
+
+
+def store_as(folder, dtype):
+    """Store the weights of a saved model in another type, as a model without checksums."""
+    path = folder / "model.safetensors"
+    save_file({name: value.to(dtype) for name, value in load_file(path).items()}, path, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("sha256", None)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def check_no_weights(folder):
+    import onnx
+
+    graph = onnx.load(str(folder / ENCODER_FILE), load_external_data=False).graph
+    external = [weight for weight in graph.initializer if weight.data_location == onnx.TensorProto.EXTERNAL]
+    assert {item.value for weight in external for item in weight.external_data if item.key == "location"} == {
+        "model.safetensors"
+    }
+    stored = {n: value for n, value in load_file(folder / "model.safetensors").items() if n.startswith("encoder.")}
+    # Some weights of the encoder, such as those of the pooler, are not used.
+    assert sum(math.prod(weight.dims) for weight in external) > 0.8 * sum(value.numel() for value in stored.values())
+    assert sum(len(weight.raw_data) for weight in graph.initializer) < 10_000
+    assert (folder / ENCODER_FILE).stat().st_size < 50_000
+
+
 def saved_plain(folder, **settings):
     model = small_model("swift", **settings)
     replace(model).save(folder)
@@ -163,12 +287,21 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from cascade_srn.cli import main
-main(sys.argv[1:])
+if sys.argv[1].startswith("["):
+    # Several commands in one process. Print their exit codes.
+    import json
+    for arguments in json.loads(sys.argv[1]):
+        try:
+            main(arguments)
+        except SystemExit as stopped:
+            print(stopped.code)
+else:
+    main(sys.argv[1:])
 """
 
 
 def without_torch(*arguments):
-    """Run a command in a process in which torch cannot be imported."""
+    """Run a command, or a JSON list of commands, in a process in which torch cannot be imported."""
     command = [sys.executable, "-c", BLOCKED, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300, env=os.environ, check=False)
 
@@ -183,16 +316,13 @@ def run_without_torch(folder, texts, expected):
         assert entities == [(entity.start, entity.end, entity.label) for entity in document.entities]
         assert len(found["relations"]) == len(document.relations)
     assert without_torch("info", folder).returncode == 0
-    refused = without_torch("extract", "--text", texts[0])
-    assert refused.returncode == 2
-    assert "torch" in refused.stderr
-    assert "Traceback" not in refused.stderr
 
 
-def serve_without_torch(folder, text, expected):
+def serve_without_torch(folder, text, expected, *options):
     """Start the service, send a text, and stop the service."""
     pytest.importorskip("fastapi")
     command = [sys.executable, "-c", BLOCKED, "serve", "--model", str(folder), "--port", "0", "--quiet"]
+    command += map(str, options)
     with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8") as service:
         try:
             ready = next(line for line in service.stderr if line.startswith("Serving"))

@@ -14,7 +14,7 @@ from cascade_srn.light.turns import LightNetwork
 MANY = Thresholds(0.3, 0.1, 0.1)
 
 
-def light(model):
+def light(model, **kind):
     """Return the light form of a model, with the encoder of torch in place of ONNX Runtime."""
 
     def read(ids, mask):
@@ -25,7 +25,7 @@ def light(model):
     names = model.network.state_dict()
     weights = {name: value.numpy() for name, value in names.items() if not name.startswith("encoder.")}
     network = LightNetwork(read, weights, pooling=model.settings.encoder.pooling, fusion=model.settings.fusion)
-    return LightModel(model.settings, model.schema, network, model.cascade_collator)
+    return LightModel(model.settings, model.schema, network, model.cascade_collator, **kind)
 
 
 def check_same(found, expected):
@@ -75,6 +75,21 @@ def test_an_extractor_over_it():
     with pytest.raises(ConfigError) as failed:
         Extractor(light(model), precision="bf16")
     assert failed.value.option == "precision"
+
+
+@pytest.mark.parametrize("is_exported", [True, False])
+def test_what_only_torch_can_do(is_exported):
+    model = light(small_model("swift"), is_exported=is_exported)
+    for refused, option in (
+        (lambda: model.to("cuda:0"), "device"),
+        (lambda: model.check_precision("bf16"), "precision"),
+    ):
+        with pytest.raises(ConfigError) as failed:
+            refused()
+        assert failed.value.option == option
+        assert ("cascade-srn[torch]" in failed.value.hint) != is_exported
+    model.to("auto")
+    model.check_precision("auto")
 
 
 def test_entities_only():

@@ -1,5 +1,6 @@
 """The bundled model does what its model card says."""
 
+import os
 import re
 from pathlib import Path
 
@@ -9,7 +10,10 @@ from safetensors.torch import load_file
 
 from cascade_srn import Extractor
 from cascade_srn.data import read_documents
+from cascade_srn.errors import ModelError
 from cascade_srn.evaluation.scores import score_documents
+from cascade_srn.light.model import LightModel
+from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE, WEIGHTS_FILE, find_changed, model_checksum, read_light
 from cascade_srn.storage.bundled import DEFAULT, bundled_models, find_model
 
 FOLDER = find_model()
@@ -21,6 +25,25 @@ ABSTRACTS = Path(__file__).parents[2] / "examples" / "abstracts"
 @pytest.fixture(scope="module")
 def extractor():
     return Extractor.from_pretrained()
+
+
+@pytest.fixture
+def no_torch(monkeypatch):
+    """Load models as in an installation without torch."""
+    monkeypatch.setattr("cascade_srn.model.folder.missing_for_torch", lambda: ["torch"])
+
+
+def abstracts():
+    return [path.read_text(encoding="utf-8") for path in sorted(ABSTRACTS.glob("*.txt"))]
+
+
+def link_folder(folder, *left_out):
+    """Make a folder with links to the files of the model, as the cache of the hub has them."""
+    folder.mkdir()
+    for path in FOLDER.iterdir():
+        if path.name not in left_out:
+            os.symlink(path, folder / path.name)
+    return folder
 
 
 def test_it_is_the_only_one_and_smaller_than_50_mb():
@@ -42,14 +65,47 @@ def test_labels_on_the_card(extractor):
 
 
 def test_example_abstracts(extractor):
-    texts = [path.read_text(encoding="utf-8") for path in sorted(ABSTRACTS.glob("*.txt"))]
-    documents = list(extractor.stream(texts, on_error="raise"))
+    documents = list(extractor.stream(abstracts(), on_error="raise"))
     assert len(documents) == 3
     for document in documents:
         assert len(document.entities) >= 8
         assert len(document.relations) >= 4
         assert document.coverage.complete
         assert all(document.text[entity.start : entity.end] == entity.text for entity in document.entities)
+
+
+def test_without_torch(extractor, no_torch):
+    light = Extractor.from_pretrained()
+    assert isinstance(light.model, LightModel)
+    found, expected = (list(each.stream(abstracts(), on_error="raise")) for each in (light, extractor))
+    assert [document.sentences for document in found] == [document.sentences for document in expected]
+    for one, other in zip(found, expected, strict=True):
+        scores = [[relation.score for relation in each.relations] for each in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+
+def test_the_graph_has_no_weights():
+    assert find_changed(FOLDER, read_light(FOLDER)) is None
+    assert (FOLDER / ENCODER_FILE).stat().st_size < 50_000
+    for name in (ENCODER_FILE, LIGHT_FILE):
+        assert f"`{name}`" in CARD
+
+
+def test_the_graph_of_other_weights_is_refused(tmp_path, no_torch):
+    folder = link_folder(tmp_path / "model", WEIGHTS_FILE)
+    (folder / WEIGHTS_FILE).write_bytes(b"other")
+    with pytest.raises(ModelError) as failed:
+        Extractor.from_pretrained(folder)
+    assert WEIGHTS_FILE in failed.value.problem
+    for content in ("{}", "[", '{"version": 1}'):
+        (folder / LIGHT_FILE).unlink()
+        (folder / LIGHT_FILE).write_text(content)
+        with pytest.raises(ModelError):
+            Extractor.from_pretrained(folder)
+
+
+def test_the_graph_does_not_change_the_checksum(tmp_path):
+    assert model_checksum(link_folder(tmp_path / "model", ENCODER_FILE, LIGHT_FILE)) == model_checksum(FOLDER)
 
 
 @pytest.mark.slow

@@ -156,7 +156,8 @@ def test_several_workers_need_a_function_that_can_be_pickled():
 
 def test_gpus_and_cores_are_shared_out(monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "count_cores", lambda: 8)
-    monkeypatch.setattr(workers, "find_devices", lambda device: {"auto": ["cuda:0", "cuda:1"], "cpu": ["cpu"]}[device])
+    devices = {"auto": ["cuda:0", "cuda:1"], "cpu": ["cpu"]}
+    monkeypatch.setattr(workers, "find_devices", lambda device, model: devices[device])
     slots = workers.worker_slots(ModelSource(tmp_path), 3)
     assert [slot.device for slot in slots] == ["cuda:0", "cuda:1", "cuda:0"]
     assert {slot.n_threads for slot in slots} == {2}

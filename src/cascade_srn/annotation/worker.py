@@ -26,7 +26,8 @@ from cascade_srn.annotation.suggestions import SUGGESTIONS, remove_older, sugges
 from cascade_srn.annotation.units import UnitSettings
 from cascade_srn.data.formats import read_documents, read_schema
 from cascade_srn.data.formats.files import replacing, to_json
-from cascade_srn.errors import CascadeError, DataError
+from cascade_srn.errors import CascadeError, DataError, ModelError
+from cascade_srn.model.folder import missing_for_torch
 from cascade_srn.runs.process import sigterm_as_exit
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
@@ -64,6 +65,11 @@ class Worker:
 
     def train(self) -> None:
         """Train a model, score it on the held-out documents, and compute suggestions."""
+        if missing := missing_for_torch():
+            raise ModelError(
+                f"training needs {' and '.join(missing)}, which this installation does not have",
+                "Run pip install 'cascade-srn[train]'",
+            )
         from cascade_srn.extractor import Extractor
         from cascade_srn.training.run import Run
 

@@ -10,6 +10,7 @@ import typer
 from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat
 from cascade_srn.data.alignment import Align
+from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
     from cascade_srn.export.run import ExportResult
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 
 def export(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, name or hub id.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the exported model.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the exported model.")
+    ] = None,
+    in_place: Annotated[
+        bool,
+        typer.Option("--in-place", help="Add files to the folder of the model, so that it also runs without torch."),
+    ] = False,
     int8: Annotated[bool, typer.Option("--int8", help="Store the weights of the encoder in 8 bits.")] = False,
     dev: Annotated[
         str | None,
@@ -31,24 +38,44 @@ def export(
 ) -> None:
     """Export a model for the light runtime: ONNX Runtime and NumPy, without torch.
 
-    extract and serve use the exported folder as any model. Only cascades with an SRN can be exported.
+    extract and serve use the exported folder as any model. Only cascades with an SRN can be exported. With --in-place,
+    no weights are copied, and torch still runs the model where it is installed.
     """
+    _check_options(output, in_place=in_place, int8=int8, dev=dev)
+    from cascade_srn.export.in_place import add_light_files
     from cascade_srn.export.run import export_model
     from cascade_srn.runs.display import show_status
 
     with show_status(f"Exporting {model} …"):
-        result = export_model(
-            model,
-            output,
-            int8=int8,
-            dev=dev,
-            format=format,
-            align=cast(Align, align),
-            allow_loss=allow_loss,
-            on_read=print_read_notes,
-        )
+        if output is None:
+            result = add_light_files(model)
+        else:
+            result = export_model(
+                model,
+                output,
+                int8=int8,
+                dev=dev,
+                format=format,
+                align=cast(Align, align),
+                allow_loss=allow_loss,
+                on_read=print_read_notes,
+            )
     typer.echo(_summary(result))
-    typer.echo(f"The exported model is in {output}", err=True)
+    where = f"{model} also runs without torch" if output is None else f"The exported model is in {output}"
+    typer.echo(where, err=True)
+
+
+def _check_options(output: Path | None, *, in_place: bool, int8: bool, dev: str | None) -> None:
+    if in_place == (output is not None):
+        given = "were both given" if in_place else "are both missing"
+        raise ConfigError(f"--output and --in-place {given}", "Pass one of them")
+    for name, is_given in (("int8", int8), ("dev", dev is not None)):
+        if in_place and is_given:
+            raise ConfigError(
+                "a model that is exported in its own folder keeps its weights and scores",
+                "Leave this option out, or export to another folder",
+                option=name,
+            )
 
 
 def _summary(result: ExportResult) -> str:

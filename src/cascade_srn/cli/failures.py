@@ -29,16 +29,16 @@ EXTRAS = {
     "pyarrow": "corpus",
     "ray": "ray",
     "onnx": "export",
-    "onnxruntime": "light",
     "onnxscript": "export",
     "fastapi": "serve",
     "httptools": "serve",
     "prometheus_client": "serve",
     "uvicorn": "serve",
     "tensorboard": "train",
+    "torch": "torch",
+    "transformers": "torch",
+    "accelerate": "torch",
 }
-# Dependencies that an installation for exported models leaves out.
-LEFT_OUT = ("torch", "transformers", "accelerate")
 # Parameters whose option has another name.
 FLAGS = {
     "allowed_hosts": "--allowed-host",
@@ -186,8 +186,6 @@ def _errors_as_exit() -> Iterator[None]:
         raise _system_failure(error) from error
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing in LEFT_OUT:
-            raise _fail(f"{missing} is not installed. Run pip install cascade-srn, which installs it.") from error
         extra = EXTRAS.get(missing)
         if extra is None:
             raise

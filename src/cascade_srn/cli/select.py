@@ -145,10 +145,12 @@ def _load(model: str, device: str, precision: str, segmenter: Segmenter) -> Extr
 
     with show_status(f"Loading {model} …"):
         # These imports take seconds.
-        from cascade_srn.extractor import Extractor
+        from cascade_srn.extractor import Extractor, find_model
         from cascade_srn.runs.device import find_device
 
-        return Extractor.from_pretrained(model, device=find_device(device), precision=precision, segmenter=segmenter)
+        folder = find_model(model)
+        found = find_device(device, folder)
+        return Extractor.from_pretrained(folder, device=found, precision=precision, segmenter=segmenter)
 
 
 @contextmanager

@@ -111,7 +111,8 @@ class RayEngine:
     def _place_here(self, job: JobSpec, n_shards: int) -> "_Placement":
         """Choose the workers of a Ray that is started on this machine."""
         device, threads = job.settings.device, job.settings.threads or self.cpus_per_worker
-        n_gpus = 0 if self.gpus_per_worker == 0 else sum(name != "cpu" for name in find_devices(device))
+        devices = [] if self.gpus_per_worker == 0 else find_devices(device, Path(job.model))
+        n_gpus = sum(name != "cpu" for name in devices)
         gpus = self._gpus(device, n_gpus)
         if not gpus:
             slots = choose_slots(self.workers, "cpu", threads, model=Path(job.model), n_shards=n_shards)

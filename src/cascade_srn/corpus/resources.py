@@ -39,7 +39,7 @@ def choose_slots(workers: int | str, device: str, threads: int | None, *, model:
         model: Folder of the model.
         n_shards: Number of shards to process. There are no more workers than shards.
     """
-    devices = find_devices(device)
+    devices = find_devices(device, model)
     cores = count_cores()
     if workers == "auto":
         weights = sum(path.stat().st_size for path in model.iterdir() if path.is_file())
@@ -52,13 +52,21 @@ def choose_slots(workers: int | str, device: str, threads: int | None, *, model:
     return [Slot(devices[at % len(devices)], n_threads) for at in range(n_workers)]
 
 
-def find_devices(device: str) -> list[str]:
-    """Return the devices that a setting stands for: all GPUs for "cuda" and, if there are any, for "auto"."""
+def find_devices(device: str, model: Path) -> list[str]:
+    """Return the devices that a setting stands for: all GPUs for "cuda" and, if there are any, for "auto".
+
+    A model that runs without torch has only the CPU.
+    """
     if device == "cpu" or (device == "auto" and not may_have_gpu()):
         return ["cpu"]
-    import torch
-
+    # Imported here because the command line counts cores on each start.
+    from cascade_srn.model.folder import light_section
     from cascade_srn.runs.device import find_device
+
+    if light_section(model) is not None:
+        find_device(device, model)
+        return ["cpu"]
+    import torch
 
     if device not in ("auto", "cuda"):
         return [str(find_device(device))]

@@ -92,13 +92,10 @@ def estimate(
     n_sampled = _N_SAMPLED if slots[0].device == "cpu" else _N_SAMPLED_ON_GPU
     rows = sample_rows(files, shards, settings, n_sampled)
     # After the input is read, because these imports take seconds and the input may be wrong.
-    import torch
-
     from cascade_srn.extractor import Extractor
+    from cascade_srn.runs.device import using_threads
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(slots[0].n_threads)
-    try:
+    with using_threads(slots[0].n_threads, folder):
         started = time.perf_counter()
         extractor = Extractor.from_pretrained(
             folder,
@@ -116,8 +113,6 @@ def estimate(
         started = time.perf_counter()
         documents = list(extractor.stream(texts, on_error="skip", **options))
         seconds = time.perf_counter() - started
-    finally:
-        torch.set_num_threads(threads)
     n_words = sum(len(sentence) for document in documents for sentence in document.sentences)
     return Estimate(
         n_files=len(files),

@@ -18,9 +18,9 @@ from cascade_srn.corpus.settings import JobSpec
 from cascade_srn.corpus.shards import Row, Shard, ShardResult
 from cascade_srn.corpus.writing import ShardTables
 from cascade_srn.errors import CascadeError
-from cascade_srn.inference.streaming import BadText, Outcome, describe_error, split_into_parts
+from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, describe_error, split_into_parts
 from cascade_srn.inference.streaming import attempt as isolate_failures
-from cascade_srn.model.folder import read_export
+from cascade_srn.runs.device import set_threads
 
 if TYPE_CHECKING:
     from cascade_srn.inference.predictor import Predictor
@@ -51,12 +51,7 @@ class ShardWorker:
     def __init__(self, job: JobSpec, *, device: str = "cpu", n_threads: int = 1) -> None:
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        if read_export(Path(job.model)) is None:
-            import torch
-
-            torch.set_num_threads(n_threads)
-        else:
-            os.environ["OMP_NUM_THREADS"] = str(n_threads)
+        set_threads(n_threads, Path(job.model))
         from cascade_srn.extractor import Extractor
 
         settings = job.settings
@@ -75,6 +70,7 @@ class ShardWorker:
                 "Restore the model, or start a new job",
                 option="model",
             )
+        self._has_gpu = getattr(self.extractor.model.device, "type", "cpu") != "cpu"
         self._pieces = self._predictor().collator.pieces  # a predictor refuses wrong thresholds
         self._reader = RowReader(job.files, settings.inputs)
 
@@ -158,7 +154,11 @@ class ShardWorker:
             thread.join()
 
     def _read(self, shard: Shard) -> Iterator[_Part]:
-        """Read and split the rows of a shard in parts, small ones first, so that the model starts soon."""
+        """Read and split the rows of a shard in parts.
+
+        For a GPU, the first parts are small, so that it starts soon. On a CPU this saves little, and the padding of
+        small parts costs more.
+        """
         rows: deque[Row] = deque()
 
         def outcomes() -> Iterator[Outcome]:
@@ -166,7 +166,8 @@ class ShardWorker:
                 rows.append(row)
                 yield self._split(position, row)
 
-        for part in split_into_parts(outcomes(), self.job.settings.batch_words):
+        n_batches = 1 if self._has_gpu else MOST_BATCHES
+        for part in split_into_parts(outcomes(), self.job.settings.batch_words, n_batches):
             yield [(rows.popleft(), outcome) for outcome in part]
 
     def _split(self, position: int, row: Row) -> Outcome:

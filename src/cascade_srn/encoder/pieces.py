@@ -278,10 +278,12 @@ class WordPieces:
         A word or marker costs one. Text with more than ``PIECES_PER_WORD`` pieces per word (URLs, base64, long
         compounds) costs by its pieces, because they determine the time and memory of the encoder.
         """
-        n_pieces = len(row.pieces)
-        if len(row.left) or len(row.right):
-            n_pieces = max(n_pieces, min(n_pieces + len(row.left) + len(row.right), self.room))
-        return max(len(row), -(-n_pieces // PIECES_PER_WORD))
+        return max(len(row), -(-self.n_pieces(row) // PIECES_PER_WORD))
+
+    def n_pieces(self, row: Row) -> int:
+        """Return the number of pieces that the encoder reads for a row, context included."""
+        n_own, n_context = len(row.pieces), len(row.left) + len(row.right)
+        return max(n_own, min(n_own + n_context, self.room)) if n_context else n_own
 
     def mask_words(self, row: Row, share: float, rng: random.Random) -> Row:
         """Return the row with each word masked with probability ``share``. All pieces of a masked word become masks."""

@@ -94,6 +94,21 @@ def compare_encoders(model: Any, path: Path, *, limit: int) -> float:
     return largest
 
 
+def require_same_vectors(model: Any, path: Path, *, limit: int) -> float:
+    """Return the result of :func:`compare_encoders`.
+
+    Raises:
+        ModelError: If the vectors differ by more than ``MAX_DIFFERENCE``.
+    """
+    difference = compare_encoders(model, path, limit=limit)
+    if not difference <= MAX_DIFFERENCE:
+        raise ModelError(
+            f"the exported encoder computes other vectors than torch: they differ by up to {difference:.3g}",
+            "Use the model without exporting it",
+        )
+    return difference
+
+
 def quantize_encoder(path: Path) -> None:
     """Replace the weights of an ONNX file by integers of 8 bits, with a scale for each output channel.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,19 +18,30 @@ from cascade_srn.data.formats import read_documents
 from cascade_srn.data.reports import ReadReport
 from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.evaluation.evaluate import check_labels
-from cascade_srn.export.encoder import MAX_DIFFERENCE, compare_encoders, export_encoder, quantize_encoder
+from cascade_srn.export.encoder import export_encoder, quantize_encoder, require_same_vectors
 from cascade_srn.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
-from cascade_srn.light.model import ENCODER_FILE, EXPORT_VERSION, REPORT_FILE, TOKENIZER_FILE, LightModel, file_crc32
+from cascade_srn.light.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
 from cascade_srn.model.card import model_card
-from cascade_srn.model.folder import CARD_FILE, CHECKSUMS, CONFIG_FILE, EXPORT, FORMAT_VERSION, WEIGHTS_FILE
+from cascade_srn.model.folder import (
+    CARD_FILE,
+    CHECKSUMS,
+    CONFIG_FILE,
+    ENCODER_FILE,
+    EXPORT,
+    FORMAT_VERSION,
+    LIGHT_NEEDS,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+)
 from cascade_srn.model.model import Model
 from cascade_srn.storage.bundled import find_model
-from cascade_srn.storage.files import checksum
+from cascade_srn.storage.files import checksum, file_crc32
 from cascade_srn.storage.folders import replacing_folder
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
 SEQUENCE_ENCODERS = ("srn", "bisrn")
+REPORT_FILE = "parity.json"
 
 
 @dataclass(frozen=True)
@@ -106,18 +117,13 @@ def export_model(
     documents = [] if dev is None else _read(dev, format, align, on_read)
     folder = find_model(model)
     loaded = Model.load(folder)
-    _check_model(loaded)
+    check_model(loaded)
     if dev is not None:
         check_labels(loaded.schema, documents, model=str(model), data=dev)
     with replacing_folder(output, marker=CONFIG_FILE, key=EXPORT) as target:
         encoder, limit = loaded.network.encoder.model, loaded.cascade_collator.pieces.limit
         export_encoder(encoder, target / ENCODER_FILE, limit=limit)
-        difference = compare_encoders(encoder, target / ENCODER_FILE, limit=limit)
-        if not difference <= MAX_DIFFERENCE:
-            raise ModelError(
-                f"the exported encoder computes other vectors than torch: they differ by up to {difference:.3g}",
-                "Use the model without exporting it",
-            )
+        difference = require_same_vectors(encoder, target / ENCODER_FILE, limit=limit)
         if int8:
             quantize_encoder(target / ENCODER_FILE)
         _write_weights(loaded, target)
@@ -150,8 +156,8 @@ def _read(path: str, format: str | None, align: Align, on_read: Callable[[ReadRe
     return documents
 
 
-def _check_model(model: Model) -> None:
-    """Refuse models that the light runtime does not have."""
+def check_model(model: Model) -> None:
+    """Refuse models that the light runtime cannot run."""
     model.require_cascade("an export")
     if model.settings.sequence_encoder not in SEQUENCE_ENCODERS:
         raise ModelError(
@@ -192,7 +198,7 @@ def _write_weights(model: Model, target: Path) -> None:
     weights = {
         name: np.ascontiguousarray(value.detach().cpu().float().numpy())
         for name, value in model.network.state_dict().items()
-        if not name.startswith("encoder.")
+        if not name.startswith(ENCODER_WEIGHTS)
     }
     save_file(weights, target / WEIGHTS_FILE)
     model.tokenizer.backend_tokenizer.save(str(target / TOKENIZER_FILE))
@@ -201,26 +207,36 @@ def _write_weights(model: Model, target: Path) -> None:
 def _write_config(model: Model, settings: ModelSettings, target: Path, precision: str) -> None:
     name = Path(settings.encoder.name).name if Path(settings.encoder.name).exists() else settings.encoder.name
     stored = replace(settings, encoder=replace(settings.encoder, name=name)).to_dict()
-    pieces = model.cascade_collator.pieces
-    files = (ENCODER_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
     config = {
         "format_version": FORMAT_VERSION,
         "cascade_srn_version": __version__,
         "model": {key: value for key, value in stored.items() if key != "start"},
         "schema": model.schema.to_dict(),
         "encoder": {"model_type": model.network.encoder.config.model_type},
-        EXPORT: {
-            "version": EXPORT_VERSION,
-            "precision": precision,
-            "n_parameters": sum(parameter.numel() for parameter in model.network.parameters()),
-            "limit": pieces.limit,
-            "special_pieces": asdict(pieces.special),
-            "markers": dict(model.cascade_collator.markers.ids),
-            "crc32": {name: file_crc32(target / name) for name in files},
-        },
-        CHECKSUMS: {name: checksum(target / name) for name in files},
+        EXPORT: describe_runtime(model, precision, {name: target / name for name in LIGHT_NEEDS}),
+        CHECKSUMS: {name: checksum(target / name) for name in LIGHT_NEEDS},
     }
     (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def describe_runtime(model: Model, precision: str, files: Mapping[str, Path]) -> dict[str, Any]:
+    """Return what the light runtime has to know of a model besides its settings, as plain values.
+
+    Args:
+        model: The model.
+        precision: That of the encoder.
+        files: The files that the runtime reads, by name.
+    """
+    pieces = model.cascade_collator.pieces
+    return {
+        "version": EXPORT_VERSION,
+        "precision": precision,
+        "n_parameters": sum(parameter.numel() for parameter in model.network.parameters()),
+        "limit": pieces.limit,
+        "special_pieces": asdict(pieces.special),
+        "markers": dict(model.cascade_collator.markers.ids),
+        "crc32": {name: file_crc32(path) for name, path in files.items()},
+    }
 
 
 def _report(result: ExportResult) -> dict[str, Any]:

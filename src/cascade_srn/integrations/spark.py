@@ -128,13 +128,13 @@ class _Loading:
 def _load(loading: _Loading) -> "Extractor":
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    import torch
+    from cascade_srn.extractor import Extractor, find_model
+    from cascade_srn.runs.device import set_threads
 
-    from cascade_srn.extractor import Extractor
-
-    torch.set_num_threads(loading.threads)
+    folder = find_model(loading.model)
+    set_threads(loading.threads, folder)
     return Extractor.from_pretrained(
-        loading.model,
+        folder,
         device=loading.device,
         precision=loading.precision,
         overlaps=loading.overlaps,

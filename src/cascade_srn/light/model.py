@@ -1,9 +1,11 @@
-"""Load an exported model, and use it as a :class:`.Model` is used for extraction."""
+"""Load a model without torch, and use it as a :class:`.Model` is used for extraction.
+
+It is an exported model, or a model of torch whose folder has an encoder for ONNX Runtime beside its weights.
+"""
 
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.data.rows import RowCollator
@@ -23,19 +23,32 @@ from cascade_srn.fusion.markers import Markers, marker_names
 from cascade_srn.inference.cascade_search import CascadeSearch
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.light.layers import Array
+from cascade_srn.light.stored import read_tensors
 from cascade_srn.light.turns import LightNetwork, LightTurns
 from cascade_srn.model.base import BaseModel
-from cascade_srn.model.folder import COPY_AGAIN, WEIGHTS_FILE, read_config, read_export
+from cascade_srn.model.folder import (
+    COPY_AGAIN,
+    ENCODER_FILE,
+    LIGHT_FILE,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+    find_changed,
+    read_config,
+    read_export,
+    read_light,
+)
 from cascade_srn.schema import Schema
+from cascade_srn.storage.files import file_crc32
 
-ENCODER_FILE, TOKENIZER_FILE, REPORT_FILE = "encoder.onnx", "tokenizer.json", "parity.json"
 EXPORT_VERSION = 1
+# How the names of weights of the pretrained encoder begin.
+ENCODER_WEIGHTS = "encoder."
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "hidden"
 
 
 @dataclass(frozen=True)
 class LightModel(BaseModel):
-    """An exported model. It has the part of :class:`.Model` that extraction and calibration use.
+    """A model without torch. It has the part of :class:`.Model` that extraction and calibration use.
 
     Attributes:
         settings: The settings of the model.
@@ -43,6 +56,7 @@ class LightModel(BaseModel):
         network: The weights, in ONNX Runtime and NumPy.
         rows: Makes rows for the encoder.
         precision: "float32" or "int8", that of the encoder.
+        is_exported: Whether the model runs without torch only. Otherwise it is a model of torch.
     """
 
     settings: ModelSettings
@@ -50,10 +64,11 @@ class LightModel(BaseModel):
     network: LightNetwork
     rows: RowCollator
     precision: str = "float32"
+    is_exported: bool = True
 
     @classmethod
     def load(cls, folder: str | Path) -> LightModel:
-        """Read an exported model from a folder.
+        """Read an exported model from a folder, or a model of torch with ``light.json``.
 
         The folder need not be trusted: it contains no code, and its files are compared with their checksums.
 
@@ -62,7 +77,8 @@ class LightModel(BaseModel):
         """
         folder = Path(folder)
         settings, schema, _, checksums = read_config(folder)
-        export = read_export(folder)
+        exported = read_export(folder)
+        export = read_light(folder) if exported is None else exported
         if export is None:
             raise ModelError(f"the model in {str(folder)!r} is not exported", "Export it first")
         if export.get("version") != EXPORT_VERSION:
@@ -71,7 +87,13 @@ class LightModel(BaseModel):
                 f"{EXPORT_VERSION}",
                 "Export the model again",
             )
-        _check_files(folder, checksums, export)
+        if exported is not None:
+            _check_files(folder, checksums, export)
+        elif changed := find_changed(folder, export):
+            raise ModelError(
+                f"{changed!r} in {str(folder)!r} is not the file that {LIGHT_FILE} was made for",
+                "Export the model again in its folder, or copy it again",
+            )
         try:
             special: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
@@ -97,7 +119,7 @@ class LightModel(BaseModel):
                 f"the exported model in {str(folder)!r} cannot be read ({type(error).__name__}: {error})", COPY_AGAIN
             ) from error
         rows = RowCollator(pieces, markers, schema, settings.fusion)
-        return cls(settings, schema, network, rows, str(export.get("precision")))
+        return cls(settings, schema, network, rows, str(export.get("precision")), exported is not None)
 
     @property
     def collator(self) -> RowCollator:
@@ -120,24 +142,26 @@ class LightModel(BaseModel):
         Raises:
             ConfigError: If it is another device.
         """
-        if str(device) not in ("auto", "cpu"):
-            raise ConfigError(
-                f"an exported model runs on the CPU, not on the device {str(device)!r}",
-                "Use cpu or auto, or the model that it was exported from",
-                option="device",
-            )
+        check_device(str(device), is_exported=self.is_exported)
 
     def eval(self) -> None:
         """Do nothing: an exported model cannot be trained."""
 
     def check_precision(self, precision: str) -> None:
-        """Refuse another precision than that of the exported encoder."""
-        if precision not in ("auto", self.precision):
+        """Refuse another precision than that of the encoder in ONNX Runtime."""
+        if precision in ("auto", self.precision):
+            return
+        if self.is_exported:
             raise ConfigError(
                 f"the exported model computes in {self.precision}, not in {precision}",
                 "Use auto, or export the model again",
                 option="precision",
             )
+        raise ConfigError(
+            f"without torch, the model computes in {self.precision}, not in {precision}",
+            "Use auto, or run pip install 'cascade-srn[torch]'",
+            option="precision",
+        )
 
     def search(self, settings: SearchSettings) -> CascadeSearch:
         """Make the search of a batch. See :class:`.PredictingModel`."""
@@ -146,6 +170,31 @@ class LightModel(BaseModel):
     def inference(self) -> AbstractContextManager[Any]:
         """Return an empty context. See :class:`.PredictingModel`."""
         return nullcontext()
+
+
+def check_device(device: str, *, is_exported: bool) -> None:
+    """Refuse devices other than the CPU.
+
+    Args:
+        device: Name of the device.
+        is_exported: Whether the model is exported. Otherwise torch is not installed.
+
+    Raises:
+        ConfigError: If it is neither "auto" nor "cpu".
+    """
+    if device in ("auto", "cpu"):
+        return
+    if is_exported:
+        raise ConfigError(
+            f"an exported model runs on the CPU, not on the device {device!r}",
+            "Use cpu or auto, or the model that it was exported from",
+            option="device",
+        )
+    raise ConfigError(
+        f"the device {device!r} needs torch, which is not installed",
+        "Use cpu or auto, or run pip install 'cascade-srn[torch]'",
+        option="device",
+    )
 
 
 def count_threads() -> int:
@@ -164,8 +213,7 @@ class Session:
             import onnxruntime
         except ImportError as error:
             raise ModelError(
-                "an exported model needs onnxruntime, which is not installed",
-                "Install the extra 'light': pip install 'cascade-srn[light]'",
+                "a model without torch needs onnxruntime, which is not installed", "Run pip install cascade-srn"
             ) from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = count_threads()
@@ -189,15 +237,6 @@ class Session:
                 raise MemoryError(_reason(error)) from error
             raise
         return found
-
-
-def file_crc32(path: Path) -> int:
-    """Return the CRC-32 of a file. It finds damage several times as fast as SHA-256."""
-    found = 0
-    with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            found = zlib.crc32(block, found)
-    return found
 
 
 def _check_files(folder: Path, checksums: Mapping[str, str], export: Mapping[str, Any]) -> None:
@@ -230,11 +269,9 @@ def _find_markers(settings: ModelSettings, schema: Schema, ids: Mapping[str, int
 
 
 def _load_weights(path: Path) -> dict[str, Array]:
-    try:
-        weights: dict[str, Array] = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"the weights in {str(path)!r} cannot be read ({error})", COPY_AGAIN) from error
+    """Read all weights but those of the pretrained encoder, which ONNX Runtime reads."""
+    weights = read_tensors(path, lambda name: not name.startswith(ENCODER_WEIGHTS))
     for name, value in weights.items():
-        if value.dtype != np.float32 or not bool(np.isfinite(value).all()):
-            raise ModelError(f"the weight {name} in {str(path)!r} is not finite or not float32", COPY_AGAIN)
+        if not bool(np.isfinite(value).all()):
+            raise ModelError(f"the weight {name} in {str(path)!r} is not finite", COPY_AGAIN)
     return weights

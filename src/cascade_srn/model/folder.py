@@ -1,6 +1,7 @@
 """Read the configuration of a model folder, without torch and without the weights."""
 
 import hashlib
+import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,10 +12,15 @@ from safetensors import SafetensorError, safe_open
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import CascadeError, ModelError
 from cascade_srn.schema import Schema
-from cascade_srn.storage.files import checksum
+from cascade_srn.storage.files import checksum, file_crc32
 
 FORMAT_VERSION = 1
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
+# A model of torch with these two files beside its weights also runs without torch.
+ENCODER_FILE, LIGHT_FILE = "encoder.onnx", "light.json"
+TOKENIZER_FILE = "tokenizer.json"
+LIGHT_NEEDS = (ENCODER_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
+"""Files that a model without torch is read from, besides its configuration."""
 # The section of config.json with the SHA-256 of the other files of the folder, by name.
 CHECKSUMS = "sha256"
 # The section of config.json that only exported models have (:mod:`cascade_srn.light`).
@@ -84,16 +90,68 @@ def read_export(folder: Path) -> dict[str, Any] | None:
     return section if isinstance(section, dict) else None
 
 
+def read_light(folder: Path) -> dict[str, Any] | None:
+    """Return the content of ``light.json`` in the folder of a model of torch, or None if there is no such file.
+
+    A file that cannot be read counts as empty, which the light runtime refuses.
+    """
+    path = folder / LIGHT_FILE
+    if not path.is_file():
+        return None
+    try:
+        section = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return section if isinstance(section, dict) else {}
+
+
+def find_changed(folder: Path, light: Mapping[str, Any]) -> str | None:
+    """Return the first file that is missing or not that of ``light.json``, by its CRC-32; None if there is none.
+
+    Other weights need another ``light.json``. SHA-256 would take most of the start-up.
+    """
+    known = light.get("crc32")
+    for name in LIGHT_NEEDS:
+        path = folder / name
+        if not path.is_file() or not isinstance(known, dict) or file_crc32(path) != known.get(name):
+            return name
+    return None
+
+
+def light_section(folder: Path) -> dict[str, Any] | None:
+    """Return what the light runtime has to know of a model that it runs in this installation.
+
+    None if torch runs the model: it is not exported, and torch is installed or the folder has no ``light.json``.
+    """
+    exported = read_export(folder)
+    return read_light(folder) if exported is None and missing_for_torch() else exported
+
+
+def missing_for_torch() -> list[str]:
+    """Return the packages that a model of torch needs and this installation does not have."""
+    return [name for name in ("torch", "transformers") if not _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # imports of it are disabled
+        return False
+
+
 def model_checksum(folder: Path, known: Mapping[str, str] | None = None) -> str:
     """Return the SHA-256 of all files of a model but its card, which can be edited without changing results.
+
+    The files that let a model of torch run without torch do not change results either.
 
     Args:
         folder: The folder of the model.
         known: SHA-256 by file name, of files that need not be read.
     """
     digest = hashlib.sha256()
+    left_out = {CARD_FILE} if read_light(folder) is None else {CARD_FILE, ENCODER_FILE, LIGHT_FILE}
     for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name != CARD_FILE and not path.name.startswith("."):
+        if path.is_file() and path.name not in left_out and not path.name.startswith("."):
             digest.update(f"{path.name} {(known or {}).get(path.name) or checksum(path)}\n".encode())
     return digest.hexdigest()
 

@@ -15,9 +15,13 @@ from cascade_srn.model.card import summarize
 from cascade_srn.model.folder import (
     CARD_FILE,
     CONFIG_FILE,
+    ENCODER_FILE,
+    LIGHT_FILE,
     WEIGHTS_FILE,
+    find_changed,
     read_config,
     read_export,
+    read_light,
     stored_weights,
 )
 from cascade_srn.schema import Schema
@@ -50,6 +54,7 @@ class ModelInfo:
         card: Text of the model card; empty if there is none.
         files: Names of the files besides the configuration and the card.
         exported: Precision of the encoder of an exported model, which runs without torch. None for other models.
+        light: Whether a model of torch also runs without torch.
     """
 
     name: str
@@ -65,6 +70,7 @@ class ModelInfo:
     card: str
     files: tuple[str, ...]
     exported: str | None = None
+    light: bool = False
 
     @property
     def scores(self) -> tuple[tuple[str, ...], ...]:
@@ -98,6 +104,7 @@ class ModelInfo:
             "description": self.family,
             "version": self.version,
             "exported": self.exported,
+            "light": self.light,
             "n_parameters": self.n_parameters,
             "dtypes": list(self.dtypes),
             "n_bytes": self.n_bytes,
@@ -128,6 +135,8 @@ class ModelInfo:
         ]
         if self.exported is not None:
             rows.insert(3, ("runtime", f"ONNX Runtime, without torch; encoder in {self.exported}"))
+        elif self.light:
+            rows.insert(3, ("runtime", "torch, or ONNX Runtime where torch is not installed"))
         if self.damaged:
             rows.append(("damaged files", ", ".join(self.damaged)))
         width = max(len(name) for name, _ in rows)
@@ -154,6 +163,12 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
     # The weights of an exported encoder are in its ONNX file.
     n_parameters = export.get("n_parameters", sum(math.prod(shape) for shape, _ in weights.values()))
     found = {path.name: checksum(path) for path in folder.iterdir() if path.is_file() and path.name in checksums}
+    damaged = {file for file, expected in checksums.items() if found.get(file) != expected}
+    light = read_light(folder) if not export else None
+    if light is not None and (changed := find_changed(folder, light)) and changed not in damaged:
+        damaged.add(ENCODER_FILE if changed == ENCODER_FILE else LIGHT_FILE)
+    # Earlier releases wrote no checksums.
+    files = checksums or sorted({WEIGHTS_FILE} | {p.name for pattern in _TOKENIZER_FILES for p in folder.glob(pattern)})
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     return ModelInfo(
         name=folder.name if name is None else str(name),
@@ -165,13 +180,11 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         dtypes=tuple(sorted({dtype for _, dtype in weights.values()} | ({"I8"} if _is_int8(export) else set()))),
         n_bytes=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
         sha256=found.get(WEIGHTS_FILE) or checksum(folder / WEIGHTS_FILE),
-        damaged=tuple(sorted(file for file, expected in checksums.items() if found.get(file) != expected)),
+        damaged=tuple(sorted(damaged)),
         card=_read_card(folder / CARD_FILE),
-        # Earlier releases wrote no checksums.
-        files=tuple(
-            checksums or sorted({WEIGHTS_FILE} | {p.name for pattern in _TOKENIZER_FILES for p in folder.glob(pattern)})
-        ),
+        files=(*files, *(() if light is None else (ENCODER_FILE, LIGHT_FILE))),
         exported=export.get("precision"),
+        light=light is not None,
     )
 
 

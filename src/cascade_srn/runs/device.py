@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.model.folder import read_export
+from cascade_srn.model.folder import light_section, missing_for_torch, read_export
 
 if TYPE_CHECKING:
     import torch
 
 # Torch knows more kinds of devices, but the package is not tested on them.
 TYPES = ("cpu", "cuda")
+# Read by torch when it is imported, and by the light runtime when a model is loaded.
+_THREADS = "OMP_NUM_THREADS"
 
 
 @overload
@@ -28,9 +31,12 @@ def find_device(name: str, model: Path) -> torch.device | str: ...
 def find_device(name: str, model: Path | None = None) -> torch.device | str:
     """Return a device by name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. ``auto`` is the GPU if there is one.
 
-    For the folder of an exported ``model``, which runs without torch, the name is returned.
+    For the folder of a ``model`` that runs without torch, which has only the CPU, the name is returned.
     """
-    if model is not None and read_export(model) is not None:
+    if model is not None and light_section(model) is not None:
+        from cascade_srn.light.model import check_device
+
+        check_device(name, is_exported=read_export(model) is not None)
         return name
     import torch
 
@@ -67,6 +73,39 @@ def matmul_precision(precision: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def set_threads(n_threads: int, model: Path | None = None) -> None:
+    """Set the number of CPU threads, before the model in a folder is loaded. None: any model."""
+    if missing_for_torch() or (model is not None and read_export(model) is not None):
+        os.environ[_THREADS] = str(n_threads)
+        return
+    import torch
+
+    torch.set_num_threads(n_threads)
+
+
+@contextmanager
+def using_threads(n_threads: int, model: Path) -> Iterator[None]:
+    """Use this number of CPU threads for a model that is loaded in this block."""
+    if light_section(model) is None:
+        import torch
+
+        before = torch.get_num_threads()
+        set_threads(n_threads, model)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+        return
+    given = os.environ.get(_THREADS)
+    set_threads(n_threads, model)
+    try:
+        yield
+    finally:
+        os.environ.pop(_THREADS)
+        if given is not None:
+            os.environ[_THREADS] = given
 
 
 @contextmanager

@@ -28,6 +28,8 @@ from cascade_srn.corpus.resources import Slot, count_cores, find_devices
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import Extractor
 from cascade_srn.graph.explore import Explorer
+from cascade_srn.light.model import count_threads
+from cascade_srn.runs.device import set_threads
 from cascade_srn.serving.metrics import WorkerMetrics
 from cascade_srn.serving.run import listening_socket, make_server, run_server, serve_alone, service_url
 from cascade_srn.serving.settings import LOG_FORMAT, ServeSettings
@@ -117,7 +119,7 @@ def _require_source(extractor: Extractor | Callable[[], Extractor]) -> Callable[
 
 def worker_slots(source: Callable[[], Extractor], n_workers: int) -> list[Slot]:
     """Return the device and the threads of each worker: GPUs in turn, and an equal share of the cores."""
-    devices = find_devices(source.device) if isinstance(source, ModelSource) else [""]
+    devices = find_devices(source.device, source.folder) if isinstance(source, ModelSource) else [""]
     n_threads = max(1, count_cores() // n_workers)
     return [Slot(devices[number % len(devices)], n_threads) for number in range(n_workers)]
 
@@ -322,12 +324,10 @@ def run_worker(
 
     The worker ends on SIGINT and SIGTERM, and when the parent has died.
     """
-    import torch
-
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     logging.getLogger("cascade_srn.serving").setLevel(log_level)
     # Fewer threads if OMP_NUM_THREADS says so.
-    torch.set_num_threads(min(n_threads, torch.get_num_threads()))
+    set_threads(min(n_threads, count_threads()), source.folder if isinstance(source, ModelSource) else None)
     metrics = WorkerMetrics(number, folder)
     server = make_server(source, settings, metrics, graph=None if graph is None else Explorer(graph))
     engine = server.engine

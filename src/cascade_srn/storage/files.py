@@ -320,6 +320,15 @@ def _has_surrogates(name: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in name)
 
 
+def file_crc32(path: Path) -> int:
+    """Return the CRC-32 of a file. It finds damage several times as fast as SHA-256."""
+    found = 0
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            found = zlib.crc32(block, found)
+    return found
+
+
 def checksum(path: Path) -> str:
     """Return the SHA-256 of a file, or of all files in a folder with their names."""
     digest = hashlib.sha256()
