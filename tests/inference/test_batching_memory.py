@@ -2,6 +2,7 @@ import ctypes
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -25,10 +26,11 @@ def resident():
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")
 def test_freed_memory_is_released():
     release_freed_memory()
-    # The blocks are too small for glibc to map one by one. Every 16th stays allocated, so that the heap cannot shrink
-    # at its top and the freed memory remains resident until it is trimmed.
+    # Arrays of NumPy, since torch has an allocator of its own on some processors. They are too small for glibc to map
+    # one by one. Every 16th stays allocated, so that the heap cannot shrink at its top and the freed memory remains
+    # resident until it is trimmed.
     n_blocks, words = 4096, 8192
-    blocks = [torch.ones(words) for _ in range(n_blocks)]
+    blocks = [np.ones(words, dtype=np.float32) for _ in range(n_blocks)]
     kept = blocks[::16]
     del blocks
     before = resident()
@@ -40,7 +42,8 @@ def test_freed_memory_is_released():
 
 # Frees a block of 16 MiB, after which glibc would take blocks of that size from the heap, and counts mapped bytes.
 LARGE_BLOCKS = """
-import ctypes, sys, torch
+import ctypes, sys
+import numpy as np
 from cascade_srn.inference.batching import map_large_blocks
 if sys.argv[1] == "mapped":
     assert map_large_blocks()
@@ -49,9 +52,9 @@ class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
 mallinfo = ctypes.CDLL(None).mallinfo2
 mallinfo.restype = Info
-torch.ones(4 << 20)
+np.ones(2 << 20)
 before = mallinfo().hblkhd
-block = torch.ones(2 << 20)
+block = np.ones(1 << 20)
 print(mallinfo().hblkhd - before)
 """
 

@@ -316,7 +316,7 @@ def test_keyboard_only(opened):
         page.locator("#best button").first.wait_for()
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.id") == "search"
-        page.keyboard.type("relation ex")
+        page.keyboard.insert_text("relation ex")
         page.locator("#completions [role=option]").first.wait_for()
         page.keyboard.press("ArrowDown")
         assert page.locator("#search").get_attribute("aria-activedescendant") == "completion-0"
