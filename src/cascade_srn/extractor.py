@@ -34,7 +34,7 @@ from cascade_srn.inference.streaming import (
 )
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.base import BaseModel
-from cascade_srn.model.folder import light_section, missing_for_torch
+from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
 from cascade_srn.text.segment import Segmenter, make_segmenter, segment
@@ -122,6 +122,7 @@ class Extractor:
         constraints: str | None = None,
         skip: Collection[str] = (),
         cuda_graphs: bool = True,
+        runtime: str | None = None,
     ) -> Extractor:
         """Load a model.
 
@@ -135,14 +136,17 @@ class Extractor:
             constraints: Whether to apply the constraints of the schema. See :class:`Extractor`.
             skip: Parts of the texts to leave out. See :class:`Extractor`.
             cuda_graphs: Whether a GPU replays small batches as CUDA graphs. See :class:`Extractor`.
+            runtime: What runs a model that also runs without torch, as the bundled one does. "auto": ONNX Runtime on a
+                CPU in float32, where it starts sooner and is faster, else torch. "torch": torch, for a model that is to
+                be changed, saved or moved to another device. None: the variable ``CASCADE_SRN_RUNTIME``, else "auto".
 
         Raises:
             ModelError: If the model cannot be found or is damaged.
-            ConfigError: If the device is not available, or ``overlaps`` or ``skip`` is wrong.
+            ConfigError: If the device is not available, or ``overlaps``, ``skip`` or ``runtime`` is wrong.
         """
         check_overlaps(overlaps)
         segmenter = make_segmenter(segmenter, skip)
-        model = load_model(find_model(name))
+        model = load_model(find_model(name), device=str(device), precision=precision, runtime=runtime)
         extractor = cls(
             model,
             precision=precision,
@@ -156,7 +160,10 @@ class Extractor:
     def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""
         if not hasattr(self.model, "save"):
-            raise ModelError("a model that runs without torch cannot be saved again", "Copy its folder")
+            raise ModelError(
+                "a model in ONNX Runtime cannot be saved again",
+                "Copy its folder, or load the model that it was exported from with runtime='torch'",
+            )
         self.model.save(folder, card=card)
 
     def push_to_hub(
@@ -519,13 +526,19 @@ class Extractor:
         return Document.from_text(text, segmenter=self.segmenter) if isinstance(text, str) else text
 
 
-def load_model(folder: Path) -> BaseModel:
-    """Load a model with torch, or without it if the model is exported or torch is not installed."""
-    if light_section(folder) is not None:
+def load_model(folder: Path, *, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> BaseModel:
+    """Load a model in torch, or in ONNX Runtime. See :func:`.runs_light`."""
+    missing = missing_for_torch()
+    if runs_light(folder, device, precision, runtime):
         from cascade_srn.light.model import LightModel
 
-        return LightModel.load(folder)
-    if missing := missing_for_torch():
+        try:
+            return LightModel.load(folder)
+        except ModelError:
+            # Files of ONNX Runtime that were made for other weights are no problem for torch, which reports all others.
+            if missing or read_export(folder) is not None:
+                raise
+    if missing:
         raise ModelError(
             f"the model in {str(folder)!r} needs {' and '.join(missing)}, which this installation does not have",
             "Run pip install 'cascade-srn[torch]', or use a model that runs without torch",

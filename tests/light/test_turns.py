@@ -77,8 +77,12 @@ def test_an_extractor_over_it():
     assert failed.value.option == "precision"
 
 
-@pytest.mark.parametrize("is_exported", [True, False])
-def test_what_only_torch_can_do(is_exported):
+@pytest.mark.parametrize(
+    ("is_exported", "missing", "hint"),
+    [(True, [], "export"), (True, ["torch"], "export"), (False, [], "runtime="), (False, ["torch"], "[torch]")],
+)
+def test_what_only_torch_can_do(is_exported, missing, hint, monkeypatch):
+    monkeypatch.setattr("cascade_srn.light.model.missing_for_torch", lambda: missing)
     model = light(small_model("swift"), is_exported=is_exported)
     for refused, option in (
         (lambda: model.to("cuda:0"), "device"),
@@ -87,7 +91,7 @@ def test_what_only_torch_can_do(is_exported):
         with pytest.raises(ConfigError) as failed:
             refused()
         assert failed.value.option == option
-        assert ("cascade-srn[torch]" in failed.value.hint) != is_exported
+        assert hint in failed.value.hint
     model.to("auto")
     model.check_precision("auto")
 

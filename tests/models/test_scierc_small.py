@@ -10,10 +10,19 @@ from safetensors.torch import load_file
 
 from cascade_srn import Extractor
 from cascade_srn.data import read_documents
-from cascade_srn.errors import ModelError
+from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.light.model import LightModel
-from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE, WEIGHTS_FILE, find_changed, model_checksum, read_light
+from cascade_srn.model.folder import (
+    ENCODER_FILE,
+    LIGHT_FILE,
+    WEIGHTS_FILE,
+    find_changed,
+    model_checksum,
+    read_light,
+    runs_light,
+)
+from cascade_srn.model.model import Model
 from cascade_srn.storage.bundled import DEFAULT, bundled_models, find_model
 
 FOLDER = find_model()
@@ -27,10 +36,16 @@ def extractor():
     return Extractor.from_pretrained()
 
 
+@pytest.fixture(scope="module")
+def in_torch():
+    return Extractor.from_pretrained(device="cpu", runtime="torch")
+
+
 @pytest.fixture
 def no_torch(monkeypatch):
     """Load models as in an installation without torch."""
-    monkeypatch.setattr("cascade_srn.model.folder.missing_for_torch", lambda: ["torch"])
+    for module in ("model.folder", "extractor"):
+        monkeypatch.setattr(f"cascade_srn.{module}.missing_for_torch", lambda: ["torch"])
 
 
 def abstracts():
@@ -52,8 +67,8 @@ def test_it_is_the_only_one_and_smaller_than_50_mb():
     assert all(weights.dtype == torch.float16 for weights in load_file(FOLDER / "model.safetensors").values())
 
 
-def test_it_computes_in_float32(extractor):
-    assert {weights.dtype for weights in extractor.model.cascade.parameters()} == {torch.float32}
+def test_it_computes_in_float32(in_torch):
+    assert {weights.dtype for weights in in_torch.model.cascade.parameters()} == {torch.float32}
 
 
 def test_labels_on_the_card(extractor):
@@ -74,10 +89,11 @@ def test_example_abstracts(extractor):
         assert all(document.text[entity.start : entity.end] == entity.text for entity in document.entities)
 
 
-def test_without_torch(extractor, no_torch):
-    light = Extractor.from_pretrained()
+def test_both_runtimes_find_the_same(in_torch):
+    light = Extractor.from_pretrained(device="cpu")
     assert isinstance(light.model, LightModel)
-    found, expected = (list(each.stream(abstracts(), on_error="raise")) for each in (light, extractor))
+    assert isinstance(in_torch.model, Model)
+    found, expected = (list(each.stream(abstracts(), on_error="raise")) for each in (light, in_torch))
     assert [document.sentences for document in found] == [document.sentences for document in expected]
     for one, other in zip(found, expected, strict=True):
         scores = [[relation.score for relation in each.relations] for each in (one, other)]
@@ -102,6 +118,54 @@ def test_the_graph_of_other_weights_is_refused(tmp_path, no_torch):
         (folder / LIGHT_FILE).write_text(content)
         with pytest.raises(ModelError):
             Extractor.from_pretrained(folder)
+
+
+def test_torch_ignores_the_graph_of_other_weights(tmp_path):
+    folder = link_folder(tmp_path / "model", ENCODER_FILE)
+    (folder / ENCODER_FILE).write_bytes(b"other")
+    assert isinstance(Extractor.from_pretrained(folder, device="cpu").model, Model)
+    (folder / WEIGHTS_FILE).unlink()
+    (folder / WEIGHTS_FILE).write_bytes(b"other")
+    with pytest.raises(ModelError) as failed:
+        Extractor.from_pretrained(folder, device="cpu")
+    assert WEIGHTS_FILE in failed.value.problem
+
+
+@pytest.mark.parametrize(
+    ("options", "has_driver", "expected"),
+    [
+        ({}, False, True),
+        ({"device": "cpu", "precision": "float32"}, True, True),
+        ({}, True, False),
+        ({"device": "cuda:1"}, False, False),
+        ({"precision": "bf16"}, False, False),
+        ({"runtime": "torch"}, False, False),
+    ],
+)
+def test_choice_of_the_runtime(options, has_driver, expected, monkeypatch):
+    monkeypatch.setattr("cascade_srn.model.folder.may_have_gpu", lambda: has_driver)
+    assert runs_light(FOLDER, **options) == expected
+    monkeypatch.setenv("CASCADE_SRN_RUNTIME", "torch")
+    assert runs_light(FOLDER, **{"runtime": "auto", **options}) == expected
+    assert not runs_light(FOLDER, **options)
+    monkeypatch.setattr("cascade_srn.model.folder.missing_for_torch", lambda: ["torch"])
+    assert runs_light(FOLDER, **options)
+
+
+def test_unknown_runtimes_are_refused(monkeypatch):
+    with pytest.raises(ConfigError):
+        Extractor.from_pretrained(runtime="tensorflow")
+    monkeypatch.setenv("CASCADE_SRN_RUNTIME", "light")
+    with pytest.raises(ConfigError):
+        Extractor.from_pretrained()
+
+
+def test_saving_needs_torch(in_torch, tmp_path):
+    with pytest.raises(ModelError, match="ONNX Runtime") as failed:
+        Extractor.from_pretrained(device="cpu").save_pretrained(tmp_path / "copy")
+    assert "runtime='torch'" in failed.value.hint
+    in_torch.save_pretrained(tmp_path / "copy")
+    assert (tmp_path / "copy" / WEIGHTS_FILE).is_file()
 
 
 def test_the_graph_does_not_change_the_checksum(tmp_path):

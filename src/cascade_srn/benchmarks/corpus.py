@@ -31,7 +31,17 @@ STREAM = "Extractor.stream"
 _POLL_SECONDS = 0.05
 # Seconds that an interrupted run has to end its workers.
 _END_SECONDS = 20
-_STREAM = "import sys; from cascade_srn.benchmarks.corpus import stream_texts; stream_texts(*sys.argv[1:])"
+# A program of its own, since the modules of benchmarks import torch, which the model may not need.
+_STREAM = """
+import json, sys
+from cascade_srn import Extractor
+model, path, device, precision, batch_words = sys.argv[1:]
+extractor = Extractor.from_pretrained(model or None, device=device, precision=precision)
+with open(path, encoding="utf-8") as lines:
+    texts = (json.loads(line)["text"] for line in lines)
+    documents = extractor.stream(texts, batch_words=int(batch_words), on_error="skip")
+    print(sum(len(document.sentences) for document in documents))
+"""
 COLUMNS = (
     text("run", "run"),
     number("documents", lambda row: row["documents"]),
@@ -78,24 +88,6 @@ def measure(options: CorpusOptions, run: BenchmarkRun | None = None) -> Result:
     }
     used, summary = environment(device, options.precision), _summarise(run.rows)
     return Result("corpus", device.type, settings, used, run.rows, COLUMNS, NOTES, summary, run.is_partial)
-
-
-def stream_texts(model: str, path: str, settings: str) -> None:
-    """Extract from the texts of a file with ``Extractor.stream``, and print the counts. Runs in a new process."""
-    import torch
-
-    from cascade_srn.extractor import Extractor
-
-    chosen = json.loads(settings)
-    torch.set_num_threads(chosen["threads"])
-    extractor = Extractor.from_pretrained(
-        model or None, device=find_device(chosen["device"]), precision=chosen["precision"]
-    )
-    with open(path, encoding="utf-8") as lines:
-        texts = (json.loads(line)["text"] for line in lines)
-        documents = extractor.stream(texts, batch_words=chosen["batch_words"], on_error="skip")
-        n_sentences = sum(len(document.sentences) for document in documents)
-    sys.stdout.write(f"{n_sentences}\n")
 
 
 def run_process(command: list[str], threads: int) -> ProcessRun:
@@ -163,13 +155,8 @@ def _write_data(path: Path, texts: list[str], factor: int) -> Path:
 
 
 def _stream_run(options: CorpusOptions, data: Path, threads: int) -> Callable[[], tuple[ProcessRun, int]]:
-    chosen = {
-        "threads": threads,
-        "device": options.device,
-        "precision": options.precision,
-        "batch_words": options.batch_words,
-    }
-    command = [sys.executable, "-c", _STREAM, options.model or "", str(data), json.dumps(chosen)]
+    given = [options.model or "", str(data), options.device, options.precision, str(options.batch_words)]
+    command = [sys.executable, "-c", _STREAM, *given]
 
     def run() -> tuple[ProcessRun, int]:
         found = run_process(command, threads)

@@ -233,11 +233,11 @@ class ServeOptions(Settings):
 
 @dataclass(frozen=True)
 class RuntimesOptions(Settings):
-    """Options of the comparison of models of torch with exported ones.
+    """Options of the comparison of torch with ONNX Runtime.
 
     Attributes:
         models: Models: folders, also exported ones, names or hub ids.
-        precisions: Precisions of models of torch, one row each. Exported models have their own.
+        precisions: Precisions in torch, one row each. ONNX Runtime has that of the model.
         latency_sentences: Sentences to process one at a time for the latency.
         starts: New processes in which the first answer is measured, for each row.
     """

@@ -1,4 +1,4 @@
-"""Compare models of torch with exported ones: speed, latency, start-up, memory and size, on the CPU."""
+"""Compare torch with ONNX Runtime: speed, latency, start-up, memory and size, on the CPU."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from cascade_srn.data.examples import Example
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import load_model
 from cascade_srn.inference.predictor import Predictor
-from cascade_srn.model.folder import read_export
+from cascade_srn.light.model import LightModel
+from cascade_srn.model.folder import read_export, runs_light
 from cascade_srn.storage.bundled import find_model
 
 TEXT = "We train a CRF for named entity recognition."
 # Linux counts the memory of the parent to that of a new process. The parent is therefore a small process.
 _LAUNCHER = """
 import os, subprocess, sys
-process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+environment = {**os.environ, "CASCADE_SRN_RUNTIME": sys.argv[1]}
+process = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, env=environment)
 _, status, usage = os.wait4(process.pid, 0)
 print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 sys.exit(min(abs(os.waitstatus_to_exitcode(status)), 255))
@@ -39,6 +41,7 @@ sys.exit(min(abs(os.waitstatus_to_exitcode(status)), 255))
 
 COLUMNS = (
     text("model", "model"),
+    text("runtime", "runtime"),
     text("precision", "precision"),
     number("sentences/s", lambda row: row["sentences_per_s"]),
     number("CPU ms/sentence", lambda row: 1000 * row["cpu_s"] / row["sentences"], "{:.1f}"),
@@ -56,22 +59,29 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Runtime:
-    """A model in one precision, loaded in this process."""
+    """A model in one runtime and precision, loaded in this process."""
 
     folder: Path
-    asked: str  # The option of extract: "auto" for exported models
+    in_torch: bool
     precision: str
     predictor: Predictor
 
     @property
+    def runtime(self) -> str:
+        """What runs the model."""
+        return "torch" if self.in_torch else "ONNX Runtime"
+
+    @property
     def name(self) -> str:
         """Name for reports."""
-        return f"{self.folder.resolve().name}, {self.precision}"
+        return f"{self.folder.resolve().name}, {self.runtime}, {self.precision}"
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command that extracts with the model in a process of its own."""
-        options = ["--model", str(self.folder), "--precision", self.asked, "--device", "cpu", "--format", "jsonl"]
-        return [sys.executable, "-m", "cascade_srn", "extract", *options, *arguments]
+        """Return the runtime, and the command that extracts with the model in a process of its own."""
+        asked = self.precision if self.in_torch else "auto"
+        options = ["--model", str(self.folder), "--precision", asked, "--device", "cpu", "--format", "jsonl"]
+        runtime = "torch" if self.in_torch else "auto"
+        return [runtime, sys.executable, "-m", "cascade_srn", "extract", *options, *arguments]
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,7 @@ def measure(options: RuntimesOptions, run: BenchmarkRun | None = None) -> Result
         run.rows.append(
             {
                 "model": runtime.folder.resolve().name,
+                "runtime": runtime.runtime,
                 "precision": runtime.precision,
                 "sentences": len(corpus.examples),
                 **wall.to_dict(),
@@ -123,16 +134,20 @@ def measure(options: RuntimesOptions, run: BenchmarkRun | None = None) -> Result
 
 
 def _load(options: RuntimesOptions, run: BenchmarkRun) -> list[Runtime]:
-    """Load each model; models of torch in each precision, exported ones in their own."""
+    """Load each model in all its runtimes: in torch with each precision, in ONNX Runtime with its own."""
     found = []
     for name in options.models:
         run.step(f"loading {name}")
         folder = find_model(name)
-        model = load_model(folder)
-        export = read_export(folder)
-        for asked in options.precisions if export is None else ("auto",):
-            predictor = model.predictor(batch_words=options.batch_words, precision=asked)
-            found.append(Runtime(folder, asked, asked if export is None else str(export["precision"]), predictor))
+        if read_export(folder) is None:
+            model = load_model(folder, device="cpu", runtime="torch")
+            for asked in options.precisions:
+                predictor = model.predictor(batch_words=options.batch_words, precision=asked)
+                found.append(Runtime(folder, True, asked, predictor))
+        if runs_light(folder, "cpu", runtime="auto"):
+            light = LightModel.load(folder)
+            predictor = light.predictor(batch_words=options.batch_words)
+            found.append(Runtime(folder, False, light.precision, predictor))
     if len({runtime.name for runtime in found}) < len(found):
         raise ConfigError("two models have the same name", "Give folders with different names", option="models")
     return found
@@ -178,7 +193,7 @@ def _memory(runtimes: list[Runtime], corpus: BenchmarkCorpus) -> dict[str, dict[
 
 
 def _run(command: list[str]) -> tuple[float, int]:
-    """Run a command, and return the CPU seconds and the largest resident set of its process, in bytes."""
+    """Run a command of a runtime. Return the CPU seconds and the largest resident set of its process, in bytes."""
     process = subprocess.Popen(
         [sys.executable, "-c", _LAUNCHER, *command],
         stdin=subprocess.DEVNULL,

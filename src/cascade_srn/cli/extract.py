@@ -125,7 +125,7 @@ def extract(
         folder = find_model(model)
         extractor = Extractor.from_pretrained(
             folder,
-            device=find_device(device, folder),
+            device=find_device(device, folder, precision),
             precision=precision,
             segmenter=split,
             overlaps=overlaps,

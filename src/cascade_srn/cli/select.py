@@ -149,7 +149,7 @@ def _load(model: str, device: str, precision: str, segmenter: Segmenter) -> Extr
         from cascade_srn.runs.device import find_device
 
         folder = find_model(model)
-        found = find_device(device, folder)
+        found = find_device(device, folder, precision)
         return Extractor.from_pretrained(folder, device=found, precision=precision, segmenter=segmenter)
 
 

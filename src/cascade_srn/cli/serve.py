@@ -110,7 +110,7 @@ def serve(
     from cascade_srn.serving.workers import serve as run_service
 
     folder = find_model(model)
-    find_device(device, folder)  # refuses a device that does not exist before the model is loaded
+    find_device(device, folder, precision)  # refuses a device that does not exist before the model is loaded
     # Large texts are tokenized in a thread of low priority. Threads of the tokenizer itself would have normal priority.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     prepare_service(settings, quiet=quiet)

@@ -1,7 +1,6 @@
 """How many workers a machine has room for: cores, memory and GPUs, with the limits of containers."""
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,13 +56,13 @@ def find_devices(device: str, model: Path) -> list[str]:
 
     A model that runs without torch has only the CPU.
     """
-    if device == "cpu" or (device == "auto" and not may_have_gpu()):
-        return ["cpu"]
     # Imported here because the command line counts cores on each start.
-    from cascade_srn.model.folder import light_section
+    from cascade_srn.model.folder import may_have_gpu, runs_light
     from cascade_srn.runs.device import find_device
 
-    if light_section(model) is not None:
+    if device == "cpu" or (device == "auto" and not may_have_gpu()):
+        return ["cpu"]
+    if runs_light(model, device):
         find_device(device, model)
         return ["cpu"]
     import torch
@@ -74,11 +73,6 @@ def find_devices(device: str, model: Path) -> list[str]:
         return ["cpu"]
     find_device(device)
     return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-
-
-def may_have_gpu() -> bool:
-    """Return False if the system has no driver for GPUs, so that torch need not be imported to count them."""
-    return sys.platform != "linux" or any(map(os.path.exists, ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")))
 
 
 def count_cores() -> int:

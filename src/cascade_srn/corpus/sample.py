@@ -95,7 +95,7 @@ def estimate(
     from cascade_srn.extractor import Extractor
     from cascade_srn.runs.device import using_threads
 
-    with using_threads(slots[0].n_threads, folder):
+    with using_threads(slots[0].n_threads, folder, slots[0].device, settings.precision):
         started = time.perf_counter()
         extractor = Extractor.from_pretrained(
             folder,

@@ -51,7 +51,7 @@ class ShardWorker:
     def __init__(self, job: JobSpec, *, device: str = "cpu", n_threads: int = 1) -> None:
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        set_threads(n_threads, Path(job.model))
+        set_threads(n_threads, Path(job.model), device, job.settings.precision)
         from cascade_srn.extractor import Extractor
 
         settings = job.settings

@@ -132,7 +132,7 @@ def _load(loading: _Loading) -> "Extractor":
     from cascade_srn.runs.device import set_threads
 
     folder = find_model(loading.model)
-    set_threads(loading.threads, folder)
+    set_threads(loading.threads, folder, loading.device, loading.precision)
     return Extractor.from_pretrained(
         folder,
         device=loading.device,

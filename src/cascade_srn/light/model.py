@@ -33,6 +33,7 @@ from cascade_srn.model.folder import (
     TOKENIZER_FILE,
     WEIGHTS_FILE,
     find_changed,
+    missing_for_torch,
     read_config,
     read_export,
     read_light,
@@ -158,8 +159,8 @@ class LightModel(BaseModel):
                 option="precision",
             )
         raise ConfigError(
-            f"without torch, the model computes in {self.precision}, not in {precision}",
-            "Use auto, or run pip install 'cascade-srn[torch]'",
+            f"in ONNX Runtime, the model computes in {self.precision}, not in {precision}",
+            f"Use auto, or {_torch_hint()}",
             option="precision",
         )
 
@@ -177,7 +178,7 @@ def check_device(device: str, *, is_exported: bool) -> None:
 
     Args:
         device: Name of the device.
-        is_exported: Whether the model is exported. Otherwise torch is not installed.
+        is_exported: Whether the model is exported. Otherwise it also runs in torch.
 
     Raises:
         ConfigError: If it is neither "auto" nor "cpu".
@@ -190,11 +191,17 @@ def check_device(device: str, *, is_exported: bool) -> None:
             "Use cpu or auto, or the model that it was exported from",
             option="device",
         )
-    raise ConfigError(
-        f"the device {device!r} needs torch, which is not installed",
-        "Use cpu or auto, or run pip install 'cascade-srn[torch]'",
-        option="device",
-    )
+    if missing_for_torch():
+        problem = f"the device {device!r} needs torch, which is not installed"
+    else:
+        problem = f"in ONNX Runtime, the model runs on the CPU, not on the device {device!r}"
+    raise ConfigError(problem, f"Use cpu or auto, or {_torch_hint()}", option="device")
+
+
+def _torch_hint() -> str:
+    if missing_for_torch():
+        return "run pip install 'cascade-srn[torch]'"
+    return "load the model with this device and precision, or with runtime='torch'"
 
 
 def count_threads() -> int:

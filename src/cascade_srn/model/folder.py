@@ -3,13 +3,15 @@
 import hashlib
 import importlib.util
 import json
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from cascade_srn.config import ModelSettings
+from cascade_srn.config import ModelSettings, require_choice
 from cascade_srn.errors import CascadeError, ModelError
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum, file_crc32
@@ -26,6 +28,9 @@ CHECKSUMS = "sha256"
 # The section of config.json that only exported models have (:mod:`cascade_srn.light`).
 EXPORT = "export"
 COPY_AGAIN = "Copy the model again"
+RUNTIMES = ("auto", "torch")
+"""What runs a model that has both forms."""
+_RUNTIME_VARIABLE = "CASCADE_SRN_RUNTIME"
 
 
 def read_settings(folder: str | Path) -> tuple[ModelSettings, Schema]:
@@ -118,13 +123,41 @@ def find_changed(folder: Path, light: Mapping[str, Any]) -> str | None:
     return None
 
 
-def light_section(folder: Path) -> dict[str, Any] | None:
-    """Return what the light runtime has to know of a model that it runs in this installation.
+def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> bool:
+    """Return whether a model runs in the light runtime here, and not in torch.
 
-    None if torch runs the model: it is not exported, and torch is installed or the folder has no ``light.json``.
+    Exported models do. A model of torch with ``light.json`` does so without torch, and on a CPU in float32, where the
+    light runtime starts sooner and is faster.
+
+    Args:
+        folder: Folder of the model.
+        device: Name of the device.
+        precision: Precision of the pretrained encoder.
+        runtime: "torch" for models that run in both, or "auto". None: ``CASCADE_SRN_RUNTIME``, else "auto".
+
+    Raises:
+        ConfigError: If there is no such runtime.
     """
-    exported = read_export(folder)
-    return read_light(folder) if exported is None and missing_for_torch() else exported
+    if runtime is None:
+        runtime = os.environ.get(_RUNTIME_VARIABLE) or "auto"
+    require_choice("runtime", runtime, RUNTIMES, option="runtime")
+    if read_export(folder) is not None:
+        return True
+    if not (folder / LIGHT_FILE).is_file():
+        return False
+    if missing_for_torch():
+        return True
+    if runtime == "torch" or precision not in ("auto", "float32") or not _is_installed("onnxruntime"):
+        return False
+    return device == "cpu" or (device == "auto" and not may_have_gpu())
+
+
+def may_have_gpu() -> bool:
+    """Return False if the system has no driver for GPUs, so that torch need not be imported to count them."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
+    drivers = ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")
+    return sys.platform == "win32" or any(map(os.path.exists, drivers))
 
 
 def missing_for_torch() -> list[str]:

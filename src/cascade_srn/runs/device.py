@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.model.folder import light_section, missing_for_torch, read_export
+from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 
 if TYPE_CHECKING:
     import torch
@@ -25,15 +25,15 @@ def find_device(name: str) -> torch.device: ...
 
 
 @overload
-def find_device(name: str, model: Path) -> torch.device | str: ...
+def find_device(name: str, model: Path, precision: str = "auto") -> torch.device | str: ...
 
 
-def find_device(name: str, model: Path | None = None) -> torch.device | str:
+def find_device(name: str, model: Path | None = None, precision: str = "auto") -> torch.device | str:
     """Return a device by name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. ``auto`` is the GPU if there is one.
 
-    For the folder of a ``model`` that runs without torch, which has only the CPU, the name is returned.
+    For the folder of a ``model`` that torch does not run in this ``precision``, the name is returned.
     """
-    if model is not None and light_section(model) is not None:
+    if model is not None and runs_light(model, name, precision):
         from cascade_srn.light.model import check_device
 
         check_device(name, is_exported=read_export(model) is not None)
@@ -75,10 +75,10 @@ def matmul_precision(precision: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def set_threads(n_threads: int, model: Path | None = None) -> None:
+def set_threads(n_threads: int, model: Path | None = None, device: str = "auto", precision: str = "auto") -> None:
     """Set the number of CPU threads, before the model in a folder is loaded. None: any model."""
-    if missing_for_torch() or (model is not None and read_export(model) is not None):
-        os.environ[_THREADS] = str(n_threads)
+    os.environ[_THREADS] = str(n_threads)
+    if missing_for_torch() or (model is not None and runs_light(model, device, precision)):
         return
     import torch
 
@@ -86,26 +86,23 @@ def set_threads(n_threads: int, model: Path | None = None) -> None:
 
 
 @contextmanager
-def using_threads(n_threads: int, model: Path) -> Iterator[None]:
+def using_threads(n_threads: int, model: Path, device: str = "auto", precision: str = "auto") -> Iterator[None]:
     """Use this number of CPU threads for a model that is loaded in this block."""
-    if light_section(model) is None:
+    given = os.environ.get(_THREADS)
+    torch_threads = None
+    if not runs_light(model, device, precision):
         import torch
 
-        before = torch.get_num_threads()
-        set_threads(n_threads, model)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
-        return
-    given = os.environ.get(_THREADS)
-    set_threads(n_threads, model)
+        torch_threads = torch.get_num_threads()
+    set_threads(n_threads, model, device, precision)
     try:
         yield
     finally:
         os.environ.pop(_THREADS)
         if given is not None:
             os.environ[_THREADS] = given
+        if torch_threads is not None:
+            torch.set_num_threads(torch_threads)
 
 
 @contextmanager

@@ -327,7 +327,8 @@ def run_worker(
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     logging.getLogger("cascade_srn.serving").setLevel(log_level)
     # Fewer threads if OMP_NUM_THREADS says so.
-    set_threads(min(n_threads, count_threads()), source.folder if isinstance(source, ModelSource) else None)
+    known = (source.folder, source.device, source.precision) if isinstance(source, ModelSource) else ()
+    set_threads(min(n_threads, count_threads()), *known)
     metrics = WorkerMetrics(number, folder)
     server = make_server(source, settings, metrics, graph=None if graph is None else Explorer(graph))
     engine = server.engine
