@@ -18,6 +18,7 @@ from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
 from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
+from cascade_srn.inference.processor import lacks_bf16
 from cascade_srn.inference.streaming import (
     BadText,
     Context,
@@ -154,8 +155,10 @@ class Extractor:
             overlaps=overlaps,
             constraints=constraints,
             cuda_graphs=cuda_graphs,
-        )
-        return extractor.to(device)
+        ).to(device)
+        if precision == "bf16" and getattr(model.device, "type", None) == "cpu" and lacks_bf16():
+            warnings.warn("this CPU has no bf16 instructions, so that bf16 is slower than float32", stacklevel=2)
+        return extractor
 
     def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> None:
         """Write the model to a folder that :meth:`from_pretrained` can read. See :meth:`.Model.save`."""

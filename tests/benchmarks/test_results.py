@@ -16,6 +16,7 @@ from cascade_srn.benchmarks.measuring import (
     text,
 )
 from cascade_srn.benchmarks.options import ExtractOptions
+from cascade_srn.inference.processor import cpu_instructions
 
 COLUMNS = (text("name", "name"), milliseconds("time, ms", lambda row: row["s"]), number("n", lambda row: row["n"]))
 ROWS = [{"name": "a", "s": 0.0125, "n": 1234.0}, {"name": "b", "s": None, "n": None}]
@@ -55,6 +56,7 @@ def test_the_table():
 def test_the_environment_names_hardware_versions_and_command():
     found = environment(torch.device("cpu"), "bf16")
     assert found["cpu"]
+    assert found["instructions"] == list(cpu_instructions())
     assert found["cores"] >= 1
     assert found["threads"] == torch.get_num_threads()
     assert found["gpu"] is None

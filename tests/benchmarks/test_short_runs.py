@@ -16,7 +16,8 @@ from cascade_srn.types import Document
 
 pytestmark = pytest.mark.slow
 
-ENVIRONMENT = {"cpu", "cores", "threads", "gpu", "precision", "float32_matmul_precision", "versions", "system"}
+ENVIRONMENT = {"cpu", "instructions", "cores", "threads", "gpu", "precision", "float32_matmul_precision", "versions"}
+ENVIRONMENT |= {"system"}
 
 
 def _written(result, tmp_path):

@@ -2,7 +2,6 @@
 
 import gc
 import json
-import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from cascade_srn.benchmarks.progress import BenchmarkRun
 from cascade_srn.config import Settings
 from cascade_srn.data.formats.files import replacing
 from cascade_srn.inference.batching import release_freed_memory
+from cascade_srn.inference.processor import cpu_instructions, cpu_name
 from cascade_srn.runs.environment import command_line, shareable
 from cascade_srn.runs.environment import environment as runs_environment
 
@@ -264,7 +264,8 @@ def environment(device: torch.device, precision: str) -> dict[str, Any]:
     if precision == "auto":
         precision = "bf16" if device.type == "cuda" else "float32"
     return {
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
+        "instructions": list(cpu_instructions()),
         **{key: found[key] for key in ("cores", "threads", "gpu")},
         "precision": precision,
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
@@ -278,12 +279,3 @@ def environment(device: torch.device, precision: str) -> dict[str, Any]:
 def plain_settings(options: Settings) -> dict[str, Any]:
     """Return options for a result, without the folders of this machine."""
     return dict(shareable(options.to_dict()))
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "") or platform.processor() or platform.machine()

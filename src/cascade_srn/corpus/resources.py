@@ -57,7 +57,8 @@ def find_devices(device: str, model: Path) -> list[str]:
     A model that runs without torch has only the CPU.
     """
     # Imported here because the command line counts cores on each start.
-    from cascade_srn.model.folder import may_have_gpu, runs_light
+    from cascade_srn.inference.processor import may_have_gpu
+    from cascade_srn.model.folder import runs_light
     from cascade_srn.runs.device import find_device
 
     if device == "cpu" or (device == "auto" and not may_have_gpu()):

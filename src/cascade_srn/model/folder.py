@@ -4,7 +4,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from cascade_srn.config import ModelSettings, require_choice
 from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.inference.processor import may_have_gpu
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum, file_crc32
 
@@ -150,14 +150,6 @@ def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runt
     if runtime == "torch" or precision not in ("auto", "float32") or not _is_installed("onnxruntime"):
         return False
     return device == "cpu" or (device == "auto" and not may_have_gpu())
-
-
-def may_have_gpu() -> bool:
-    """Return False if the system has no driver for GPUs, so that torch need not be imported to count them."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return False
-    drivers = ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")
-    return sys.platform == "win32" or any(map(os.path.exists, drivers))
 
 
 def missing_for_torch() -> list[str]:
