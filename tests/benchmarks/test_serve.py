@@ -103,8 +103,9 @@ def test_a_short_run():
 
 
 @pytest.mark.slow
-def test_a_model_with_a_threshold_for_entities_that_have_a_relation(tmp_path):
-    thresholds = Thresholds(entity=0.5, subject=0.3, object=0.4, related=0.3)
+@pytest.mark.parametrize("relation", [None, 0.2])
+def test_a_model_with_thresholds_of_relations(tmp_path, relation):
+    thresholds = Thresholds(entity=0.5, subject=0.3, object=0.4, related=0.3, relation=relation)
     Extractor(spread_probabilities(small_model(thresholds=thresholds), seed=6)).save_pretrained(tmp_path / "model")
     options = ServeOptions(
         model=str(tmp_path / "model"), sentences=5, clients=(1, 2), seconds=0.2, single=10, device="cpu"

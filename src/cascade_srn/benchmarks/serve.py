@@ -327,7 +327,7 @@ def _shift(thresholds: Thresholds, step: float) -> Thresholds:
     shifted: dict[str, Any] = {
         name: {label: shift(each) for label, each in value.items()} if isinstance(value, dict) else shift(value)
         for name, value in thresholds.to_dict().items()
-        if value is not None and name != "relation"
+        if value is not None
     }
     return Thresholds(**shifted)
 
