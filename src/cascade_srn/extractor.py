@@ -518,7 +518,7 @@ class Extractor:
     def _predict(
         self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
     ) -> list[Document]:
-        refuse_forked(self.model.n_threads)
+        refuse_forked(survives=self.model.survives_fork)
         sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
         return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id, self.schema) for d in documents]
 

@@ -174,8 +174,9 @@ class TestInPlace:
         assert {path.name for path in folder.iterdir()} == {*before, ENCODER_FILE, LIGHT_FILE}
         assert {name: (folder / name).read_bytes() for name in before} == before
         check_no_weights(folder)
-        # Torch still runs it where it is installed.
-        assert isinstance(Extractor.from_pretrained(folder).model, Model)
+        # Torch still runs it where it is installed, on request.
+        assert isinstance(Extractor.from_pretrained(folder, runtime="torch").model, Model)
+        assert isinstance(Extractor.from_pretrained(folder, device="cpu").model, LightModel)
         models = [LightModel.load(folder), Model.load(folder)]
         found, expected = (list(Extractor(model).stream([*TEXTS, *ABSTRACTS])) for model in models)
         assert any(document.relations for document in expected)

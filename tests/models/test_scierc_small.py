@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from cascade_srn import Extractor
 from cascade_srn.data import read_documents
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.scores import score_documents
-from cascade_srn.light.model import LightModel
+from cascade_srn.light.model import LightModel, count_threads
 from cascade_srn.model.folder import (
     ENCODER_FILE,
     LIGHT_FILE,
@@ -158,6 +160,41 @@ def test_unknown_runtimes_are_refused(monkeypatch):
     monkeypatch.setenv("CASCADE_SRN_RUNTIME", "light")
     with pytest.raises(ConfigError):
         Extractor.from_pretrained()
+
+
+def test_threads(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert count_threads() == 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    assert count_threads() == 5
+
+
+FORKED = """
+import os, sys
+from cascade_srn import Extractor
+
+extractor = Extractor.from_pretrained(device="cpu")
+texts = ["We train a CRF for named entity recognition."] * 20
+expected = extractor.extract(texts[0]).entities if sys.argv[1] == "used" else None
+if (child := os.fork()) == 0:
+    if sys.argv[1] != "idle":
+        found = [document.entities for document in extractor(texts)]
+        assert len(found[0]) == 2 and found.count(found[0]) == 20 and expected in (None, found[0])
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(extractor.extract(texts[0]).entities))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.parametrize("before", ["used", "unused", "idle"])
+def test_a_forked_process_starts_its_own_session_and_ends(before):
+    """Servers load a model once and fork their workers, whose end would wait for threads of the session."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "CASCADE_SRN_RUNTIME": "auto"}
+    command = [sys.executable, "-c", FORKED, before]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "7 2\n", done.stderr
 
 
 def test_saving_needs_torch(in_torch, tmp_path):

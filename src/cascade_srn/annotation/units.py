@@ -241,7 +241,7 @@ def _examples(extractor: Extractor, units: Sequence[Unit]) -> list[Example]:
     """Return the sentences of units with the context that the model reads."""
     from cascade_srn.inference.checks import refuse_forked
 
-    refuse_forked(extractor.model.n_threads)
+    refuse_forked(survives=extractor.model.survives_fork)
     found = {unit.position: unit.document for unit in units}
     of_document = {position: extractor.examples([document]) for position, document in found.items()}
     examples: list[Example] = []

@@ -10,11 +10,11 @@ from cascade_srn.types import Document
 _first_used_in: int | None = None
 
 
-def refuse_forked(n_threads: int) -> None:
-    """Raise an error in a process that was forked after a model ran, because its thread pool hangs there."""
+def refuse_forked(*, survives: bool) -> None:
+    """Raise an error in a process that was forked after a model ran, unless the model survives that."""
     global _first_used_in
     _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
-    if _first_used_in != os.getpid() and n_threads > 1:
+    if _first_used_in != os.getpid() and not survives:
         raise CascadeError(
             "this process was forked after a model was used, and the threads of the model do not survive a fork",
             "Start processes with 'spawn', or call torch.set_num_threads(1) in them first",

@@ -5,7 +5,11 @@ It is an exported model, or a model of torch whose folder has an encoder for ONN
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+import threading
+import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -133,9 +137,9 @@ class LightModel(BaseModel):
         return None
 
     @property
-    def n_threads(self) -> int:
-        """Number of threads of ONNX Runtime."""
-        return count_threads()
+    def survives_fork(self) -> bool:
+        """True: a forked process gets a session of its own."""
+        return True
 
     def to(self, device: Any) -> None:
         """Accept "auto" and "cpu" only.
@@ -205,17 +209,28 @@ def _torch_hint() -> str:
 
 
 def count_threads() -> int:
-    """Return the number of threads to use: ``OMP_NUM_THREADS``, which torch also follows, else one per usable core."""
+    """Return the number of threads to use: ``OMP_NUM_THREADS``, else that of torch if it is loaded, else all cores."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)
+    if (torch := sys.modules.get("torch")) is not None:
+        return int(torch.get_num_threads())
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Session:
-    """The pretrained encoder in ONNX Runtime."""
+    """The pretrained encoder in ONNX Runtime.
+
+    A process that is forked starts it again when it is used, because its threads do not survive.
+    """
 
     def __init__(self, path: Path) -> None:
+        self.path, self.n_threads = path, count_threads()
+        self._lock = threading.Lock()
+        self._session: Any = self._start()
+        _SESSIONS.add(self)
+
+    def _start(self) -> Any:
         try:
             import onnxruntime
         except ImportError as error:
@@ -223,27 +238,59 @@ class Session:
                 "a model without torch needs onnxruntime, which is not installed", "Run pip install cascade-srn"
             ) from error
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = count_threads()
+        options.intra_op_num_threads = self.n_threads
         # Threads that wait for work would take time from other processes.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            return onnxruntime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
             # Its exceptions have no common base class.
-            raise ModelError(f"the encoder in {str(path)!r} cannot be loaded ({_reason(error)})", COPY_AGAIN) from error
-        self._names = {item.name for item in self._session.get_inputs()}
+            problem = f"the encoder in {str(self.path)!r} cannot be loaded ({_reason(error)})"
+            raise ModelError(problem, COPY_AGAIN) from error
+
+    def abandon(self) -> None:
+        """Leave the session of the parent alone in a forked process. Its end would wait for threads that are gone."""
+        self._lock = threading.Lock()
+        if self._session is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
+            self._session = None
 
     def read(self, ids: Integers, mask: Integers) -> Array:
         """Encode windows. Shapes: ids, mask (n_windows, n_pieces); returns (n_windows, n_pieces, width)."""
-        given = dict(zip(INPUTS, (ids, mask), strict=True))
+        session = self._session
+        if session is None:
+            with self._lock:
+                session = self._session = self._session or self._start()
+        names = {item.name for item in session.get_inputs()}
+        given = {name: value for name, value in zip(INPUTS, (ids, mask), strict=True) if name in names}
         try:
-            found: Array = self._session.run([OUTPUT], {k: v for k, v in given.items() if k in self._names})[0]
+            found: Array = session.run([OUTPUT], given)[0]
         except Exception as error:
             if "allocate memory" in str(error) or "bad_alloc" in str(error):
                 raise MemoryError(_reason(error)) from error
             raise
         return found
+
+
+_SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _abandon_sessions() -> None:
+    """Let a forked process end, which would wait for threads of ONNX Runtime that only its parent has."""
+    if "onnxruntime" not in sys.modules:
+        return
+    for session in tuple(_SESSIONS):
+        session.abandon()
+    # ONNX Runtime also waits when the process exits. This ends the process first, with its exit code, after Python has
+    # flushed its files.
+    library = ctypes.CDLL(None)
+    if hasattr(library, "on_exit"):
+        library.on_exit(library._exit, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_sessions)
 
 
 def _check_files(folder: Path, checksums: Mapping[str, str], export: Mapping[str, Any]) -> None:

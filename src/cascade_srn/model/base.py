@@ -31,8 +31,8 @@ class BaseModel(ABC):
 
     @property
     @abstractmethod
-    def n_threads(self) -> int:
-        """Number of threads of the CPU that the model uses."""
+    def survives_fork(self) -> bool:
+        """Whether a process that is forked after the model was used can use it. Threads do not survive a fork."""
 
     @abstractmethod
     def to(self, device: Any) -> None:

@@ -144,9 +144,9 @@ class Model(BaseModel):
         return next(self.network.parameters())
 
     @property
-    def n_threads(self) -> int:
-        """Number of threads of the CPU that torch uses."""
-        return torch.get_num_threads()
+    def survives_fork(self) -> bool:
+        """Whether torch uses no other threads."""
+        return torch.get_num_threads() == 1
 
     def to(self, device: str | torch.device) -> None:
         """Move the network to a device, in place. "auto": the GPU if there is one.
