@@ -107,6 +107,22 @@ def test_few_examples_change_nothing(n_examples: int) -> None:
     assert choose_thresholds(model, examples(SENTENCES)[:n_examples]).settings == before
 
 
+def test_few_correct_relations_get_a_threshold_but_no_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that has seen few sentences finds no relation with the default threshold."""
+    model = spread_probabilities(small_model("swift"))
+    gold = annotated_by(model, LOW, times=1)
+    strict = replace(model, settings=replace(model.settings, thresholds=replace(LOW, object=0.999)))
+    assert not any(sentence.triples for sentence in strict.predictor().predict(gold))
+    monkeypatch.setattr("cascade_srn.calibration.scaling.MIN_EXAMPLES", 10**6)
+    found = choose_thresholds(strict, gold)
+    assert found.settings.temperatures == strict.settings.temperatures
+    assert found.settings.thresholds.entity == strict.settings.thresholds.entity
+    assert found.settings.thresholds.relation is not None
+    assert reached(found, gold) > reached(strict, gold) + 0.2
+    monkeypatch.setattr("cascade_srn.calibration.choose.MIN_CORRECT", 10**6)
+    assert choose_thresholds(strict, gold) is strict
+
+
 def test_without_predictions_the_defaults_stay() -> None:
     model = small_model("swift")
     assert choose_thresholds(model, examples(SENTENCES)).settings == model.settings

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from cascade_srn.calibration.scaling import (
+    MIN_EXAMPLES,
     Flags,
     Floats,
     Scaling,
@@ -34,6 +35,8 @@ from cascade_srn.model.model import Model
 FLOOR = 0.02
 # Thresholds of single labels.
 THRESHOLDS = np.round(np.arange(0.05, 0.91, 0.05), 2)
+# With fewer correct candidates, relations keep their threshold. Fitting the map of their scores takes more of them.
+MIN_CORRECT = 3
 # Threshold of entities with a relation, as a share of the threshold of other entities.
 RELATED_SHARE = 0.8
 # Differences in F1 between chosen and previous settings that are treated as noise.
@@ -43,8 +46,9 @@ SLACK = 0.01
 def choose_thresholds(model: Model, examples: Sequence[Example], *, by_label: bool = False) -> Model:
     """Choose temperatures, offsets and thresholds.
 
-    A turn keeps its settings if it has too few examples. If the chosen settings lose more than ``SLACK`` in F1 to the
-    previous ones, the same threshold is tried for entities with and without a relation, then turn 1 alone. If these
+    A turn keeps its settings if it has too few examples. Relations then still get a threshold, if some candidates are
+    correct: weak models find no relation with the default one. If the chosen settings lose more than ``SLACK`` in F1 to
+    the previous ones, the same threshold is tried for entities with and without a relation, then turn 1 alone. If these
     lose as well, the model is returned unchanged.
 
     Args:
@@ -124,14 +128,17 @@ def _calibrate_relations(model: Model, examples: Sequence[Example], by_label: bo
             is_correct.append(triple in triples)
             are_gold.append(triple.head in entities and triple.tail in entities)
     correct, known = np.array(is_correct, dtype=bool), np.array(are_gold, dtype=bool)
-    if not has_enough_examples(correct):
+    if n_gold < MIN_EXAMPLES or correct.sum() < MIN_CORRECT:
         return model
+    previous, is_fitted = model.settings.temperatures, has_enough_examples(correct)
     objects = np.array(found, dtype=float)
     # The score of an object is conditional on its entities, so that only correct entities count for its temperature.
-    by_object = Scaling(fit_temperature(objects[known], correct[known]))
+    by_object = Scaling(fit_temperature(objects[known], correct[known]) if is_fitted else previous.object)
     objects = by_object.apply(objects, labels)
     products = objects * np.array(between)
-    whole = fit_scaling(products, correct, labels, model.schema.relation_types)
+    whole = Scaling(previous.relation, previous.relation_offsets)
+    if is_fitted:
+        whole = fit_scaling(products, correct, labels, model.schema.relation_types)
     scores = whole.apply(products, labels)
     threshold = find_threshold(scores, n_gold)
     min_object = find_object_threshold(whole, threshold)
