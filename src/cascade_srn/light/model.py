@@ -228,6 +228,7 @@ class Session:
         self.path, self.n_threads = path, count_threads()
         self._lock = threading.Lock()
         self._session: Any = self._start()
+        self._names = {item.name for item in self._session.get_inputs()}
         _SESSIONS.add(self)
 
     def _start(self) -> Any:
@@ -262,8 +263,7 @@ class Session:
         if session is None:
             with self._lock:
                 session = self._session = self._session or self._start()
-        names = {item.name for item in session.get_inputs()}
-        given = {name: value for name, value in zip(INPUTS, (ids, mask), strict=True) if name in names}
+        given = {name: value for name, value in zip(INPUTS, (ids, mask), strict=True) if name in self._names}
         try:
             found: Array = session.run([OUTPUT], given)[0]
         except Exception as error:

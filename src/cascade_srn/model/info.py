@@ -136,7 +136,7 @@ class ModelInfo:
         if self.exported is not None:
             rows.insert(3, ("runtime", f"ONNX Runtime, without torch; encoder in {self.exported}"))
         elif self.light:
-            rows.insert(3, ("runtime", "torch, or ONNX Runtime where torch is not installed"))
+            rows.insert(3, ("runtime", "ONNX Runtime on a CPU; torch on a GPU or in bf16"))
         if self.damaged:
             rows.append(("damaged files", ", ".join(self.damaged)))
         width = max(len(name) for name, _ in rows)
