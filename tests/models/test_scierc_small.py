@@ -158,7 +158,7 @@ def test_unknown_runtimes_are_refused(monkeypatch):
     with pytest.raises(ConfigError):
         Extractor.from_pretrained(runtime="tensorflow")
     monkeypatch.setenv("CASCADE_SRN_RUNTIME", "light")
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="CASCADE_SRN_RUNTIME"):
         Extractor.from_pretrained()
 
 

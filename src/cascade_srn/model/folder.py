@@ -140,6 +140,7 @@ def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runt
     """
     if runtime is None:
         runtime = os.environ.get(_RUNTIME_VARIABLE) or "auto"
+        require_choice(f"the variable {_RUNTIME_VARIABLE}", runtime, RUNTIMES)
     require_choice("runtime", runtime, RUNTIMES, option="runtime")
     if read_export(folder) is not None:
         return True
