@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cascade_srn.config import TurnWeights
 from cascade_srn.data.batch import CascadeBatch
+from cascade_srn.encoder.pass_graphs import PassGraphs
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.sequence import SequenceEncoder, padding_mask
@@ -120,15 +121,22 @@ class Cascade(nn.Module):
         object_ = span_loss(logits, batch.objects, word_weights, weights.object, n, query_pair_weights)
         return CascadeLoss(entity, subject, object_)
 
-    def features(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
+    def features(
+        self,
+        rows: RowBatch,
+        *,
+        half: bool = False,
+        check: Callable[[], None] | None = None,
+        graphs: PassGraphs | None = None,
+    ) -> Tensor:
         """Encode rows and return the features of their words. Markers are encoded, but have no features.
 
         ``half`` computes the pretrained encoder, and the projection of its output, in bfloat16. ``check`` is called
-        between encoder passes, and may raise to stop the work.
+        between encoder passes, and may raise to stop the work. ``graphs`` replay encoder passes.
 
         Shapes: returns (n_rows, n_words, *feature*)
         """
-        encoded = self.encoder(rows, half=half, check=check)
+        encoded = self.encoder(rows, half=half, check=check, graphs=graphs)
         items = self.sequence(self.dropout(encoded), rows.item_lengths, half=half)
         return words_at(items, torch.arange(len(items), device=items.device)[:, None], rows.word_items)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.small_models import SENTENCES, examples, small_model
 
-from cascade_srn.encoder.cuda_graphs import ScalarsOnDevice
+from cascade_srn.encoder.graph_pool import ScalarsOnDevice
 from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.training.step import Step

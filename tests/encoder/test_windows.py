@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.encoder.windows import FewShapes, LeastWork, window_begins
+from cascade_srn.encoder.windows import FewShapes, FullPasses, LeastWork, window_begins
 
 
 def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
@@ -55,3 +55,29 @@ def test_few_shapes_contain_all_windows(sizes: list[int], n_windows: int) -> Non
         assert max(inside) <= width <= 60
         # Not wider than the next multiple or the limit.
         assert width == 60 or (width % 8 == 0 and width - max(inside) < 8)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 600))
+def test_full_passes_contain_all_windows(sizes: list[int], max_pieces: int) -> None:
+    sizes.sort(reverse=True)
+    passes = FullPasses(max_pieces).divide(np.array(sizes), 60)
+    at = 0
+    for number, (n_windows, width) in enumerate(passes):
+        inside = sizes[at : at + n_windows]
+        full = max(1, max_pieces // width)
+        assert max(inside) <= width <= 60
+        assert width == 60 or (width % 8 == 0 and width - max(inside) < 8)
+        assert n_windows == full if number < len(passes) - 1 else n_windows <= full
+        # Less than an eighth of a pass is empty.
+        assert len(inside) > n_windows - -(-full // 8)
+        at += n_windows
+    assert at >= len(sizes)
+
+
+def test_batches_of_similar_text_have_the_same_full_passes() -> None:
+    shapes = [FullPasses(512).divide(np.full(n, size), 512) for n, size in ((40, 17), (37, 24), (38, 20))]
+    assert shapes == [[(21, 24), (21, 24)], [(21, 24), (18, 24)], [(21, 24), (18, 24)]]
+
+
+def test_no_windows_need_no_pass() -> None:
+    assert FullPasses(512).divide(np.zeros(0, dtype=np.int64), 512) == []

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+
+from cascade_srn.encoder.graph_pool import ScalarsOnDevice
 
 # A shape is captured at this occurrence: a capture takes as long as some steps, which rare shapes never save.
 _MIN_OCCURRENCES = 3
@@ -144,15 +145,6 @@ class CudaGraphs:
 
 def _autocast_state() -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
-
-
-class ScalarsOnDevice(TorchFunctionMode):
-    """Create scalar tensors on the device, because a capture must not copy from host memory."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.tensor and isinstance(args[0], bool | int | float):
-            return torch.full((), args[0], **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
 
 
 class _Replay(torch.autograd.Function):

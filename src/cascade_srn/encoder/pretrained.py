@@ -16,12 +16,14 @@ from transformers.utils import logging
 
 from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.config_checks import FLOATS, check_encoder
+from cascade_srn.encoder.passes import read_pass, split_passes
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.errors import ModelError
 from cascade_srn.storage.bundled import hub_is_out_of_reach, is_model
 
 if TYPE_CHECKING:
     from cascade_srn.encoder.cuda_graphs import CudaGraphs
+    from cascade_srn.encoder.pass_graphs import PassGraphs
 
 
 class PretrainedEncoder(nn.Module):
@@ -51,15 +53,24 @@ class PretrainedEncoder(nn.Module):
         """The width of an item's vector."""
         return int(self.config.hidden_size)
 
-    def forward(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
+    def forward(
+        self,
+        rows: RowBatch,
+        *,
+        half: bool = False,
+        check: Callable[[], None] | None = None,
+        graphs: PassGraphs | None = None,
+    ) -> Tensor:
         """Encode rows of items, in bfloat16 if ``half``. ``check`` is called between passes. It may raise to stop.
+
+        ``graphs`` replay the passes whose shapes they know.
 
         Shapes: returns (n_rows, n_items, width), zero at padding
         """
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
             return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
-        outputs = self._read_all(list(_split_passes(rows)), half, check)
+        outputs = self._read_all(list(split_passes(rows)), half, check, graphs)
         hidden = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
@@ -72,7 +83,11 @@ class PretrainedEncoder(nn.Module):
         return self.cuda_graphs
 
     def _read_all(
-        self, passes: Sequence[tuple[Tensor, Tensor]], half: bool, check: Callable[[], None] | None
+        self,
+        passes: Sequence[tuple[Tensor, Tensor]],
+        half: bool,
+        check: Callable[[], None] | None,
+        graphs: PassGraphs | None,
     ) -> list[Tensor]:
         if self.cuda_graphs is not None and self.training and torch.is_grad_enabled():
             with _autocast(passes[0][0].device, half):
@@ -82,14 +97,16 @@ class PretrainedEncoder(nn.Module):
             # Outside autocast, because the check may run another prediction in its own precision.
             if number and check is not None:
                 check()
+            replayed = None if graphs is None else graphs.read(self.model, ids, mask, half)
+            if replayed is not None:
+                outputs.append(replayed)
+                continue
             with _autocast(ids.device, half):
                 outputs.append(self._read(ids, mask))
         return outputs
 
     def _read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)."""
-        hidden: Tensor = self.model(input_ids=ids, attention_mask=mask.long())[0]
-        return hidden.flatten(0, 1)
+        return read_pass(self.model, ids, mask)
 
     def _pool(self, pieces: Tensor, target: Tensor, n_targets: int) -> Tensor:
         """Shapes: pieces (n_owned, width), target (n_owned,) ascending; returns (n_targets, width)."""
@@ -134,14 +151,6 @@ def _autocast(device: torch.device, half: bool) -> Iterator[None]:
     else:
         with torch.autocast(device.type, dtype=torch.bfloat16):
             yield
-
-
-def _split_passes(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield ids and mask of each pass. Shapes: (n_windows, n_pieces) each."""
-    first = 0
-    for n_windows, width in rows.passes:
-        yield rows.piece_ids[first : first + n_windows, :width], rows.piece_mask[first : first + n_windows, :width]
-        first += n_windows
 
 
 def load_tokenizer(name: str) -> Any:

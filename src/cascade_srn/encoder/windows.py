@@ -91,6 +91,31 @@ class FewShapes:
         return [(self.n_windows, min(limit, -(-int(size) // self.multiple) * self.multiple)) for size in widest]
 
 
+@dataclass(frozen=True)
+class FullPasses:
+    """Divides windows into passes of about ``max_pieces`` pieces, padded to a multiple of ``multiple`` pieces.
+
+    The last pass is as large as needed, in eighths of a full pass. Large batches thus have few distinct shapes, which
+    can be captured as CUDA graphs.
+    """
+
+    max_pieces: int
+    multiple: int = 8
+
+    def divide(self, sizes: Integers, limit: int) -> list[Pass]:
+        """See :class:`Division`."""
+        passes: list[Pass] = []
+        begin = 0
+        while begin < len(sizes):
+            width = min(limit, -(-int(sizes[begin]) // self.multiple) * self.multiple)
+            full = max(1, self.max_pieces // width)
+            eighth = -(-full // 8)
+            n_windows = min(full, -(-(len(sizes) - begin) // eighth) * eighth)
+            passes.append((n_windows, width))
+            begin += n_windows
+        return passes
+
+
 def equal_passes(n_windows: int, width: int, max_pieces: int | None) -> list[Pass]:
     """Divide windows of one width into passes of at most ``max_pieces`` pieces, but at least one window each.
 

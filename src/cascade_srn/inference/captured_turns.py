@@ -64,6 +64,7 @@ class CapturedTurns:
         self.graphs = graphs
         self.limit, self.pad_id = limit, pad_id
         self.has_relations, self.pairs_at_once = plain.has_relations, plain.pairs_at_once
+        self.division = plain.division
         self._related: _Related | None = None
 
     def features(self, rows: RowArrays, *, entities: bool = False) -> Words | CapturedWords:

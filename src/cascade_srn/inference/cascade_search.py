@@ -84,7 +84,7 @@ class CascadeSearch:
         return self.turns.features(self._arrays(rows), entities=entities)
 
     def _arrays(self, rows: Sequence[Row]) -> RowArrays:
-        return self.collator.pieces.arrays(rows, max_pieces=self.settings.pass_pieces)
+        return self.collator.pieces.arrays(rows, self.turns.division, max_pieces=self.settings.pass_pieces)
 
     @property
     def _marks_entities(self) -> bool:

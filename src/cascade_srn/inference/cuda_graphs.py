@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade
-from cascade_srn.encoder.cuda_graphs import ScalarsOnDevice
+from cascade_srn.encoder.graph_pool import GraphPool
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.fusion import Queries
@@ -47,7 +47,7 @@ class StaticCall:
         features: The features that the last launch computed, valid until the next one.
     """
 
-    def __init__(self, compute: Compute, size: int, device: torch.device, pool: _Pool | None) -> None:
+    def __init__(self, compute: Compute, size: int, device: torch.device, pool: GraphPool | None) -> None:
         self._compute: Compute | None = compute
         self._buffer = torch.zeros(size, dtype=torch.int64, device=device)
         self._host = torch.zeros(size, dtype=torch.int64, pin_memory=device.type == "cuda")
@@ -78,34 +78,12 @@ class StaticCall:
             return self._last
 
 
-class _Pool:
-    """The memory and the stream of the captures of a model."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._handle = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream(device)
-
-    def capture(self, run: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph:
-        """Run once without capture, which compiles kernels and initialises libraries, and then capture."""
-        # The cache of autocast is shared by all threads. A graph must not read weights that another thread has cast.
-        with torch.cuda.device(device), torch.autocast("cuda", enabled=False, cache_enabled=False):
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                run()
-            torch.cuda.current_stream().wait_stream(self._stream)
-            # Work of the warm-up must not be in progress during the capture.
-            self._stream.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            settings: dict[str, Any] = {"pool": self._handle, "stream": self._stream}
-            with torch.cuda.graph(graph, capture_error_mode="thread_local", **settings), device, ScalarsOnDevice():
-                run()
-        return graph
-
-
 class WordsCall:
     """The first graph of a shape of rows, and the second graphs that read its features."""
 
-    def __init__(self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool, pool: _Pool | None) -> None:
+    def __init__(
+        self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool, pool: GraphPool | None
+    ) -> None:
         self.shape, self.device = shape, device
         self.related: dict[SpanShape, StaticCall] = {}
         with torch.device(device):
@@ -136,7 +114,7 @@ class WordsCall:
             passes=((shape.n_rows, shape.width),),
         )
 
-    def add_related(self, cascade: Cascade, shape: SpanShape, pool: _Pool | None) -> None:
+    def add_related(self, cascade: Cascade, shape: SpanShape, pool: GraphPool | None) -> None:
         """Make the call for turns 2 and 3 of spans."""
 
         def compute(buffer: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,7 +155,7 @@ class PredictionGraphs:
     def _clear(self) -> None:
         self._occurrences: Counter[Hashable] = Counter()
         self._words: dict[tuple[RowShape, bool], WordsCall] = {}
-        self._pool: _Pool | None = None
+        self._pool: GraphPool | None = None
         self._n_graphs = 0
 
     def __len__(self) -> int:
@@ -233,7 +211,7 @@ class PredictionGraphs:
             self._make((id(words), shape), device, lambda pool: words.add_related(cascade, shape, pool))
         return words.related.get(shape)
 
-    def _make(self, key: Hashable, device: torch.device, make: Callable[[_Pool | None], Any]) -> Any:
+    def _make(self, key: Hashable, device: torch.device, make: Callable[[GraphPool | None], Any]) -> Any:
         """Make a call if its time has come, and return it, or None."""
         if not self._can_capture or self._n_graphs >= self.max_graphs:
             return None
@@ -242,7 +220,7 @@ class PredictionGraphs:
             return None
         try:
             if self._capture and self._pool is None:
-                self._pool = _Pool(device)
+                self._pool = GraphPool(device)
             made = make(self._pool)
         except (RuntimeError, NotImplementedError) as error:
             reason = str(error).strip().partition("\n")[0]

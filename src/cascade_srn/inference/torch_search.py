@@ -10,6 +10,7 @@ import torch
 from cascade_srn.cascade import Cascade
 from cascade_srn.data.examples import Example
 from cascade_srn.data.rows import RowCollator
+from cascade_srn.encoder.pass_graphs import pass_graphs
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.inference.captured_turns import CapturedTurns
 from cascade_srn.inference.cascade_search import CascadeSearch
@@ -60,7 +61,8 @@ class TorchSearch:
     ) -> Callable[[], list[SearchResult]]:
         """Let a GPU read the batch, and return a function that finds entities and triples in it."""
         device = self.settings.device
-        search = self._search(TorchTurns(self.cascade, self.settings))
+        graphs = pass_graphs(self.cascade.encoder) if self.settings.cuda_graphs else None
+        search = self._search(TorchTurns(self.cascade, self.settings, graphs))
         features = search.begin(examples, rows, given_entities=given_entities)
         with torch.cuda.device(device):
             ready = torch.cuda.Event()

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade
+from cascade_srn.encoder.pass_graphs import PassGraphs
 from cascade_srn.encoder.pieces import RowArrays, RowBatch
-from cascade_srn.encoder.windows import Integers
+from cascade_srn.encoder.windows import FullPasses, Integers
 from cascade_srn.fusion import Queries
 from cascade_srn.heads import Pairs, SpanLabels
 from cascade_srn.inference.decode import Floats
@@ -20,6 +21,8 @@ from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.transfer import HostCopy, send
 from cascade_srn.inference.turns import EntityScores, ObjectScores
 
+# Number of pieces of an encoder pass that is captured as a CUDA graph.
+_PASS_PIECES = 8192
 _PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 9
 
 
@@ -33,10 +36,15 @@ class Words:
 
 
 class TorchTurns:
-    """The turns of a cascade of torch. See :class:`.Turns`."""
+    """The turns of a cascade of torch. See :class:`.Turns`.
 
-    def __init__(self, cascade: Cascade, settings: SearchSettings) -> None:
+    ``graphs`` replay encoder passes.
+    """
+
+    def __init__(self, cascade: Cascade, settings: SearchSettings, graphs: PassGraphs | None = None) -> None:
         self.cascade = cascade
+        self.graphs = graphs
+        self.division = None if graphs is None else FullPasses(min(_PASS_PIECES, settings.pass_pieces))
         self.settings = settings
         self.has_relations = cascade.relations is not None
         # A CPU is faster with few pairs, because they stay in its cache.
@@ -51,7 +59,10 @@ class TorchTurns:
             for field in fields(batch)
             if isinstance(value := getattr(batch, field.name), Tensor)
         }
-        features = self.cascade.features(replace(batch, **sent), half=self.settings.half, check=self.settings.check)
+        settings = self.settings
+        features = self.cascade.features(
+            replace(batch, **sent), half=settings.half, check=settings.check, graphs=self.graphs
+        )
         if not entities:
             return Words(features)
         start, end, match_logits = self.cascade.entity_boundaries(features)

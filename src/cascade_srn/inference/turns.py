@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from cascade_srn.encoder.pieces import RowArrays
-from cascade_srn.encoder.windows import Integers
+from cascade_srn.encoder.windows import Division, Integers
 from cascade_srn.inference.decode import Floats
 
 EntityScores = Callable[[Integers, Integers, Integers, Integers], Floats]
@@ -30,6 +30,10 @@ class Turns(Protocol):
     @property
     def pairs_at_once(self) -> int:
         """Number of pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory."""
+
+    @property
+    def division(self) -> Division | None:
+        """Divides the windows of a batch into encoder passes. None: equal passes."""
 
     def features(self, rows: RowArrays, *, entities: bool = False) -> Any:
         """Encode rows and return the features of their words. ``entities``: they are for :meth:`entities`."""

@@ -166,6 +166,7 @@ class LightTurns:
     """The turns of an exported cascade, with the settings of a batch. See :class:`.Turns`."""
 
     pairs_at_once = _PAIRS_AT_ONCE
+    division = None
 
     def __init__(self, network: LightNetwork, settings: SearchSettings) -> None:
         self.network = network

@@ -1,0 +1,222 @@
+"""CUDA graphs of the encoder passes of large batches, in prediction.
+
+A pass launches several hundred kernels, and launching them one by one takes the host about as long as the GPU takes to
+run them. The host has other work meanwhile: it makes the next batch and decodes the one before. A graph launches all
+kernels of a pass at once. :class:`.FullPasses` divides batches into passes of few shapes.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import chain
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from cascade_srn.encoder.graph_pool import GraphPool
+from cascade_srn.encoder.passes import read_pass
+
+# A shape is captured at this occurrence: a capture takes as long as many passes, which rare shapes never save.
+_MIN_OCCURRENCES = 3
+# Bounds the memory of the graphs. All share one pool, and one tensor for their outputs.
+_MAX_GRAPHS = 64
+
+
+class HalfLinears:
+    """A copy of a module whose linear layers are stored in bfloat16. All other weights are those of the module.
+
+    In autocast, it computes what the module computes, without casting the weights each time.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        shared: dict[int, Any] = {id(value): value for value in chain(module.parameters(), module.buffers())}
+        self.module = copy.deepcopy(module, shared)
+        self._weights: list[Tensor] = []
+        self._copies: list[Tensor] = []
+        # Tensors of inference mode could not be parameters.
+        with torch.inference_mode(False), torch.no_grad():
+            for layer in self.module.modules():
+                if type(layer) is nn.Linear:
+                    for name, weight in list(layer._parameters.items()):
+                        if weight is not None:
+                            self._replace(layer, name, weight)
+
+    def _replace(self, layer: nn.Module, name: str, weight: Tensor) -> None:
+        half = nn.Parameter(weight.detach().to(torch.bfloat16), requires_grad=False)
+        setattr(layer, name, half)
+        self._weights.append(weight.detach())
+        self._copies.append(half.detach())
+
+    def update(self) -> None:
+        """Copy the weights of the module again, which may have changed."""
+        torch._foreach_copy_(self._copies, self._weights)
+
+
+@dataclass(frozen=True)
+class _CapturedPass:
+    """A pass that is replayed, with its static inputs and output.
+
+    Shapes: ids, mask (n_windows, n_pieces); output (n_windows × n_pieces, width)
+    """
+
+    replay: Callable[[], None]
+    ids: Tensor
+    mask: Tensor
+    output: Tensor
+
+
+class PassGraphs:
+    """Graphs of the passes of one encoder, captured as shapes recur. They compute what a pass without a graph computes.
+
+    All threads may use them. They run one after the other, on the default stream of the device. ``capture`` False calls
+    the same functions without graphs, for tests without a GPU.
+    """
+
+    def __init__(
+        self, *, capture: bool = True, min_occurrences: int = _MIN_OCCURRENCES, max_graphs: int = _MAX_GRAPHS
+    ) -> None:
+        self._can_replay, self.min_occurrences, self.max_graphs = capture, min_occurrences, max_graphs
+        self._lock = Lock()
+        self._can_capture = True
+        self._address = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._occurrences: Counter[Any] = Counter()
+        self._captured: dict[Any, _CapturedPass] = {}
+        self._pool: GraphPool | None = None
+        self._half: HalfLinears | None = None
+        self._output: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self._captured)
+
+    def update(self, model: nn.Module) -> None:
+        """Read the weights again, at the start of a prediction. They may have changed since the last one."""
+        with self._lock:
+            self._check_address(model)
+            if self._half is not None:
+                with _on_default_stream(next(model.parameters()).device):
+                    self._half.update()
+
+    def read(self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool) -> Tensor | None:
+        """Run a pass by replay, in bfloat16 if ``half``. Return None if its shape has no graph yet.
+
+        Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)
+        """
+        with self._lock:
+            self._check_address(model)
+            key = tuple(ids.shape), half
+            if key not in self._captured and not self._try_capture(key, model, ids, mask):
+                return None
+            captured = self._captured[key]
+            with _on_default_stream(ids.device):
+                captured.ids.copy_(ids)
+                captured.mask.copy_(mask)
+                captured.replay()
+                # The next pass overwrites the output.
+                found = captured.output.clone()
+            if found.is_cuda:
+                found.record_stream(torch.cuda.current_stream(found.device))
+            return found
+
+    def _check_address(self, model: nn.Module) -> None:
+        """Drop all graphs if the weights have moved, because graphs contain their addresses."""
+        address = next(model.parameters()).data_ptr()
+        if address != self._address:
+            self._address = address
+            self._clear()
+
+    def _try_capture(self, key: Any, model: nn.Module, ids: Tensor, mask: Tensor) -> bool:
+        """Capture a shape if its time has come, and return whether it was captured."""
+        if not self._can_capture or len(self._captured) >= self.max_graphs:
+            return False
+        self._occurrences[key] += 1
+        if self._occurrences[key] < self.min_occurrences:
+            return False
+        try:
+            self._captured[key] = self._capture(model, ids, mask, key[1])
+        except (RuntimeError, NotImplementedError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            warnings.warn(
+                f"the encoder cannot be captured as a CUDA graph ({reason}). Prediction continues without graphs, "
+                "which is slower",
+                stacklevel=2,
+            )
+            self._can_capture = False
+            self._clear()
+            return False
+        return True
+
+    def _capture(self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool) -> _CapturedPass:
+        kind = ids.device.type
+        if half:
+            if self._half is None:
+                self._half = HalfLinears(model)
+            model = self._half.module
+        ids, mask = ids.clone(), mask.clone()
+        static: list[Tensor] = []
+
+        def run() -> None:
+            with torch.autocast(kind, torch.bfloat16, cache_enabled=False) if half else nullcontext():
+                vectors = read_pass(model, ids, mask)
+            if not static:
+                static.append(self._static_output(vectors))
+            static[0].copy_(vectors)
+
+        if not self._can_replay:
+            run()
+            return _CapturedPass(run, ids, mask, static[0])
+        if self._pool is None:
+            self._pool = GraphPool(ids.device)
+        return _CapturedPass(self._pool.capture(run, ids.device).replay, ids, mask, static[0])
+
+    def _static_output(self, vectors: Tensor) -> Tensor:
+        """Return a part of the tensor for outputs, in the form of these vectors."""
+        held = self._output
+        if held is None or held.dtype != vectors.dtype or len(held) < len(vectors):
+            # Graphs that were captured before keep the tensor that they write to.
+            held = self._output = torch.empty_like(vectors)
+        return held[: len(vectors)]
+
+
+@contextmanager
+def _on_default_stream(device: torch.device) -> Iterator[None]:
+    """Run a block on the default stream. Each stream waits for the work of the other one."""
+    if device.type != "cuda":
+        yield
+        return
+    default, current = torch.cuda.default_stream(device), torch.cuda.current_stream(device)
+    if current == default:
+        yield
+        return
+    default.wait_stream(current)
+    with torch.cuda.stream(default):
+        yield
+    current.wait_stream(default)
+
+
+# Not attributes of the encoders, because graphs cannot be copied or pickled.
+_GRAPHS: WeakKeyDictionary[nn.Module, PassGraphs] = WeakKeyDictionary()
+_MAKING = Lock()
+
+
+def pass_graphs(encoder: nn.Module) -> PassGraphs:
+    """Return the graphs of an encoder."""
+    with _MAKING:
+        return _GRAPHS.setdefault(encoder, PassGraphs())
+
+
+def update_pass_graphs(encoder: Any) -> None:
+    """Let the graphs of an encoder, if it has some, read its weights again."""
+    graphs = _GRAPHS.get(encoder)
+    if graphs is not None:
+        graphs.update(encoder.model)
