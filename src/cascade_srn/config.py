@@ -317,6 +317,11 @@ class Temperatures(Settings):
         for label, value in (*self.entity_offsets.items(), *self.relation_offsets.items()):
             require_range(f"the offset of {label!r}", value, -100, 100)
 
+    @property
+    def scale_relations(self) -> bool:
+        """Whether the score of a relation is not just the product of the scores of its object and its entities."""
+        return self.relation != 1 or bool(self.relation_offsets)
+
 
 @dataclass(frozen=True)
 class SearchLimits(Settings):

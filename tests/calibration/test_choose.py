@@ -203,7 +203,7 @@ def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
     predictor = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1))
     found = predictor.predict_with_scores(examples(SENTENCES), given_entities=given_entities)
     assert sum(len(f.triples) for f in found) > 0
-    for sentence, triples, _ in found:
+    for sentence, triples, *_ in found:
         assert list(sentence.triples) == [t.triple for t in triples]
         for triple, subject, object_ in triples:
             parts = [object_, *(1.0 if e.score is None else e.score for e in (triple.head, triple.tail))]

@@ -121,14 +121,14 @@ def test_words_are_tokenized_ahead(make, monkeypatch):
     worker, shard = make(texts(5))
     threads = set()
     pieces = worker._pieces
-    encode = pieces._backend.encode_batch
+    encode = pieces.words.backend.encode_batch
 
     class Backend:
         def encode_batch(self, *arguments, **options):
             threads.add(threading.current_thread().name)
             return encode(*arguments, **options)
 
-    monkeypatch.setattr(pieces, "_backend", Backend())
+    monkeypatch.setattr(pieces.words, "backend", Backend())
     worker.process(shard)
     assert threads == {"prepare"}
 

@@ -154,7 +154,7 @@ def test_the_size_of_the_cache_does_not_change_results(bert: Any) -> None:
         expected, received = plenty.row(words, left=WORDS[:2]), short.row(words, left=WORDS[:2])
         assert split(received) == split(expected)
         assert received.left.tolist() == expected.left.tolist()
-        assert len(short._cache) <= 6
+        assert len(short.words.by_form) <= 6
 
 
 def test_a_word_is_tokenized_once(bert: Any) -> None:
@@ -169,7 +169,7 @@ def test_a_word_is_tokenized_once(bert: Any) -> None:
             asked.extend(words)
             return self.backend.encode_batch(words, **settings)
 
-    pieces._backend = Counting(pieces._backend)  # type: ignore[assignment]
+    pieces.words.backend = Counting(pieces.words.backend)  # type: ignore[assignment]
     pieces.row(["We", "train", "We"], left=["train"])
     pieces.row(["We", "train", "a"])
     assert asked == ["We", "train", "a"]
@@ -181,7 +181,39 @@ def test_long_words_are_not_cached(bert: Any) -> None:
     first, again = pieces.row(["We", long, "We"]), pieces.row([long, "train"])
     assert split(first)[1] == split(again)[0]
     assert split(first)[0] == split(first)[2]
-    assert set(pieces._cache) == {"We", "train"}
+    assert set(pieces.words.by_form) == {"We", "train"}
+
+
+@pytest.mark.parametrize("text_form", ["natural", "escaped", "verbatim"])
+@pytest.mark.parametrize("cache_size", [200_000, 4])
+def test_rows_made_together_are_those_made_one_by_one(bert: Any, text_form: str, cache_size: int) -> None:
+    sentences = [SENTENCE, [], ["parser" * 30, "(", "“", "We", "”", '"', "train", '"'], ["We"], SENTENCE[::-1]]
+    together = WordPieces(bert, limit=64, text_form=text_form, cache_size=cache_size)
+    single = WordPieces(bert, limit=64, text_form=text_form)
+    for again in (sentences, sentences[::-1], sentences[:1]):
+        rows, expected = together.rows(again), [single.row(words) for words in again]
+        assert [split(row) for row in rows] == [split(row) for row in expected]
+        for row, other in zip(rows, expected, strict=True):
+            assert row.word_items.tolist() == other.word_items.tolist()
+            assert (len(row.left), len(row.right)) == (0, 0)
+            assert together.cost(row) == single.cost(other)
+    assert together.rows([]) == []
+
+
+def test_new_words_of_many_sentences_are_tokenized_in_one_call(bert: Any) -> None:
+    pieces = WordPieces(bert, limit=64)
+    calls: list[list[str]] = []
+    encode = pieces.words.backend.encode_batch
+
+    class Counting:
+        def encode_batch(self, words: Sequence[str], **settings: Any) -> Any:
+            calls.append(sorted(words))
+            return encode(words, **settings)
+
+    pieces.words.backend = Counting()  # type: ignore[assignment]
+    pieces.rows([["We", "train"], ["train", "a"], ["We"]])
+    pieces.rows([["We", "parser"], ["a"]])
+    assert calls == [["We", "a", "train"], ["parser"]]
 
 
 # Tokenizers with settings of their own -----------------------------------------------------------------------

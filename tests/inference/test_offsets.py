@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import exp, log
+from typing import Any
 
 import pytest
 from tests.small_models import examples, small_model, spread_probabilities
 
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.selection import scale_score
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.selection import SearchResult, scale_score
 from cascade_srn.model.model import Model
 
 EVERYTHING = Thresholds(0.0, 0.0, 0.0)
@@ -75,6 +77,31 @@ def test_the_map_of_relation_scores() -> None:
     given = (m.predictor(thresholds=thresholds).predict(examples(), given_entities=True) for m in (model, changed))
     for before, after in zip(*given, strict=True):
         assert [t.score for t in before.triples] == [t.score for t in after.triples]
+
+
+@pytest.mark.parametrize("lowest", [None, 0.1])
+def test_the_map_is_the_same_in_the_search_and_after_it(lowest: float | None) -> None:
+    temperatures = Temperatures(relation=1.5, relation_offsets={"used-for": 0.8, "part-of": -1.0})
+    model = with_temperatures(spread_probabilities(small_model("swift")), temperatures)
+    predictor = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1, related=0.1, relation=lowest))
+    expected = predictor.predict_with_scores(examples())
+    search = predictor.search
+
+    neutral = replace(temperatures, relation=1.0, relation_offsets={})
+
+    class Uncalibrated:
+        def __init__(self, settings: SearchSettings) -> None:
+            self.search = search(settings._replace(temperatures=neutral, relation=None))
+
+        def find(self, *arguments: Any, **options: Any) -> list[SearchResult]:
+            return [found._replace(calibrated=False) for found in self.search.find(*arguments, **options)]
+
+    predictor.search = Uncalibrated
+    assert sum(len(found.triples) for found in expected) > 3
+    for one, other in zip(predictor.predict_with_scores(examples()), expected, strict=True):
+        assert one.sentence == other.sentence
+        assert one.triples == other.triples
+        assert [t.triple.score for t in one.triples] == [t.triple.score for t in other.triples]
 
 
 def test_a_map_of_scores_is_increasing_and_keeps_the_ends() -> None:

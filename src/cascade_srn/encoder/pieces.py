@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from cascade_srn.encoder.tokenizing import SpecialPieces, TokenizedWords
 from cascade_srn.encoder.windows import (
     Division,
     Integers,
@@ -26,7 +27,6 @@ from cascade_srn.encoder.windows import (
     window_starts,
 )
 from cascade_srn.errors import ModelError
-from cascade_srn.text.forms import model_words
 
 if TYPE_CHECKING:
     import torch
@@ -44,13 +44,11 @@ _POSITIONS_AFTER_PADDING = {
     *("xlm-roberta", "xlm-roberta-xl", "xmod"),
 }
 
-# Longer words are not cached: they rarely recur and take much memory.
-_MAX_CACHED_LENGTH = 100
-
 _EMPTY: Integers = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
+# Not frozen, because making it would take longer than what it holds.
+@dataclass(slots=True)
 class Row:
     """One input sequence of the encoder. Its items are words and markers, each of one or more pieces.
 
@@ -69,35 +67,6 @@ class Row:
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-
-@dataclass(frozen=True)
-class SpecialPieces:
-    """What is needed to know of a tokenizer besides its ``tokenizer.json``.
-
-    Attributes:
-        prefix, suffix: Special pieces before and after a sequence.
-        fallback: Piece of a word that has none, because the tokenizer drops all its characters.
-        mask: Piece of a masked word.
-        pad: Piece of padding.
-        lead: Text that a word needs before it: byte-level vocabularies recognise the start of a word by a space.
-    """
-
-    prefix: tuple[int, ...]
-    suffix: tuple[int, ...]
-    fallback: int
-    mask: int
-    pad: int
-    lead: str
-
-    @classmethod
-    def of(cls, tokenizer: Any) -> Self:
-        """Find the special pieces of a fast tokenizer of transformers."""
-        prefix, suffix = _special_pieces(tokenizer)
-        fallback = _fallback_piece(tokenizer)
-        mask = int(fallback if tokenizer.mask_token_id is None else tokenizer.mask_token_id)
-        lead = " " if "ByteLevel" in repr(tokenizer.backend_tokenizer.pre_tokenizer) else ""
-        return cls(prefix, suffix, fallback, mask, int(tokenizer.pad_token_id or 0), lead)
 
 
 @dataclass(frozen=True)
@@ -198,9 +167,8 @@ class WordPieces:
             special, tokenizer = SpecialPieces.of(tokenizer), copied
         self.special = special
         self.prefix, self.suffix = (np.array(part, dtype=np.int64) for part in (special.prefix, special.suffix))
-        self._fallback, self._mask, self._lead = special.fallback, special.mask, special.lead
-        self._backend = _prepare_for_words(tokenizer)
-        self._special = {i for i, token in self._backend.get_added_tokens_decoder().items() if token.special}
+        self._mask = special.mask
+        self.words = TokenizedWords(tokenizer, special, text_form=text_form, cache_size=cache_size)
         self.limit = limit
         self.room = limit - len(self.prefix) - len(self.suffix)
         self.overlap = self.room // 4 if overlap is None else overlap
@@ -209,44 +177,13 @@ class WordPieces:
                 f"windows of {limit} pieces have room for {self.room}, which does not fit an overlap of {self.overlap}",
                 "Raise max_pieces or lower overlap",
             )
-        self.cache_size = cache_size
         self.text_form = text_form
         self.pad_id = special.pad
-        # By the form of a word, and by the word itself, which saves making the form.
-        self._cache: dict[str, tuple[int, ...]] = {}
-        self._by_word: dict[str, tuple[int, ...]] = {}
-
-    def _tokenize(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Return a mapping with the pieces of at least these words. New words are tokenized in one call."""
-        cache = self._cache
-        new = [word for word in words if word not in cache]
-        if not new:
-            return cache
-        new = list(dict.fromkeys(new))
-        if len(cache) + len(new) > self.cache_size:
-            # Start a new mapping instead of clearing this one, because another thread may be reading it.
-            cache, new = {}, list(dict.fromkeys(words))
-        encoded = self._backend.encode_batch([self._lead + word for word in new], add_special_tokens=False)
-        # A word of characters that the tokenizer drops still is an item of the sentence.
-        found = {w: self._without_special(e.ids) or (self._fallback,) for w, e in zip(new, encoded, strict=True)}
-        cache.update((word, pieces) for word, pieces in found.items() if len(word) <= _MAX_CACHED_LENGTH)
-        self._cache = cache
-        if any(len(word) > _MAX_CACHED_LENGTH for word in new):
-            return {word: found[word] if word in found else cache[word] for word in words}
-        return cache
-
-    def _without_special(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Replace special pieces, which a Unigram vocabulary finds in any text that contains their names."""
-        return tuple(self._fallback if i in self._special else i for i in ids)
-
-    def tokenize_ahead(self, words: Sequence[str]) -> None:
-        """Tokenize the words of a sentence into the cache, for example in another thread than that of the model."""
-        self._tokenize(model_words(words, self.text_form))
 
     def row(self, words: Sequence[str], left: Sequence[str] = (), right: Sequence[str] = ()) -> Row:
         """Return the row of a sentence without markers, with the words before and after it as context."""
         parts = (words, left, right) if left or right else (words,)
-        pieces, *context = (self._pieces(part) for part in parts)
+        pieces, *context = (self.words.of_words(part) for part in parts)
         return Row(
             pieces=_flatten(pieces),
             sizes=np.fromiter(map(len, pieces), np.int64, len(pieces)),
@@ -255,22 +192,24 @@ class WordPieces:
             right=_flatten(context[1]) if context else _EMPTY,
         )
 
-    def _pieces(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the pieces of each word."""
-        known = self._by_word
-        try:
-            return [known[word] for word in words]
-        except KeyError:
-            pass
-        forms = model_words(words, self.text_form)
-        pieces_of = self._tokenize(forms)
-        pieces = [pieces_of[form] for form in forms]
-        # In the form "escaped", the pieces of a quote depend on the words before it.
-        if self.text_form != "escaped":
-            if len(known) + len(words) > self.cache_size:
-                self._by_word = known = {}
-            known.update((w, p) for w, p in zip(words, pieces, strict=True) if len(w) <= _MAX_CACHED_LENGTH)
-        return pieces
+    def rows(self, sentences: Sequence[Sequence[str]]) -> list[Row]:
+        """Return the rows of sentences without markers and context. This is faster than one call for each."""
+        pieces = self.words.of_sentences(sentences)
+        joined, sizes = _flatten(pieces), np.fromiter(map(len, pieces), np.int64, len(pieces))
+        word_ends = np.cumsum([0, *map(len, sentences)])
+        piece_ends = np.concatenate(([0], np.cumsum(sizes)))[word_ends]
+        numbers = np.arange(max(map(len, sentences), default=0))
+        numbers.flags.writeable = False
+        return [
+            Row(joined[piece:past_piece], sizes[word:past_word], numbers[: past_word - word], _EMPTY, _EMPTY)
+            for (word, past_word), (piece, past_piece) in zip(
+                pairwise(word_ends.tolist()), pairwise(piece_ends.tolist()), strict=True
+            )
+        ]
+
+    def tokenize_ahead(self, words: Sequence[str]) -> None:
+        """Tokenize the words of a sentence into the cache, for example in another thread than that of the model."""
+        self.words.tokenize_ahead(words)
 
     def cost(self, row: Row) -> int:
         """Return the cost of a row in batches and queues, in words.
@@ -345,6 +284,9 @@ class WordPieces:
         Returns the pieces of each window without special pieces and, for each piece of all items, the window it is read
         from and its offset there.
         """
+        counts = np.fromiter((len(row.pieces) for row in rows), np.int64, len(rows))
+        if counts.max(initial=0) <= self.room and not any(len(row.left) or len(row.right) for row in rows):
+            return [row.pieces for row in rows], *_positions(counts)
         windows: list[Integers] = []
         first_window, lead = [], []
         long_rows: list[tuple[int, Integers, Integers]] = []
@@ -364,7 +306,7 @@ class WordPieces:
                 long_rows.append((n_before, len(windows) + owners, np.arange(n_pieces) - np.asarray(starts)[owners]))
                 windows += [row.pieces[start : start + self.room] for start in starts]
             n_before += n_pieces
-        row_of_piece, offset = _positions([len(row.pieces) for row in rows])
+        row_of_piece, offset = _positions(counts)
         window = np.array(first_window, dtype=np.int64)[row_of_piece]
         offset = offset + np.array(lead, dtype=np.int64)[row_of_piece]
         for start, owner, owner_offset in long_rows:
@@ -400,34 +342,6 @@ def piece_limit(config: Any, tokenizer: Any) -> int:
     if stated is not None and stated < _NO_LIMIT:
         limits.append(int(stated))
     return min(limits, default=512)
-
-
-def _prepare_for_words(tokenizer: Tokenizer) -> Tokenizer:
-    """Make a tokenizer read single words: it does not truncate, and reads the name of a special token as text."""
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.encode_special_tokens = True
-    return tokenizer
-
-
-def _fallback_piece(tokenizer: Any) -> int:
-    for name in ("unk_token_id", "mask_token_id", "pad_token_id"):
-        if (found := getattr(tokenizer, name, None)) is not None:
-            return int(found)
-    return 0
-
-
-def _special_pieces(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the special pieces that the tokenizer puts before and after a sequence."""
-    # Any text with at least one piece serves. Which texts have one depends on the scripts in the vocabulary.
-    plain = set(tokenizer.get_vocab()).difference(tokenizer.all_special_tokens)
-    texts = ("a", *(token.strip("#▁Ġ ") for token in sorted(plain)))
-    for text in texts:
-        bare, full = tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer(text)["input_ids"]
-        for at in range(len(full) - len(bare) + 1):
-            if bare and full[at : at + len(bare)] == bare:
-                return tuple(full[:at]), tuple(full[at + len(bare) :])
-    return (), ()
 
 
 def _fit_context(n_left: int, n_right: int, room: int) -> tuple[int, int]:

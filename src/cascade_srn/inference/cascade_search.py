@@ -14,7 +14,13 @@ from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.batching import group_by_words
 from cascade_srn.inference.decode import Floats, find_candidates, find_entity, list_spans, pair_with_spans, select_best
 from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.selection import ScoredTriple, SearchResult, limit_entities, relation_score
+from cascade_srn.inference.selection import (
+    ScoredTriple,
+    SearchResult,
+    limit_entities,
+    relation_score,
+    scale_relation,
+)
 from cascade_srn.inference.turns import Turns
 from cascade_srn.types import Span, Triple
 
@@ -71,10 +77,15 @@ class CascadeSearch:
                 columns = self.collator.entity_columns(candidates)
             if self._marks_entities and not given_entities:
                 features = self._marked_features(rows, candidates)
-            triples = self._find_triples(rows, features, candidates, columns, limited)
+            # The map of scores to probabilities is fitted to entities that were found.
+            calibrate = not given_entities and self.settings.temperatures.scale_relations
+            triples = self._find_triples(rows, features, candidates, columns, limited, calibrate=calibrate)
         return [
             SearchResult(
-                sentence.with_predictions(spans, [scored.triple for scored in found]), found, number in limited
+                sentence.with_predictions(spans, [scored.triple for scored in found]),
+                found,
+                number in limited,
+                calibrated=not given_entities,
             )
             for number, (sentence, spans, found) in enumerate(zip(sentences, entities, triples, strict=True))
         ]
@@ -123,11 +134,19 @@ class CascadeSearch:
         return entities, columns
 
     def _find_triples(
-        self, rows: Sequence[Row], features: Any, entities: list[list[Span]], columns: Integers, limited: set[int]
+        self,
+        rows: Sequence[Row],
+        features: Any,
+        entities: list[list[Span]],
+        columns: Integers,
+        limited: set[int],
+        *,
+        calibrate: bool,
     ) -> list[list[ScoredTriple]]:
         """Turns 2 and 3: find the triples between entities. ``columns`` are the same entities as an array.
 
-        Adds the positions of sentences in which a limit applied to ``limited``.
+        Adds the positions of sentences in which a limit applied to ``limited``. ``calibrate`` makes probabilities of
+        the scores of triples.
         """
         n_words = max(len(row.word_items) for row in rows)
         tags = self.turns.tags(columns, (len(rows), n_words))
@@ -144,12 +163,15 @@ class CascadeSearch:
                 position, score = position[best], score[best]
         subjects = spans[position]
         objects = self._find_objects(rows, features, entities, tags, spans, subjects)
-        triples = self._make_triples(entities, spans, subjects, score, objects)
+        triples = self._make_triples(entities, spans, subjects, score, objects, calibrate=calibrate)
+        lowest = self.settings.relation
         for number, found in enumerate(triples):
             most = self.settings.limits.max_relations(len(rows[number].word_items))
             if len(found) > most:
                 limited.add(number)
-                triples[number] = sorted(nlargest(most, found, key=lambda scored: scored.triple.score or 0.0))
+                found = triples[number] = sorted(nlargest(most, found, key=_product))
+            if lowest is not None and found:
+                triples[number] = [scored for scored in found if (scored.triple.score or 0.0) >= lowest]
         return triples
 
     def _find_objects(
@@ -205,9 +227,11 @@ class CascadeSearch:
         subjects: Integers,
         subject_scores: Floats,
         objects: _Objects,
+        *,
+        calibrate: bool,
     ) -> list[list[ScoredTriple]]:
         """Return the triples of each sentence, sorted, with the entities that the spans stand for."""
-        names = self.collator.schema.relation_types
+        names, temperatures = self.collator.schema.relation_types, self.settings.temperatures
         triples: list[list[ScoredTriple]] = [[] for _ in entities]
         # Subjects are sorted by position, and so are spans. The head and the tail of two spans are always the same.
         order = np.lexsort((objects.span, _ranks(names)[objects.label], objects.subject))
@@ -227,9 +251,15 @@ class CascadeSearch:
             # Most spans are one entity.
             head = heads[0] if len(heads) == 1 else find_entity(heads, first, last + 1)
             tail = tails[0] if len(tails) == 1 else find_entity(tails, start, end, not_this=head)
-            triple = Triple(head, names[kind], tail, relation_score(head, tail, object_))
-            triples[row].append(ScoredTriple(triple, subject, object_))
+            score = relation_score(head, tail, object_)
+            if calibrate:
+                score = scale_relation(score, names[kind], temperatures)
+            triples[row].append(ScoredTriple(Triple(head, names[kind], tail, score), subject, object_))
         return triples
+
+
+def _product(scored: ScoredTriple) -> float:
+    return relation_score(scored.triple.head, scored.triple.tail, scored.object)
 
 
 def _ranks(names: Sequence[str]) -> Integers:

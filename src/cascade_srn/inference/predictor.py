@@ -49,6 +49,7 @@ class SearchSettings(NamedTuple):
         entity: Threshold of each entity type. Shape: (n_entity_types,)
         subject: Threshold of subjects.
         object: Threshold of objects by relation type. Shape: (n_relation_types,)
+        relation: Threshold of whole relations, or None.
         temperatures: Divisors of the logits, by turn.
         entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
         batch_words: Maximum number of words that are encoded at once, padding included.
@@ -62,6 +63,7 @@ class SearchSettings(NamedTuple):
     entity: Floats
     subject: float
     object: Floats
+    relation: float | None
     temperatures: Temperatures
     entity_offset: Floats
     batch_words: int
@@ -302,10 +304,10 @@ class Predictor:
         longest = 0
         order = sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence))
         for begin in range(0, len(order), _SORTED_AT_ONCE):
-            block = [(i, self.collator.plain(examples[i])) for i in order[begin : begin + _SORTED_AT_ONCE]]
-            block.sort(key=lambda member: -pieces.cost(member[1]))
-            for i, row in block:
-                cost = pieces.cost(row)
+            members = order[begin : begin + _SORTED_AT_ONCE]
+            made = self._plain_rows([examples[i] for i in members])
+            block = zip(map(pieces.cost, made), members, made, strict=True)
+            for cost, i, row in sorted(block, key=lambda member: -member[0]):
                 # All members are padded to the longest.
                 if group and max(longest, cost) * (len(group) + 1) > self.batch_words:
                     yield group, rows
@@ -315,6 +317,11 @@ class Predictor:
                 longest = max(longest, cost)
         if group:
             yield group, rows
+
+    def _plain_rows(self, examples: Sequence[Example]) -> list[Row]:
+        if any(example.left or example.right for example in examples):
+            return [self.collator.plain(example) for example in examples]
+        return self.collator.pieces.rows([example.sentence.words for example in examples])
 
     def _search_settings(self) -> SearchSettings:
         thresholds, schema = self.thresholds, self.schema
@@ -326,6 +333,7 @@ class Predictor:
             entity=entity,
             subject=thresholds.subject,
             object=object_,
+            relation=thresholds.relation,
             temperatures=self.temperatures,
             entity_offset=_by_label(schema.entity_types, self.temperatures.entity_offsets, 0.0),
             batch_words=self.batch_words,

@@ -26,18 +26,20 @@ _Triples = Sequence[ScoredTriple]
 class SearchResult(NamedTuple):
     """The annotations found in one sentence, and the scores of its triples.
 
-    ``limited``: one of the :class:`~cascade_srn.config.SearchLimits` applied.
+    ``limited``: one of the :class:`~cascade_srn.config.SearchLimits` applied. ``calibrated``: the scores of triples are
+    probabilities already, where the search knows how to make them.
     """
 
     sentence: Sentence
     triples: Sequence[ScoredTriple] = ()
     limited: bool = False
+    calibrated: bool = False
 
     def with_triples(self, triples: Sequence[ScoredTriple], entities: Sequence[Span] | None = None) -> Self:
         """Replace the triples, and the entities if they are given."""
         kept = self.sentence.entities if entities is None else entities
         sentence = self.sentence.with_predictions(kept, [scored.triple for scored in triples])
-        return self._replace(sentence=sentence, triples=triples)
+        return type(self)(sentence, triples, self.limited, self.calibrated)
 
 
 def entity_score(entity: Span) -> float:
@@ -128,7 +130,7 @@ class Selection:
         if given_entities:
             triples = self._drop_unsure_triples(triples)
         else:
-            entities, triples = self._select_entities(entities, triples)
+            entities, triples = self._select_entities(entities, triples, found.calibrated)
         # Last, because earlier steps may change which entities there are.
         if self.constraints == "on":
             triples = self._apply_constraints(triples)
@@ -136,13 +138,14 @@ class Selection:
         is_same = entities is found.sentence.entities and triples is found.triples
         return found if is_same else found.with_triples(triples, entities)
 
-    def _select_entities(self, entities: Sequence[Span], triples: _Triples) -> tuple[Sequence[Span], _Triples]:
+    def _select_entities(
+        self, entities: Sequence[Span], triples: _Triples, calibrated: bool
+    ) -> tuple[Sequence[Span], _Triples]:
         """Apply the thresholds of whole relations and of entities with a relation, and resolve overlaps."""
-        temperatures = self.temperatures
-        if temperatures.relation == 1 and not temperatures.relation_offsets:
+        if calibrated or not self.temperatures.scale_relations:
             triples = self._drop_unsure_triples(triples)
         elif triples:
-            triples = _calibrate(triples, temperatures, self.thresholds.relation)
+            triples = _calibrate(triples, self.temperatures, self.thresholds.relation)
         entities = self._drop_unrelated_entities(entities, triples)
         kept = select_entities(entities, self.overlaps, self._margin)
         if len(kept) == len(entities):

@@ -20,7 +20,8 @@ import numpy as np
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.data.rows import RowCollator
-from cascade_srn.encoder.pieces import SpecialPieces, WordPieces
+from cascade_srn.encoder.pieces import WordPieces
+from cascade_srn.encoder.tokenizing import SpecialPieces
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.fusion.markers import Markers, marker_names
