@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
-# Sentences of similar length that are sorted by their number of pieces, which is known when their rows are made.
-_SORTED_AT_ONCE = 1 << 12
+# Sentences of similar length that are sorted by their number of pieces, which is known when their rows are made. A GPU
+# waits for the rows of the first ones.
+_SORTED_AT_ONCE = 1 << 9
 
 # Smaller batches, in words, are searched one after the other.
 _MIN_OVERLAPPED = 1024
