@@ -1,5 +1,6 @@
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from tests.small_models import (
@@ -132,13 +133,17 @@ def parts_of_the_loss(request):
         tags = cascade.tags(collator.entity_labels([sentence.entities]), (1, n_words))
         words = cascade.entity_inputs(features_of(plain))[0]
         parts = {"entity": slow_parts(cascade.entity_head, words, entities)}
-        shown = features_of(collator.with_entities(plain, sentence.entities))
+        shown = features_of(collator.with_entities([plain], [sentence.entities])[0])
         words = cascade.subject_inputs(shown, tags)[0]
         parts["subject"] = slow_parts(cascade.relations.subject_head, words, subjects)
         parts["object"] = torch.zeros(3)
         for entity in sentence.entities:
             if request.param == "early":
-                shown = features_of(collator.with_subject(plain, sentence.entities, (entity.start, entity.end)))
+                shown = features_of(
+                    collator.with_subjects([plain], [sentence.entities], np.array([(0, entity.start, entity.end - 1)]))[
+                        0
+                    ]
+                )
             query = Queries(torch.tensor([0]), torch.tensor([entity.start]), torch.tensor([entity.end - 1]))
             words = cascade.object_inputs(shown, tags, query)[0]
             objects = [
@@ -213,7 +218,7 @@ def test_sparse_sentences_have_a_finite_loss(preset, sentences):
 def test_markers_have_no_features(preset):
     model = small_model(preset)
     plain = model.collator.plain(examples((SHARED_SUBJECT,))[0])
-    marked = model.collator.with_entities(plain, SHARED_SUBJECT.entities)
+    marked = model.collator.with_entities([plain], [SHARED_SUBJECT.entities])[0]
     with torch.no_grad():
         rows = model.collator.pieces.batch([marked])
         features = model.cascade.features(rows)

@@ -30,7 +30,8 @@ def _items(model, row):
 
 
 def _pair_row(model, sentence, subject, object_):
-    row, openings = model.collator.with_pair(model.collator.plain(Example(sentence)), subject, object_)
+    plain = model.collator.plain(Example(sentence))
+    (row,), (openings,) = model.collator.with_pairs([plain], [(0, subject, object_)])
     items = _items(model, row)
     return " ".join(items), [items[at] for at in openings], row
 

@@ -64,7 +64,7 @@ def _literal(model, sentence, thresholds, temperatures):
             entities.append(Span(int(spans.start[k]), int(spans.last[k]) + 1, SCHEMA.entity_types[label]))
     triples = set()
     for subject, object_ in ordered_pairs(entities):
-        row, openings = collator.with_pair(plain, subject, object_)
+        (row,), (openings,) = collator.with_pairs([plain], [(0, subject, object_)])
         (logits,) = network.pair_logits(collator.pieces.batch([row]), torch.tensor([openings]))
         label = int(logits[1:].argmax())
         odds = ((logits[1 + label] - logits[0]) / temperatures.object).exp()

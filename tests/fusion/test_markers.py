@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 from tests.small_models import NESTED, SCHEMA, SHARED_SUBJECT, small_model
 
 from cascade_srn.config import FusionSettings
+from cascade_srn.data.rows import RowCollator
 from cascade_srn.encoder.pieces import Row
 from cascade_srn.fusion.markers import Markers, marker_names
+from cascade_srn.schema import Schema
 from cascade_srn.types import Span
 
 IDS = {"[A_S]": 1, "[A_E]": 2, "[B_S]": 3, "[B_E]": 4, "[S:S]": 5, "[S:E]": 6}
@@ -112,6 +114,28 @@ def test_without_its_markers_a_row_is_the_original_one(given_row):
     assert [items[at] for at in row.word_items] == items_of(plain)
 
 
+@given(st.lists(rows_with_spans(), max_size=5), st.data())
+def test_rows_marked_together_are_those_marked_one_by_one(given_rows, data):
+    """Subjects are asked for in any number and order of sentences, and sentences may have none."""
+    fusion = FusionSettings("markers", "markers")
+    collator = RowCollator(None, MARKERS, Schema(("A", "B"), ()), fusion)
+    rows, entities = [row_of(sizes) for sizes, _, _ in given_rows], [spans for _, spans, _ in given_rows]
+    marked = collator.with_entities(rows, entities)
+    assert list(map(as_lists, marked)) == [
+        as_lists(MARKERS.insert(row, sorted(spans))) for row, spans in zip(rows, entities, strict=True)
+    ]
+    asked = [(i, s.start, s.end - 1) for i, spans in enumerate(entities) for s in spans]
+    subjects = data.draw(st.lists(st.sampled_from(asked), max_size=8)) if asked else []
+    found = collator.with_subjects(rows, entities, np.array(subjects, dtype=np.int64).reshape(-1, 3))
+    assert list(map(as_lists, found)) == [
+        as_lists(MARKERS.insert(rows[i], sorted(entities[i]), (first, last + 1))) for i, first, last in subjects
+    ]
+
+
+def as_lists(row):
+    return [part.tolist() for part in (row.pieces, row.sizes, row.word_items, row.left, row.right)]
+
+
 @given(rows_with_spans(nesting=True))
 def test_markers_of_nested_spans_are_balanced_like_parentheses(given_row):
     sizes, spans, subject = given_row
@@ -153,7 +177,7 @@ def test_markers_are_single_pieces_of_the_models_own_tokenizer():
     model = small_model("early")
     collator = model.collator
     plain = collator.pieces.row(NESTED.words)
-    row = collator.with_subject(plain, NESTED.entities, (1, 3))
+    row = collator.with_subjects([plain], [NESTED.entities], np.array([(0, 1, 2)]))[0]
     names = {
         model.tokenizer.convert_tokens_to_ids(name): name
         for name in marker_names(model.settings.fusion, SCHEMA.entity_types)
@@ -173,9 +197,9 @@ def test_number_of_markers_in_each_turn():
         collator = small_model(fusion).collator
         plain = collator.pieces.row(SHARED_SUBJECT.words)
         entities = SHARED_SUBJECT.entities
-        turns = [plain, collator.with_entities(plain, entities)]
+        turns = [plain, *collator.with_entities([plain], [entities])]
         if collator.fusion.subject == "markers":
-            turns.append(collator.with_subject(plain, entities, (1, 2)))
+            turns += collator.with_subjects([plain], [entities], np.array([(0, 1, 1)]))
         return [len(row) - len(plain) for row in turns]
 
     assert n_markers("early") == [0, 8, 10]

@@ -75,18 +75,26 @@ class PipelineCollator:
         """Return the row of the entity model."""
         return self.pieces.row(example.sentence.words, example.left, example.right)
 
-    def with_pair(self, row: Row, subject: Span, object_: Span) -> tuple[Row, tuple[int, int]]:
-        """Return the row of the relation model for a pair of entities, and the items of their opening markers."""
-        marked_spans = [
-            Span(entity.start, entity.end, f"{role}:{entity.label}")
-            for role, entity in ((SUBJECT, subject), (OBJECT, object_))
+    def with_pairs(
+        self, rows: Sequence[Row], pairs: Sequence[tuple[int, Span, Span]]
+    ) -> tuple[list[Row], list[tuple[int, int]]]:
+        """Return the rows of the relation model, and the items of the opening markers of both entities in each.
+
+        ``pairs`` are positions of rows with a subject and an object.
+        """
+        spans = [
+            [Span(e.start, e.end, f"{role}:{e.label}") for role, e in ((SUBJECT, subject), (OBJECT, object_))]
+            for _, subject, object_ in pairs
         ]
-        marked = self.markers.insert(row, marked_spans)
-        openings = [int(marked.word_items[entity.start]) - 1 for entity in (subject, object_)]
-        if subject.start == object_.start:
-            # Both markers precede the same word: the longer entity opens first, and the subject if they are equal.
-            openings[0 if subject.end >= object_.end else 1] -= 1
-        return marked, (openings[0], openings[1])
+        marked = self.markers.insert_all([rows[i] for i, _, _ in pairs], self.markers.around_entities(spans))
+        openings = []
+        for row, (_, subject, object_) in zip(marked, pairs, strict=True):
+            items = [int(row.word_items[entity.start]) - 1 for entity in (subject, object_)]
+            if subject.start == object_.start:
+                # Both markers precede the same word: the longer entity opens first, and the subject if they are equal.
+                items[0 if subject.end >= object_.end else 1] -= 1
+            openings.append((items[0], items[1]))
+        return marked, openings
 
     def training_batch(
         self,
@@ -104,17 +112,15 @@ class PipelineCollator:
         plain = [self.pieces.mask_words(self.plain(example), settings.masking, rng) for example in examples]
         rows = self.pieces.batch(plain, settings.division)
         sentences = [example.sentence for example in examples]
-        marked: list[Row] = []
-        openings: list[tuple[int, int]] = []
+        pairs: list[tuple[int, Span, Span]] = []
         relations: list[int] = []
-        for row, sentence in zip(plain, sentences, strict=True):
+        for number, sentence in enumerate(sentences):
             gold = _relation_classes(sentence, self.schema)
             entities = self._training_entities(sentence, settings.corruption, rng) if settings.joint else ()
             for subject, object_ in ordered_pairs(entities):
-                pair_row, pair_openings = self.with_pair(row, subject, object_)
-                marked.append(pair_row)
-                openings.append(pair_openings)
+                pairs.append((number, subject, object_))
                 relations.append(gold.get((_words(subject), _words(object_)), NONE))
+        marked, openings = self.with_pairs(plain, pairs)
         spans = pairs_within(rows.word_lengths, self.max_words)
         return PipelineBatch(
             rows=rows,

@@ -77,10 +77,10 @@ class PipelineSearch:
         for group in group_by_words([costs[i] + N_MARKERS for i, _, _ in pairs], self.settings.batch_words):
             self.settings.check()
             members = [pairs[k] for k in group]
-            marked = [self.collator.with_pair(rows[i], subject, object_) for i, subject, object_ in members]
-            batch = self.collator.pieces.batch([row for row, _ in marked]).to(self.settings.device)
-            openings = torch.tensor([items for _, items in marked], device=self.settings.device)
-            logits = self.network.pair_logits(batch, openings, half=self.settings.half)
+            marked, openings = self.collator.with_pairs(rows, members)
+            batch = self.collator.pieces.batch(marked).to(self.settings.device)
+            items = torch.tensor(openings, device=self.settings.device)
+            logits = self.network.pair_logits(batch, items, half=self.settings.half)
             accepted = (column.tolist() for column in accept_labels(logits, threshold, temperature))
             for index, label, score in zip(*accepted, strict=True):
                 sentence, subject, object_ = members[index]

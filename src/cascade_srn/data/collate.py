@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -118,14 +119,12 @@ class Collator(RowCollator):
         subject_rows = list(range(len(plain)))
         if joint and self.fusion.entities == "markers":
             subject_rows = list(range(len(plain), 2 * len(plain)))
-            rows += [self.with_entities(*pair) for pair in zip(plain, given, strict=True)]
+            rows += self.with_entities(plain, given)
         if self.fusion.subject != "markers":
             return rows, subject_rows, subject_rows
-        object_rows = []
-        for row, entities, subjects in zip(plain, given, asked, strict=True):
-            for subject in subjects:
-                object_rows.append(len(rows))
-                rows.append(self.with_subject(row, entities, subject))
+        queries = [(i, start, end - 1) for i, subjects in enumerate(asked) for start, end in subjects]
+        object_rows = list(range(len(rows), len(rows) + len(queries)))
+        rows += self.with_subjects(plain, given, np.array(queries, dtype=np.int64).reshape(-1, 3))
         return rows, subject_rows, object_rows
 
     def entity_labels(self, entities: Sequence[Sequence[Span]]) -> SpanLabels:

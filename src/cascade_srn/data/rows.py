@@ -31,14 +31,28 @@ class RowCollator:
         """Return the row of turn 1."""
         return self.pieces.row(example.sentence.words, example.left, example.right)
 
-    def with_entities(self, row: Row, entities: Sequence[Span]) -> Row:
-        """Return the row of turn 2, and of turn 3 unless markers show the subject."""
-        return self.markers.insert(row, sorted(entities)) if self.fusion.entities == "markers" else row
+    def with_entities(self, rows: Sequence[Row], entities: Sequence[Sequence[Span]]) -> list[Row]:
+        """Return the rows of turn 2, and of turn 3 unless markers show the subject, from the rows of turn 1."""
+        if self.fusion.entities != "markers":
+            return list(rows)
+        return self.markers.insert_all(rows, self.markers.around_entities(list(map(sorted, entities))))
 
-    def with_subject(self, row: Row, entities: Sequence[Span], subject: tuple[int, int]) -> Row:
-        """Return the row of turn 3 in which markers show the subject."""
-        shown = sorted(entities) if self.fusion.entities == "markers" else ()
-        return self.markers.insert(row, shown, subject)
+    def with_subjects(self, rows: Sequence[Row], entities: Sequence[Sequence[Span]], subjects: Integers) -> list[Row]:
+        """Return the row of turn 3 for each subject, in which markers show it, from the rows of turn 1.
+
+        Shapes: subjects (n_subjects, 3): row, first word and last word
+        """
+        shown = list(map(sorted, entities)) if self.fusion.entities == "markers" else ()
+        around = self.markers.around_entities(shown)
+        row, number = subjects[:, 0], np.arange(len(subjects))
+        # The entities of the sentence of each subject, and then the subject itself.
+        first, past = (np.searchsorted(around[:, 0], row, side=side) for side in ("left", "right"))
+        counts = past - first
+        which = np.repeat(number, counts)
+        copied = around[np.arange(len(which)) + (first - np.cumsum(counts) + counts)[which]]
+        copied[:, 0] = which
+        own = self.markers.around_subjects(np.stack((number, subjects[:, 1], subjects[:, 2] + 1), axis=1))
+        return self.markers.insert_all([rows[i] for i in row.tolist()], np.concatenate((copied, own)))
 
     def entity_columns(self, entities: Sequence[Sequence[Span]]) -> Integers:
         """Return the entities of each sentence of a batch. Shape: (n_entities, 4): row, first, last word and label."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -57,14 +58,11 @@ class Teacher:
 
     def with_entities(self, rows: Sequence[Row], given: GivenEntities) -> list[Row]:
         """Return the rows of turn 2."""
-        return [self.collator.with_entities(*pair) for pair in zip(rows, given.entities, strict=True)]
+        return self.collator.with_entities(rows, given.entities)
 
     def with_subjects(self, rows: Sequence[Row], given: GivenEntities, subjects: Sequence[Sequence[int]]) -> list[Row]:
         """Return the rows of turn 3 with subject markers. Subjects are (sentence, first word, last word)."""
-        return [
-            self.collator.with_subject(rows[row], given.entities[row], (first, last + 1))
-            for row, first, last in subjects
-        ]
+        return self.collator.with_subjects(rows, given.entities, np.array(subjects, dtype=np.int64).reshape(-1, 3))
 
     def cost(self, example: Example) -> int:
         """Return the cost of a sentence, see ``WordPieces.cost``."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 
@@ -29,6 +30,21 @@ class GraphPool:
             with torch.cuda.graph(graph, capture_error_mode="thread_local", **settings), device, ScalarsOnDevice():
                 run()
         return graph
+
+
+class Addresses:
+    """Addresses of weights, which graphs contain. Another device or type of the weights changes them."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._weights = list(module.parameters())
+        # As long as the old values are kept, new ones have other addresses.
+        self._values = [weight.detach() for weight in self._weights]
+
+    def have_changed(self, module: nn.Module) -> bool:
+        """Return whether a weight is elsewhere now. The first and the last one stand for all."""
+        if next(module.parameters()) is not self._weights[0]:
+            return True
+        return any(self._weights[i].data_ptr() != self._values[i].data_ptr() for i in (0, -1))
 
 
 class ScalarsOnDevice(TorchFunctionMode):

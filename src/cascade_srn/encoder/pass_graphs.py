@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.encoder.graph_pool import GraphPool
+from cascade_srn.encoder.graph_pool import Addresses, GraphPool
 from cascade_srn.encoder.passes import read_pass
 
 # A shape is captured at this occurrence: a capture takes as long as many passes, which rare shapes never save.
@@ -86,7 +86,6 @@ class PassGraphs:
         self._can_replay, self.min_occurrences, self.max_graphs = capture, min_occurrences, max_graphs
         self._lock = Lock()
         self._can_capture = True
-        self._address = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -95,6 +94,7 @@ class PassGraphs:
         self._pool: GraphPool | None = None
         self._half: HalfLinears | None = None
         self._output: Tensor | None = None
+        self._addresses: Addresses | None = None
 
     def __len__(self) -> int:
         return len(self._captured)
@@ -130,9 +130,7 @@ class PassGraphs:
 
     def _check_address(self, model: nn.Module) -> None:
         """Drop all graphs if the weights have moved, because graphs contain their addresses."""
-        address = next(model.parameters()).data_ptr()
-        if address != self._address:
-            self._address = address
+        if self._addresses is not None and self._addresses.have_changed(model):
             self._clear()
 
     def _try_capture(self, key: Any, model: nn.Module, ids: Tensor, mask: Tensor) -> bool:
@@ -158,6 +156,8 @@ class PassGraphs:
 
     def _capture(self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool) -> _CapturedPass:
         kind = ids.device.type
+        if self._addresses is None:
+            self._addresses = Addresses(model)
         if half:
             if self._half is None:
                 self._half = HalfLinears(model)

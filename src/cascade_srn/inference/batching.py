@@ -1,6 +1,7 @@
 """Batches of sentences of similar length, and what to do when memory runs out."""
 
 import ctypes
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,22 @@ def _c_function(name: str) -> Callable[..., int] | None:
     except (AttributeError, OSError, TypeError):  # Not glibc. On Windows, CDLL(None) raises TypeError.
         return None
     return found
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage in this block. Objects that are no longer used are still freed, unless they form cycles.
+
+    Predictions make many objects and no cycles. Python would look through all objects of the process for cycles again
+    and again, which takes a tenth of a second with torch.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

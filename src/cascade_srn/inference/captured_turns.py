@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -120,9 +121,9 @@ class CapturedTurns:
             return self.plain.objects(_as_words(words), self._plain_tags(tags), subjects, spans)
         position = related.pairs.find_spans(subjects)
 
-        def score(query: Integers, span: Integers) -> Floats:
+        def score(query: Integers, span: Integers) -> Callable[[], Floats]:
             chosen = related.pairs.position(position[query], span)
-            return probability(related.logits[chosen], self.settings.temperatures.object)
+            return lambda: probability(related.logits[chosen], self.settings.temperatures.object)
 
         return score
 

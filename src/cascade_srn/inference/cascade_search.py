@@ -1,7 +1,8 @@
 """Search of the cascade: run the three turns over a batch of sentences and decode entities and triples."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
 from typing import Any
 
@@ -103,7 +104,7 @@ class CascadeSearch:
 
     def _marked_features(self, rows: Sequence[Row], entities: Sequence[list[Span]]) -> Any:
         """Encode rows with markers of their entities, for turn 2."""
-        return self._features([self.collator.with_entities(r, e) for r, e in zip(rows, entities, strict=True)])
+        return self._features(self.collator.with_entities(rows, entities))
 
     def _find_entities(
         self, features: Any, n_words: Sequence[int], limited: set[int]
@@ -185,18 +186,31 @@ class CascadeSearch:
     ) -> _Objects:
         """Turn 3: find the objects of all subjects of a batch."""
         found = []
+        waiting: Callable[[], tuple[Integers, Integers, Integers, Floats]] | None = None
         for group, group_features in self._object_features(rows, features, entities, subjects):
             chosen = subjects[group]
             score_pairs = self.turns.objects(group_features, tags, chosen, spans)
             for query, span in pair_with_spans(spans[:, 0], chosen[:, 0], len(rows), self.turns.pairs_at_once):
                 self.settings.check()
-                score = score_pairs(query, span)
-                position, label = (score >= self.settings.object).nonzero()
-                found.append((group[query[position]], span[position], label, score[position, label]))
+                started = partial(self._accept_objects, group[query], span, score_pairs(query, span))
+                # A GPU has its next work before the host waits for its scores.
+                if waiting is not None:
+                    found.append(waiting())
+                waiting = started
+        if waiting is not None:
+            found.append(waiting())
         if not found:
             none = np.zeros(0, dtype=np.int64)
             return _Objects(none, none, none, none.astype(np.float32))
         return _Objects(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _accept_objects(
+        self, subject: Integers, span: Integers, scores: Callable[[], Floats]
+    ) -> tuple[Integers, Integers, Integers, Floats]:
+        """Return subject, span, label and score of the pairs that pass. Shapes: subject, span (n_pairs,)."""
+        score = scores()
+        position, label = (score >= self.settings.object).nonzero()
+        return subject[position], span[position], label, score[position, label]
 
     def _object_features(
         self, rows: Sequence[Row], features: Any, entities: list[list[Span]], subjects: Integers
@@ -205,10 +219,7 @@ class CascadeSearch:
         if self.collator.fusion.subject != "markers":
             yield np.arange(len(subjects)), features
             return
-        marked = [
-            self.collator.with_subject(rows[row], entities[row], (first, last + 1))
-            for row, first, last in subjects.tolist()
-        ]
+        marked = self.collator.with_subjects(rows, entities, subjects)
         groups = group_by_words(list(map(self.collator.pieces.cost, marked)), self.settings.batch_words)
         prepared = ((members, self._arrays([marked[i] for i in members])) for members in groups)
         following = next(prepared, None)

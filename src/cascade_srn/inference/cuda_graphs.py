@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade
-from cascade_srn.encoder.graph_pool import GraphPool
+from cascade_srn.encoder.graph_pool import Addresses, GraphPool
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.fusion import Queries
@@ -149,7 +149,6 @@ class PredictionGraphs:
         self._capture, self.min_occurrences, self.max_graphs = capture, min_occurrences, max_graphs
         self._lock = Lock()
         self._can_capture = True
-        self._anchors: list[tuple[Tensor, int]] = []
         self._clear()
 
     def _clear(self) -> None:
@@ -157,6 +156,7 @@ class PredictionGraphs:
         self._words: dict[tuple[RowShape, bool], WordsCall] = {}
         self._pool: GraphPool | None = None
         self._n_graphs = 0
+        self._addresses: Addresses | None = None
 
     def __len__(self) -> int:
         return self._n_graphs
@@ -191,16 +191,15 @@ class PredictionGraphs:
 
     def words(self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool) -> WordsCall | None:
         """Return the call for rows of a shape, or None if there is none yet."""
-        # Graphs contain the addresses of weights, which another device or type of the weights changes.
-        if any(weight.data_ptr() != address for weight, address in self._anchors):
+        if self._addresses is not None and self._addresses.have_changed(cascade):
             self._clear()
         key = shape, half
         if key not in self._words:
             made = self._make(key, device, lambda pool: WordsCall(cascade, shape, device, half, pool))
             if made is None:
                 return None
-            weights = list(cascade.parameters())
-            self._anchors = [(weight, weight.data_ptr()) for weight in (weights[0], weights[-1])]
+            if self._addresses is None:
+                self._addresses = Addresses(cascade)
             self._words[key] = made
         return self._words[key]
 

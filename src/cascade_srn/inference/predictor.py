@@ -21,7 +21,11 @@ from cascade_srn.config import (
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.batching import halve_on_out_of_memory, unless_out_of_memory
+from cascade_srn.inference.batching import (
+    halve_on_out_of_memory,
+    unless_out_of_memory,
+    without_garbage_collection,
+)
 from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.selection import SearchResult, Selection
 from cascade_srn.schema import Schema
@@ -236,7 +240,7 @@ class Predictor:
     def predict_with_scores(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[SearchResult]:
         """Annotate sentences as :meth:`predict` does, and return the scores of each triple as well."""
         results: list[SearchResult] = []
-        with self.model.inference():
+        with self.model.inference(), without_garbage_collection():
             for begin in range(0, len(examples), _PREPARED_AT_ONCE):
                 results += self._scored(examples[begin : begin + _PREPARED_AT_ONCE], given_entities)
         if self.n_limited and not self._warned_of_limits:

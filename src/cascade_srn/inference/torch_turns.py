@@ -99,9 +99,9 @@ class TorchTurns:
         queries = Queries(*self.settings.tensor(subjects).unbind(1))
         logits = self.cascade.object_span_logits(words.features, tags, queries, self.settings.tensor(spans))
 
-        def score(query: Integers, span: Integers) -> Floats:
+        def score(query: Integers, span: Integers) -> Callable[[], Floats]:
             chosen = self.settings.tensor(np.stack((query, span))).unbind(0)
-            return _to_host(_min_score(logits(*chosen), self.settings.temperatures.object))
+            return HostCopy(_min_score(logits(*chosen), self.settings.temperatures.object)).read
 
         return score
 

@@ -13,8 +13,11 @@ from cascade_srn.inference.decode import Floats
 
 EntityScores = Callable[[Integers, Integers, Integers, Integers], Floats]
 """Returns match probabilities from row, first word, last word and label of spans. Shapes: (n_spans,) each."""
-ObjectScores = Callable[[Integers, Integers], Floats]
-"""Returns scores (n_pairs, n_labels) from positions of queries and of spans, (n_pairs,) each."""
+ObjectScores = Callable[[Integers, Integers], Callable[[], Floats]]
+"""Starts the computation of scores from positions of queries and of spans, (n_pairs,) each.
+
+Returns a function that waits for the scores and returns them, (n_pairs, n_labels).
+"""
 
 
 class Turns(Protocol):

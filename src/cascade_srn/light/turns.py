@@ -245,9 +245,10 @@ class LightTurns:
                 return self._words(features, tags, OBJECT, query, sentence[query], word)
             return fusion.join(words[number][span], known[query], word - begin[query], word - end[query])
 
-        def score(query: Integers, span: Integers) -> Array:
+        def score(query: Integers, span: Integers) -> Callable[[], Array]:
             logits = turns.object_head.spans(*(inputs(query, span, number) for number in (0, 1)))
-            return _min_score(logits, self.settings.temperatures.object)
+            found = _min_score(logits, self.settings.temperatures.object)
+            return lambda: found
 
         return score
 
