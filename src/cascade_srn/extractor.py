@@ -66,7 +66,7 @@ class Extractor:
         constraints: "on" applies the constraints of the schema to relations, "off" does not. None: the choice of the
             model.
         skip: Parts of the texts to leave out: "references", "code", "tables". Only the default segmenter finds them.
-        cuda_graphs: Whether a GPU replays small batches as CUDA graphs, which makes single sentences several times
+        cuda_graphs: Whether a GPU replays batches as CUDA graphs, which makes single sentences several times
             faster. The first predictions of each length are slower.
 
     Example:
@@ -136,7 +136,7 @@ class Extractor:
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
             constraints: Whether to apply the constraints of the schema. See :class:`Extractor`.
             skip: Parts of the texts to leave out. See :class:`Extractor`.
-            cuda_graphs: Whether a GPU replays small batches as CUDA graphs. See :class:`Extractor`.
+            cuda_graphs: Whether a GPU replays batches as CUDA graphs. See :class:`Extractor`.
             runtime: What runs a model that also runs without torch, as the bundled one does. "auto": ONNX Runtime on a
                 CPU in float32, where it starts sooner and is faster, else torch. "torch": torch, for a model that is to
                 be changed, saved or moved to another device. None: the variable ``CASCADE_SRN_RUNTIME``, else "auto".

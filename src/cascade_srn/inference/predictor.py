@@ -62,7 +62,7 @@ class SearchSettings(NamedTuple):
         check: Called at short intervals. It may raise to stop the work.
         half: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
         device: Device of the network: that of torch, or None without torch.
-        cuda_graphs: Whether a GPU replays small batches as CUDA graphs.
+        cuda_graphs: Whether a GPU replays batches as CUDA graphs.
     """
 
     entity: Floats
@@ -184,7 +184,7 @@ class Predictor:
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. Everything after the encoder computes in float32.
         constraints: "on" applies the constraints of the schema to the relations of each sentence.
-        cuda_graphs: Whether a GPU replays small batches as CUDA graphs.
+        cuda_graphs: Whether a GPU replays batches as CUDA graphs.
     """
 
     def __init__(

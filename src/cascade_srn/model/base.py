@@ -85,7 +85,7 @@ class BaseModel(ABC):
             precision: Precision of the pretrained encoder.
             check: Called at short intervals. It may raise to stop the work.
             constraints: "on" or "off". None: the choice of the model.
-            cuda_graphs: Whether a GPU replays small batches as CUDA graphs.
+            cuda_graphs: Whether a GPU replays batches as CUDA graphs.
         """
         return Predictor(
             self,
