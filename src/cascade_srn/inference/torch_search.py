@@ -26,8 +26,8 @@ _THREAD = threading.local()
 class TorchSearch:
     """Finds entities and triples in a batch with a cascade of torch. See :class:`.Search`.
 
-    A GPU replays small batches, and the encoder passes of large ones, as CUDA graphs. It reads the next large batch while
-    the host decodes the one before.
+    A GPU replays small batches, and the encoder passes of large ones, as CUDA graphs. It reads the next large batch
+    while the host decodes the one before.
     """
 
     def __init__(
