@@ -14,7 +14,7 @@ import torch
 from tests.small_models import SENTENCES, examples, small_model
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 
-from cascade_srn.encoder.pass_graphs import HalfLinears, PassGraphs, pass_graphs, update_pass_graphs
+from cascade_srn.encoder.pass_graphs import HalfLinears, PassGraphs, begin_prediction, pass_graphs
 from cascade_srn.encoder.passes import read_pass, split_passes
 from cascade_srn.encoder.pretrained import load_encoder
 from cascade_srn.encoder.windows import FullPasses
@@ -74,7 +74,7 @@ def test_weights_that_changed_are_read_again():
     with torch.no_grad():
         for weight in model.cascade.encoder.parameters():
             weight.mul_(1.5)
-    graphs.update(model.cascade.encoder.model)
+    graphs.begin_prediction()
     after = features(model, rows, graphs, half=True)
     assert not torch.equal(after, before)
     assert torch.equal(after, features(model, rows, half=True))
@@ -84,14 +84,14 @@ def test_a_prediction_reads_the_weights_again(monkeypatch):
     model = small_model()
     encoder = model.cascade.encoder
     updated = []
-    monkeypatch.setattr(PassGraphs, "update", lambda self, model: updated.append((self, model)))
+    monkeypatch.setattr(PassGraphs, "begin_prediction", lambda self: updated.append(self))
     with model.inference():
         pass
     assert updated == []
     graphs = pass_graphs(encoder)
     with model.inference():
         pass
-    assert updated == [(graphs, encoder.model)]
+    assert updated == [graphs]
 
 
 def test_graphs_of_weights_that_moved_are_dropped():
@@ -100,8 +100,9 @@ def test_graphs_of_weights_that_moved_are_dropped():
     features(model, rows, graphs, half=True)
     for weight in model.network.parameters():
         weight.data = weight.data * 1.5
-    graphs.update(model.cascade.encoder.model)
-    assert len(graphs) == 0
+    one = rows_of(model, SENTENCES[:1])
+    assert torch.equal(features(model, one, graphs, half=True), features(model, one, half=True))
+    assert len(graphs) == len(set(one.passes)) < len(set(rows.passes))
     assert torch.equal(features(model, rows, graphs, half=True), features(model, rows, half=True))
 
 
@@ -148,7 +149,7 @@ def test_graphs_do_not_keep_an_encoder_alive_and_are_not_stored_with_it():
     pass_graphs(encoder)
     assert set(encoder.state_dict()) == names
     copied = pickle.loads(pickle.dumps(encoder))
-    update_pass_graphs(copied)
+    begin_prediction(copied)
     gone = weakref.ref(encoder)
     del model, encoder
     gc.collect()
@@ -216,7 +217,7 @@ def test_trained_and_moved_weights_are_read_on_a_gpu():
     with torch.no_grad():
         for weight in encoder.parameters():
             weight.mul_(1.5)
-    graphs.update(encoder.model)
+    graphs.begin_prediction()
     assert len(graphs) > 0
     torch.testing.assert_close(features(model, rows, graphs, half=True), features(model, rows, half=True))
     model.to("cpu")

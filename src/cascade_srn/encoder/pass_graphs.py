@@ -95,17 +95,14 @@ class PassGraphs:
         self._half: HalfLinears | None = None
         self._output: Tensor | None = None
         self._addresses: Addresses | None = None
+        self._is_old = False
 
     def __len__(self) -> int:
         return len(self._captured)
 
-    def update(self, model: nn.Module) -> None:
-        """Read the weights again, at the start of a prediction. They may have changed since the last one."""
-        with self._lock:
-            self._check_address(model)
-            if self._half is not None:
-                with _on_default_stream(next(model.parameters()).device):
-                    self._half.update()
+    def begin_prediction(self) -> None:
+        """Read the weights again before the next pass. They may have changed since the last prediction."""
+        self._is_old = True
 
     def read(self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool) -> Tensor | None:
         """Run a pass by replay, in bfloat16 if ``half``. Return None if its shape has no graph yet.
@@ -119,6 +116,9 @@ class PassGraphs:
                 return None
             captured = self._captured[key]
             with _on_default_stream(ids.device):
+                if self._is_old and self._half is not None:
+                    self._half.update()
+                    self._is_old = False
                 captured.ids.copy_(ids)
                 captured.mask.copy_(mask)
                 captured.replay()
@@ -215,8 +215,8 @@ def pass_graphs(encoder: nn.Module) -> PassGraphs:
         return _GRAPHS.setdefault(encoder, PassGraphs())
 
 
-def update_pass_graphs(encoder: Any) -> None:
-    """Let the graphs of an encoder, if it has some, read its weights again."""
+def begin_prediction(encoder: nn.Module) -> None:
+    """Tell the graphs of an encoder, if it has some, that a prediction begins."""
     graphs = _GRAPHS.get(encoder)
     if graphs is not None:
-        graphs.update(encoder.model)
+        graphs.begin_prediction()

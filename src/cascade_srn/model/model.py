@@ -18,7 +18,7 @@ from cascade_srn.cascade import Cascade
 from cascade_srn.config import FRESH, ModelSettings
 from cascade_srn.data.collate import Collator
 from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
-from cascade_srn.encoder.pass_graphs import update_pass_graphs
+from cascade_srn.encoder.pass_graphs import begin_prediction
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer, reuse_casts
 from cascade_srn.errors import ConfigError, ModelError
@@ -181,7 +181,7 @@ class Model(BaseModel):
         if self.network.training:
             raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
         with torch.inference_mode(), reuse_casts(self.device):
-            update_pass_graphs(self.network.encoder)
+            begin_prediction(self.network.encoder)
             yield
 
     def capture_graphs(self, half: bool) -> None:
