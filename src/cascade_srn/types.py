@@ -193,7 +193,7 @@ class Document:
         """
         sentences = []
         for number, words in enumerate((segment if segmenter is None else segmenter)(text)):
-            offsets: Offsets = tuple((start, end) for start, end in words)
+            offsets: Offsets = tuple([(start, end) for start, end in words])
             for start, end in offsets:
                 if not 0 <= start < end <= len(text):
                     raise AnnotationError(
@@ -201,7 +201,7 @@ class Document:
                         f"outside the text ({len(text)} characters)",
                         "A segmenter must return half-open offsets within the text",
                     )
-            sentences.append(Sentence(tuple(text[start:end] for start, end in offsets), offsets))
+            sentences.append(Sentence(tuple([text[start:end] for start, end in offsets]), offsets))
         return cls(text, tuple(sentences), id)
 
     @classmethod

@@ -212,24 +212,29 @@ def _find_words(normal: str) -> tuple[list[tuple[int, int]], list[_Ends]]:
     """Return the offsets of the words, and whether a sentence can end after each."""
     words: list[tuple[int, int]] = []
     ends: list[_Ends] = []
-    at = 0
+    at, never, has_apostrophes = 0, _Ends.NEVER, "'" in normal
     while match := _WORD.match(normal, at):
         kind, at = match.lastgroup, match.end()
-        if kind == "url":
-            start, at = match.start(kind), _url_end(normal, *match.span(kind))
-            words.append((start, at))
-            ends.append(_Ends.NEVER)
-        elif match["run"]:
+        # The group "stop" follows "run".
+        if kind == "run" or kind == "stop":
             start, end = match.span("run")
-            kept = _abbreviation_end(normal, start, end) if match["stop"] else None
+            kept = _abbreviation_end(normal, start, end) if kind == "stop" else None
             if kept is not None:
                 words.append((start, end + 1))
                 ends.append(kept)
                 continue
             at = end  # The period is the next word.
-            cut = _clitic_start(normal, start, end)
-            words += [(start, cut), (cut, end)] if cut else [(start, end)]
-            ends += [_Ends.NEVER] * (2 if cut else 1)
+            cut = _clitic_start(normal, start, end) if has_apostrophes or end - start == len("cannot") else None
+            if cut:
+                words += (start, cut), (cut, end)
+                ends += never, never
+            else:
+                words.append((start, end))
+                ends.append(never)
+        elif kind == "url":
+            start, at = match.start(kind), _url_end(normal, *match.span(kind))
+            words.append((start, at))
+            ends.append(never)
         else:
             # The match includes the whitespace before the word.
             word = match[0].lstrip()
@@ -249,7 +254,8 @@ def _clitic_start(normal: str, start: int, end: int) -> int | None:
     """Return where a contraction or possessive is split, or None."""
     if end - start == len("cannot") and normal[start:end].lower() == "cannot":
         return start + len("can")
-    clitic = _CLITIC.search(normal, max(start + 1, end - len("n't")), end)
+    first = max(start + 1, end - len("n't"))
+    clitic = _CLITIC.search(normal, first, end) if normal.find("'", first, end) >= 0 else None
     return clitic.start() if clitic else None
 
 
@@ -299,8 +305,15 @@ def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends
     """Group words into sentences. A terminator stays pending while only closing brackets and quotes follow it."""
     firsts: list[int] = []  # index of the first word of each sentence
     names = _find_marked_names(normal)
-    before, depth, pending, cited = 0, 0, _Ends.NEVER, 0
+    before, depth, pending, cited, never = 0, 0, _Ends.NEVER, 0, _Ends.NEVER
     for index, (start, end) in enumerate(words):
+        # Most words only extend a sentence. A blank line has at least two characters, or is a separator of paragraphs.
+        is_near = start - before <= 1 and (start == before or normal[before] != "\u2029")
+        if is_near and firsts and pending is never and ends[index] is never:
+            if end - start == 1:
+                depth = _change_depth(depth, normal[start])
+            before = end
+            continue
         word, spaced = normal[start:end], before < start
         closes = word in _CLOSERS or (word in _QUOTES and not spaced) or start < cited
         if pending and not closes and not spaced and (citation := _CITATION.match(normal, start)):
@@ -309,7 +322,7 @@ def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends
         if not firsts or blank or (not closes and _starts_sentence(normal, words, index, pending, spaced, depth)):
             firsts.append(index)
             depth, pending = 0, _Ends.NEVER
-        depth = max(0, depth + (word in ("(", "[")) - (word in (")", "]")))
+        depth = _change_depth(depth, word)
         if ends[index]:
             numbering = index == firsts[-1] + 1 and _is_numbering(normal, *words[index - 1])
             pending = _Ends.NEVER if numbering else ends[index]
@@ -324,6 +337,11 @@ def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends
         for first, after in pairwise([*firsts, len(words)])
         for low, high in _cut(normal, words, first, after)
     ]
+
+
+def _change_depth(depth: int, word: str) -> int:
+    """Return the number of open brackets after a word."""
+    return max(0, depth + (word in ("(", "[")) - (word in (")", "]")))
 
 
 def _find_marked_names(normal: str) -> Collection[str]:
