@@ -14,8 +14,7 @@ import torch
 from tests.small_models import SENTENCES, examples, small_model
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 
-from cascade_srn.encoder.pass_graphs import HalfLinears, PassGraphs, begin_prediction, pass_graphs
-from cascade_srn.encoder.passes import read_pass, split_passes
+from cascade_srn.encoder.pass_graphs import HalfLinears, PassGraphs, begin_prediction, pass_graphs, read_pass
 from cascade_srn.encoder.pretrained import load_encoder
 from cascade_srn.encoder.windows import FullPasses
 
@@ -160,10 +159,9 @@ def test_passes_of_full_shapes_end_with_empty_windows():
     rows = rows_of(small_model(), max_pieces=512)
     n_windows = sum(n for n, _ in rows.passes)
     assert n_windows > len(SENTENCES)
-    for ids, mask in split_passes(rows):
-        assert ids.shape == mask.shape
-        # Attention over no piece is undefined.
-        assert bool(mask.any(1).all())
+    # Attention over no piece is undefined.
+    assert bool(rows.piece_mask.any(1).all())
+    assert rows.piece_ids.shape == rows.piece_mask.shape == (n_windows, max(width for _, width in rows.passes))
 
 
 # With a GPU.

@@ -19,14 +19,14 @@ def failing_on_a_word(error):
     """Make a tiny model that raises an error in its thread on texts with a certain word."""
     extractor = random_extractor()
     pieces = extractor.model.collator.pieces
-    original = pieces.row
+    original = pieces.rows
 
-    def row(words, *arguments, **named):
-        if BAD in words and threading.current_thread().name == "cascade-srn-model":
+    def rows(sentences):
+        if any(BAD in words for words in sentences) and threading.current_thread().name == "cascade-srn-model":
             raise error
-        return original(words, *arguments, **named)
+        return original(sentences)
 
-    pieces.row = row
+    pieces.rows = rows
     return extractor
 
 

@@ -22,12 +22,20 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.encoder.graph_pool import Addresses, GraphPool
-from cascade_srn.encoder.passes import read_pass
 
 # A shape is captured at this occurrence: a capture takes as long as many passes, which rare shapes never save.
 _MIN_OCCURRENCES = 3
 # Bounds the memory of the graphs. All share one pool, and one tensor for their outputs.
 _MAX_GRAPHS = 64
+
+
+def read_pass(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
+    """Run an encoder of transformers.
+
+    Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)
+    """
+    hidden: Tensor = model(input_ids=ids, attention_mask=mask.long())[0]
+    return hidden.flatten(0, 1)
 
 
 class HalfLinears:

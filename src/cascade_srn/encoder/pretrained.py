@@ -16,14 +16,13 @@ from transformers.utils import logging
 
 from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.config_checks import FLOATS, check_encoder
-from cascade_srn.encoder.passes import read_pass, split_passes
+from cascade_srn.encoder.pass_graphs import PassGraphs, read_pass
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.errors import ModelError
 from cascade_srn.storage.bundled import hub_is_out_of_reach, is_model
 
 if TYPE_CHECKING:
     from cascade_srn.encoder.cuda_graphs import CudaGraphs
-    from cascade_srn.encoder.pass_graphs import PassGraphs
 
 
 class PretrainedEncoder(nn.Module):
@@ -70,7 +69,7 @@ class PretrainedEncoder(nn.Module):
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
             return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
-        outputs = self._read_all(list(split_passes(rows)), half, check, graphs)
+        outputs = self._read_all(list(_split_passes(rows)), half, check, graphs)
         hidden = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
@@ -151,6 +150,14 @@ def _autocast(device: torch.device, half: bool) -> Iterator[None]:
     else:
         with torch.autocast(device.type, dtype=torch.bfloat16):
             yield
+
+
+def _split_passes(rows: RowBatch) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield ids and mask of each pass. Shapes: (n_windows, n_pieces) each."""
+    first = 0
+    for n_windows, width in rows.passes:
+        yield rows.piece_ids[first : first + n_windows, :width], rows.piece_mask[first : first + n_windows, :width]
+        first += n_windows
 
 
 def load_tokenizer(name: str) -> Any:
