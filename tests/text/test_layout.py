@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tools.fuzz import LAYOUT, fuzz_texts
 
@@ -188,6 +188,7 @@ def test_fuzzed_texts():
 
 
 @given(st.lists(st.sampled_from((*LAYOUT, "Word ", "end. "))).map("".join))
+@example("- an item\n[1] Li, S. A., and Lee, K. Parsing.\n")
 def test_sentences_do_not_leave_blocks(text):
     ends = [block.end for block in find_layout(text, text.replace("\t", " ")).blocks]
     for words in segment(text):

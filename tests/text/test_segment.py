@@ -199,8 +199,9 @@ def test_a_blank_line_always_ends_a_sentence(text, blank):
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_whitespace_around_a_text_changes_nothing_but_offsets(text):
+    # Less than the indentation of code, in which markup is text.
     inner = text.strip()
-    moved = [[(start - 2, end - 2) for start, end in sentence] for sentence in segment(f"\t {inner} \n")]
+    moved = [[(start - 2, end - 2) for start, end in sentence] for sentence in segment(f"\n {inner} \n")]
     assert moved == segment(inner)
 
 

@@ -190,6 +190,8 @@ class _Lines:
                 line.kind = "references"
             elif line.kind == "item" and not line.starts and line.before is not None:
                 line.kind = line.before.kind
+        for before, line in pairwise(self._lines):
+            line.starts |= line.kind != before.kind
         for line in self._lines:
             if line.starts and line.first:
                 self._canvas.put(line.first - 1, SEPARATOR)
