@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, SearchLimits, Thresholds
 from cascade_srn.data.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
+from cascade_srn.encoder.pieces import Row
+from cascade_srn.fusion.markers import Markers
 from cascade_srn.heads.span_extraction import LinearMatcher, SpanExtractor
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
@@ -108,6 +112,16 @@ def small_model(
         _CREATED[key].network.eval()
     # A copy takes a third of the time of a new model.
     return replace(_CREATED[key], network=deepcopy(_CREATED[key].network))
+
+
+def insert_markers(
+    markers: Markers, row: Row, entities: Sequence[Span] = (), subject: tuple[int, int] | None = None
+) -> Row:
+    """Return one row with markers around entities and around a subject, a ``[start, end)`` pair of words."""
+    around = markers.around_entities([entities])
+    if subject is not None:
+        around = np.concatenate((around, markers.around_subjects(np.array([(0, *subject)]))))
+    return markers.insert_all([row], around)[0]
 
 
 def spread_probabilities(model: Model, *, seed: int = 0) -> Model:

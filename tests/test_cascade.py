@@ -139,11 +139,8 @@ def parts_of_the_loss(request):
         parts["object"] = torch.zeros(3)
         for entity in sentence.entities:
             if request.param == "early":
-                shown = features_of(
-                    collator.with_subjects([plain], [sentence.entities], np.array([(0, entity.start, entity.end - 1)]))[
-                        0
-                    ]
-                )
+                subject = np.array([(0, entity.start, entity.end - 1)])
+                shown = features_of(collator.with_subjects([plain], [sentence.entities], subject)[0])
             query = Queries(torch.tensor([0]), torch.tensor([entity.start]), torch.tensor([entity.end - 1]))
             words = cascade.object_inputs(shown, tags, query)[0]
             objects = [

@@ -318,7 +318,7 @@ class Temperatures(Settings):
             require_range(f"the offset of {label!r}", value, -100, 100)
 
     @property
-    def scale_relations(self) -> bool:
+    def scales_relations(self) -> bool:
         """Whether the score of a relation is not just the product of the scores of its object and its entities."""
         return self.relation != 1 or bool(self.relation_offsets)
 

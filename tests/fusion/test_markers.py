@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.small_models import NESTED, SCHEMA, SHARED_SUBJECT, small_model
+from tests.small_models import NESTED, SCHEMA, SHARED_SUBJECT, insert_markers, small_model
 
 from cascade_srn.config import FusionSettings
 from cascade_srn.data.rows import RowCollator
@@ -65,25 +65,25 @@ def to_text(row):
 )
 def test_positions_of_markers(entities, subject, expected):
     for sizes in ([1, 1, 1, 1], [2, 1, 3, 2]):
-        row = MARKERS.insert(row_of(sizes), entities, subject)
+        row = insert_markers(MARKERS, row_of(sizes), entities, subject)
         assert to_text(row) == expected
         assert [expected.split()[at] for at in row.word_items] == ["w0", "w1", "w2", "w3"]
 
 
 def test_pieces_of_a_word_stay_together():
-    row = MARKERS.insert(row_of([2, 3]), [Span(1, 2, "A")])
+    row = insert_markers(MARKERS, row_of([2, 3]), [Span(1, 2, "A")])
     assert items_of(row) == [(100, 101), (1,), (200, 201, 202), (2,)]
     assert row.word_items.tolist() == [0, 2]
     assert len(row) == 4
 
 
 def test_the_context_is_unchanged():
-    row = MARKERS.insert(row_of([1, 1]), [Span(0, 1, "A")])
+    row = insert_markers(MARKERS, row_of([1, 1]), [Span(0, 1, "A")])
     assert (row.left.tolist(), row.right.tolist()) == ([7, 8], [9])
 
 
 def test_a_row_without_words_has_no_markers():
-    assert len(MARKERS.insert(row_of([]))) == 0
+    assert len(insert_markers(MARKERS, row_of([]))) == 0
 
 
 sentence_sizes = st.lists(st.integers(1, 3), min_size=1, max_size=8)
@@ -107,7 +107,7 @@ def rows_with_spans(draw, nesting=False):
 @given(rows_with_spans())
 def test_without_its_markers_a_row_is_the_original_one(given_row):
     sizes, spans, subject = given_row
-    row, plain = MARKERS.insert(row_of(sizes), spans, subject), row_of(sizes)
+    row, plain = insert_markers(MARKERS, row_of(sizes), spans, subject), row_of(sizes)
     items = items_of(row)
     assert len(row) == len(sizes) + 2 * (len(spans) + (subject is not None))
     assert [item for item in items if item[0] not in NAMES] == items_of(plain)
@@ -122,13 +122,14 @@ def test_rows_marked_together_are_those_marked_one_by_one(given_rows, data):
     rows, entities = [row_of(sizes) for sizes, _, _ in given_rows], [spans for _, spans, _ in given_rows]
     marked = collator.with_entities(rows, entities)
     assert list(map(as_lists, marked)) == [
-        as_lists(MARKERS.insert(row, sorted(spans))) for row, spans in zip(rows, entities, strict=True)
+        as_lists(insert_markers(MARKERS, row, sorted(spans))) for row, spans in zip(rows, entities, strict=True)
     ]
     asked = [(i, s.start, s.end - 1) for i, spans in enumerate(entities) for s in spans]
     subjects = data.draw(st.lists(st.sampled_from(asked), max_size=8)) if asked else []
     found = collator.with_subjects(rows, entities, np.array(subjects, dtype=np.int64).reshape(-1, 3))
     assert list(map(as_lists, found)) == [
-        as_lists(MARKERS.insert(rows[i], sorted(entities[i]), (first, last + 1))) for i, first, last in subjects
+        as_lists(insert_markers(MARKERS, rows[i], sorted(entities[i]), (first, last + 1)))
+        for i, first, last in subjects
     ]
 
 
@@ -140,7 +141,7 @@ def as_lists(row):
 def test_markers_of_nested_spans_are_balanced_like_parentheses(given_row):
     sizes, spans, subject = given_row
     opened, closed, n_words = [], [], 0
-    for name in to_text(MARKERS.insert(row_of(sizes), spans, subject)).split():
+    for name in to_text(insert_markers(MARKERS, row_of(sizes), spans, subject)).split():
         if name.endswith(("_S]", ":S]")):
             opened.append((name[1:-3], n_words))
         elif name.endswith(("_E]", ":E]")):

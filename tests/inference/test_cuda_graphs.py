@@ -15,10 +15,11 @@ from tests.small_models import EMPTY, NESTED, SENTENCES, SHARED_SUBJECT, example
 
 from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.data.examples import Example
+from cascade_srn.encoder.graph_pool import MIN_OCCURRENCES
 from cascade_srn.encoder.pass_graphs import pass_graphs
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference import predictor as predictor_module
-from cascade_srn.inference.cuda_graphs import MIN_OCCURRENCES, PredictionGraphs, prediction_graphs
+from cascade_srn.inference.cuda_graphs import PredictionGraphs, prediction_graphs
 from cascade_srn.inference.torch_search import TorchSearch
 from cascade_srn.types import Sentence
 

@@ -14,6 +14,7 @@ from tests.small_models import (
     SHARED_SUBJECT,
     dense_match,
     examples,
+    insert_markers,
     small_model,
     spread_probabilities,
     without_unrelated,
@@ -57,7 +58,7 @@ class Reference:
 
         shown = self.plain
         if self.fusion.entities == "markers":
-            shown = self.collator.markers.insert(self.plain, self.entities)
+            shown = insert_markers(self.collator.markers, self.plain, self.entities)
         turns = self.cascade.relations
         words = torch.cat((*self.tags(), self.cascade.sequence.task(self.features(shown), SUBJECT)[0]), dim=-1)
         self.subject, subjects = self.passing(turns.subject_head, {0: words}, [(0, *s) for s in spans])
@@ -94,7 +95,7 @@ class Reference:
         """ĥ_o for one subject."""
         if self.fusion.subject == "markers":
             entities = self.entities if self.fusion.entities == "markers" else []
-            shown = self.collator.markers.insert(self.plain, entities, (first, last + 1))
+            shown = insert_markers(self.collator.markers, self.plain, entities, (first, last + 1))
         words = torch.cat((*self.tags(), self.cascade.sequence.task(self.features(shown), OBJECT)[0]), dim=-1)
         fusion = self.cascade.relations.subject_fusion
         if self.fusion.subject == "tag":

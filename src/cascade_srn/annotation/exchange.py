@@ -236,7 +236,7 @@ def _unpack(archive: Path, target: Path) -> Path:
                 if not place.is_relative_to(target.resolve()):
                     raise DataError("the archive has a file outside of its folder", "Make the archive again")
             packed.extractall(target)
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
         raise DataError(f"the archive cannot be read ({error})", "Make the archive again") from error
     # An archive often has one folder with everything in it.
     inside = list(target.iterdir())

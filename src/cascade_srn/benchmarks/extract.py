@@ -33,10 +33,10 @@ from cascade_srn.benchmarks.workload import (
 )
 from cascade_srn.config import Thresholds
 from cascade_srn.data.examples import Example
+from cascade_srn.encoder.graph_pool import MIN_OCCURRENCES
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.extractor import find_model
 from cascade_srn.heads import Pairs, SpanLabels
-from cascade_srn.inference.cuda_graphs import MIN_OCCURRENCES
 from cascade_srn.inference.decode import find_candidates
 from cascade_srn.inference.predictor import Predictor
 from cascade_srn.model.build import build_cascade

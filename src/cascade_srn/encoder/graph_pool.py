@@ -1,11 +1,18 @@
-"""Capture of CUDA graphs that share their memory."""
+"""Capture of CUDA graphs: their memory, when a shape is captured, and what to do if it cannot be."""
 
-from collections.abc import Callable
-from typing import Any
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+
+# A shape is captured at this occurrence: a capture takes as long as many predictions, which rare shapes never save.
+MIN_OCCURRENCES = 3
+
+Captured = TypeVar("Captured")
 
 
 class GraphPool:
@@ -45,6 +52,60 @@ class Addresses:
         if next(module.parameters()) is not self._weights[0]:
             return True
         return any(self._weights[i].data_ptr() != self._values[i].data_ptr() for i in (0, -1))
+
+
+class RecurringGraphs:
+    """Graphs for prediction with one model, each captured when its shape recurs.
+
+    ``capture`` False calls the same functions without graphs, for tests without a GPU.
+    """
+
+    def __init__(self, *, capture: bool = True, min_occurrences: int = MIN_OCCURRENCES, max_graphs: int) -> None:
+        self._capture, self.min_occurrences, self.max_graphs = capture, min_occurrences, max_graphs
+        self._can_capture = True
+        self._clear()
+
+    def _clear(self) -> None:
+        self._occurrences: Counter[Hashable] = Counter()
+        self._pool: GraphPool | None = None
+        self._n_graphs = 0
+        self._addresses: Addresses | None = None
+
+    def __len__(self) -> int:
+        return self._n_graphs
+
+    def _drop_if_moved(self, module: nn.Module) -> None:
+        """Drop all graphs if the weights have moved."""
+        if self._addresses is not None and self._addresses.have_changed(module):
+            self._clear()
+
+    def _make(
+        self, key: Hashable, module: nn.Module, device: torch.device, make: Callable[[GraphPool | None], Captured]
+    ) -> Captured | None:
+        """Make what is captured for a shape if its time has come, and return it, or None."""
+        if not self._can_capture or self._n_graphs >= self.max_graphs:
+            return None
+        self._occurrences[key] += 1
+        if self._occurrences[key] < self.min_occurrences:
+            return None
+        if self._addresses is None:
+            self._addresses = Addresses(module)
+        try:
+            if self._capture and self._pool is None:
+                self._pool = GraphPool(device)
+            made = make(self._pool)
+        except RuntimeError as error:
+            reason = str(error).strip().partition("\n")[0]
+            warnings.warn(
+                f"the model cannot be captured as CUDA graphs ({reason}). Prediction continues without them, which is "
+                "slower",
+                stacklevel=2,
+            )
+            self._can_capture = False
+            self._clear()
+            return None
+        self._n_graphs += 1
+        return made
 
 
 class ScalarsOnDevice(TorchFunctionMode):

@@ -8,8 +8,6 @@ kernels of a pass at once. :class:`.FullPasses` divides batches into passes of f
 from __future__ import annotations
 
 import copy
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -21,10 +19,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.encoder.graph_pool import Addresses, GraphPool
+from cascade_srn.encoder.graph_pool import GraphPool, RecurringGraphs
 
-# A shape is captured at this occurrence: a capture takes as long as many passes, which rare shapes never save.
-_MIN_OCCURRENCES = 3
 # Bounds the memory of the graphs. All share one pool, and one tensor for their outputs.
 _MAX_GRAPHS = 64
 
@@ -81,32 +77,23 @@ class _CapturedPass:
     output: Tensor
 
 
-class PassGraphs:
-    """Graphs of the passes of one encoder, captured as shapes recur. They compute what a pass without a graph computes.
+class PassGraphs(RecurringGraphs):
+    """Graphs of the passes of one encoder. They compute what a pass without a graph computes.
 
-    All threads may use them. They run one after the other, on the default stream of the device. ``capture`` False calls
-    the same functions without graphs, for tests without a GPU.
+    All threads may use them. They run one after the other, on the default stream of the device.
     """
 
-    def __init__(
-        self, *, capture: bool = True, min_occurrences: int = _MIN_OCCURRENCES, max_graphs: int = _MAX_GRAPHS
-    ) -> None:
-        self._can_replay, self.min_occurrences, self.max_graphs = capture, min_occurrences, max_graphs
+    def __init__(self, *, max_graphs: int = _MAX_GRAPHS, **settings: Any) -> None:
+        """Make the graphs. See :class:`.RecurringGraphs` for ``settings``."""
         self._lock = Lock()
-        self._can_capture = True
-        self._clear()
+        super().__init__(max_graphs=max_graphs, **settings)
 
     def _clear(self) -> None:
-        self._occurrences: Counter[Any] = Counter()
-        self._captured: dict[Any, _CapturedPass] = {}
-        self._pool: GraphPool | None = None
+        super()._clear()
+        self._captured: dict[tuple[torch.Size, bool], _CapturedPass] = {}
         self._half: HalfLinears | None = None
         self._output: Tensor | None = None
-        self._addresses: Addresses | None = None
         self._is_old = False
-
-    def __len__(self) -> int:
-        return len(self._captured)
 
     def begin_prediction(self) -> None:
         """Read the weights again before the next pass. They may have changed since the last prediction."""
@@ -118,10 +105,13 @@ class PassGraphs:
         Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)
         """
         with self._lock:
-            self._check_address(model)
-            key = tuple(ids.shape), half
-            if key not in self._captured and not self._try_capture(key, model, ids, mask):
-                return None
+            self._drop_if_moved(model)
+            key = ids.shape, half
+            if key not in self._captured:
+                made = self._make(key, model, ids.device, lambda pool: self._capture_pass(model, ids, mask, half, pool))
+                if made is None:
+                    return None
+                self._captured[key] = made
             captured = self._captured[key]
             with _on_default_stream(ids.device):
                 if self._is_old and self._half is not None:
@@ -136,36 +126,10 @@ class PassGraphs:
                 found.record_stream(torch.cuda.current_stream(found.device))
             return found
 
-    def _check_address(self, model: nn.Module) -> None:
-        """Drop all graphs if the weights have moved, because graphs contain their addresses."""
-        if self._addresses is not None and self._addresses.have_changed(model):
-            self._clear()
-
-    def _try_capture(self, key: Any, model: nn.Module, ids: Tensor, mask: Tensor) -> bool:
-        """Capture a shape if its time has come, and return whether it was captured."""
-        if not self._can_capture or len(self._captured) >= self.max_graphs:
-            return False
-        self._occurrences[key] += 1
-        if self._occurrences[key] < self.min_occurrences:
-            return False
-        try:
-            self._captured[key] = self._capture(model, ids, mask, key[1])
-        except (RuntimeError, NotImplementedError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            warnings.warn(
-                f"the encoder cannot be captured as a CUDA graph ({reason}). Prediction continues without graphs, "
-                "which is slower",
-                stacklevel=2,
-            )
-            self._can_capture = False
-            self._clear()
-            return False
-        return True
-
-    def _capture(self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool) -> _CapturedPass:
+    def _capture_pass(
+        self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool, pool: GraphPool | None
+    ) -> _CapturedPass:
         kind = ids.device.type
-        if self._addresses is None:
-            self._addresses = Addresses(model)
         if half:
             if self._half is None:
                 self._half = HalfLinears(model)
@@ -180,12 +144,10 @@ class PassGraphs:
                 static.append(self._static_output(vectors))
             static[0].copy_(vectors)
 
-        if not self._can_replay:
+        if pool is None:
             run()
             return _CapturedPass(run, ids, mask, static[0])
-        if self._pool is None:
-            self._pool = GraphPool(ids.device)
-        return _CapturedPass(self._pool.capture(run, ids.device).replay, ids, mask, static[0])
+        return _CapturedPass(pool.capture(run, ids.device).replay, ids, mask, static[0])
 
     def _static_output(self, vectors: Tensor) -> Tensor:
         """Return a part of the tensor for outputs, in the form of these vectors."""

@@ -55,14 +55,6 @@ class Markers:
         names = marker_names(fusion, entity_types)
         return cls({name: int(tokenizer.convert_tokens_to_ids(name)) for name in names})
 
-    def insert(self, row: Row, entities: Sequence[Span] = (), subject: tuple[int, int] | None = None) -> Row:
-        """Return the row with markers around the entities and around the subject, a ``[start, end)`` pair of words."""
-        around = self.around_entities([entities])
-        if subject is not None:
-            subjects = np.array([(0, *subject)])
-            around = np.concatenate((around, self.around_subjects(subjects)))
-        return self.insert_all([row], around)[0]
-
     def around_entities(self, entities: Sequence[Sequence[Span]]) -> Integers:
         """Return the entities of each row as an array for :meth:`insert_all`."""
         ids = self.ids

@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, and what to do when memory runs out."""
+"""Batches of sentences of similar length, and the memory of predictions."""
 
 import ctypes
 import gc
@@ -53,7 +53,7 @@ def without_garbage_collection() -> Iterator[None]:
     """Do not look for garbage in this block. Objects that are no longer used are still freed, unless they form cycles.
 
     Predictions make many objects and no cycles. Python would look through all objects of the process for cycles again
-    and again, which takes a tenth of a second with torch.
+    and again, and with torch there are many.
     """
     is_enabled = gc.isenabled()
     gc.disable()

@@ -79,7 +79,7 @@ class CascadeSearch:
             if self._marks_entities and not given_entities:
                 features = self._marked_features(rows, candidates)
             # The map of scores to probabilities is fitted to entities that were found.
-            calibrate = not given_entities and self.settings.temperatures.scale_relations
+            calibrate = not given_entities and self.settings.temperatures.scales_relations
             triples = self._find_triples(rows, features, candidates, columns, limited, calibrate=calibrate)
         return [
             SearchResult(

@@ -9,9 +9,7 @@ Batches are padded to the shapes of :mod:`.static_shapes`. Graphs compute what t
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any
@@ -22,7 +20,7 @@ import torch
 from torch import Tensor
 
 from cascade_srn.cascade import Cascade
-from cascade_srn.encoder.graph_pool import Addresses, GraphPool
+from cascade_srn.encoder.graph_pool import GraphPool, RecurringGraphs
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.fusion import Queries
@@ -31,8 +29,6 @@ from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.static_shapes import RowShape, SpanShape, split_points
 from cascade_srn.inference.transfer import HostCopy
 
-# A shape is captured at this occurrence: a capture takes as long as many predictions, which rare shapes never save.
-MIN_OCCURRENCES = 3
 # Bounds the memory of the graphs: each holds its outputs, of at most some megabytes. All share one pool for the rest.
 _MAX_GRAPHS = 128
 
@@ -137,29 +133,17 @@ def _smallest(logits: tuple[Tensor, ...]) -> Tensor:
     return first
 
 
-class PredictionGraphs:
-    """The graphs of a model, captured as shapes recur. One prediction at a time uses them, with :meth:`reserve`.
+class PredictionGraphs(RecurringGraphs):
+    """The graphs of a model. One prediction at a time uses them, with :meth:`reserve`."""
 
-    ``capture`` False calls the same functions without graphs, for tests without a GPU.
-    """
-
-    def __init__(
-        self, *, capture: bool = True, min_occurrences: int = MIN_OCCURRENCES, max_graphs: int = _MAX_GRAPHS
-    ) -> None:
-        self._capture, self.min_occurrences, self.max_graphs = capture, min_occurrences, max_graphs
+    def __init__(self, *, max_graphs: int = _MAX_GRAPHS, **settings: Any) -> None:
+        """Make the graphs. See :class:`.RecurringGraphs` for ``settings``."""
         self._lock = Lock()
-        self._can_capture = True
-        self._clear()
+        super().__init__(max_graphs=max_graphs, **settings)
 
     def _clear(self) -> None:
-        self._occurrences: Counter[Hashable] = Counter()
+        super()._clear()
         self._words: dict[tuple[RowShape, bool], WordsCall] = {}
-        self._pool: GraphPool | None = None
-        self._n_graphs = 0
-        self._addresses: Addresses | None = None
-
-    def __len__(self) -> int:
-        return self._n_graphs
 
     def reserve(self) -> bool:
         """Return whether this prediction may use the graphs. If so, call :meth:`release` after it."""
@@ -191,15 +175,12 @@ class PredictionGraphs:
 
     def words(self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool) -> WordsCall | None:
         """Return the call for rows of a shape, or None if there is none yet."""
-        if self._addresses is not None and self._addresses.have_changed(cascade):
-            self._clear()
+        self._drop_if_moved(cascade)
         key = shape, half
         if key not in self._words:
-            made = self._make(key, device, lambda pool: WordsCall(cascade, shape, device, half, pool))
+            made = self._make(key, cascade, device, lambda pool: WordsCall(cascade, shape, device, half, pool))
             if made is None:
                 return None
-            if self._addresses is None:
-                self._addresses = Addresses(cascade)
             self._words[key] = made
         return self._words[key]
 
@@ -207,32 +188,8 @@ class PredictionGraphs:
         """Return the call for spans of words that were read, or None if there is none yet."""
         if shape not in words.related:
             device = words.device
-            self._make((id(words), shape), device, lambda pool: words.add_related(cascade, shape, pool))
+            self._make((id(words), shape), cascade, device, lambda pool: words.add_related(cascade, shape, pool))
         return words.related.get(shape)
-
-    def _make(self, key: Hashable, device: torch.device, make: Callable[[GraphPool | None], Any]) -> Any:
-        """Make a call if its time has come, and return it, or None."""
-        if not self._can_capture or self._n_graphs >= self.max_graphs:
-            return None
-        self._occurrences[key] += 1
-        if self._occurrences[key] < self.min_occurrences:
-            return None
-        try:
-            if self._capture and self._pool is None:
-                self._pool = GraphPool(device)
-            made = make(self._pool)
-        except (RuntimeError, NotImplementedError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            warnings.warn(
-                f"the model cannot be captured as CUDA graphs ({reason}). Prediction continues without them, which is "
-                "slower for single sentences",
-                stacklevel=2,
-            )
-            self._can_capture = False
-            self._clear()
-            return None
-        self._n_graphs += 1
-        return made
 
 
 # Not attributes of the networks, because graphs cannot be copied or pickled.

@@ -26,8 +26,8 @@ _Triples = Sequence[ScoredTriple]
 class SearchResult(NamedTuple):
     """The annotations found in one sentence, and the scores of its triples.
 
-    ``limited``: one of the :class:`~cascade_srn.config.SearchLimits` applied. ``calibrated``: the scores of triples are
-    probabilities already, where the search knows how to make them.
+    ``limited``: one of the :class:`~cascade_srn.config.SearchLimits` applied. ``calibrated``: the search has mapped the
+    scores of triples to probabilities, as far as the temperatures say so.
     """
 
     sentence: Sentence
@@ -142,7 +142,7 @@ class Selection:
         self, entities: Sequence[Span], triples: _Triples, calibrated: bool
     ) -> tuple[Sequence[Span], _Triples]:
         """Apply the thresholds of whole relations and of entities with a relation, and resolve overlaps."""
-        if calibrated or not self.temperatures.scale_relations:
+        if calibrated or not self.temperatures.scales_relations:
             triples = self._drop_unsure_triples(triples)
         elif triples:
             triples = _calibrate(triples, self.temperatures, self.thresholds.relation)
