@@ -17,6 +17,7 @@ from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 from cascade_srn.encoder.pass_graphs import HalfLinears, PassGraphs, begin_prediction, pass_graphs, read_pass
 from cascade_srn.encoder.pretrained import load_encoder
 from cascade_srn.encoder.windows import FullPasses
+from cascade_srn.types import Sentence
 
 
 def rows_of(model, sentences=SENTENCES, max_pieces=64):
@@ -49,6 +50,18 @@ def test_replayed_passes_give_the_features_of_plain_ones(fusion, half):
     # The static tensors have values of other passes now.
     assert torch.equal(features(model, rows, graphs, half=half), expected)
     assert len(graphs) == len(set(rows.passes))
+
+
+def test_a_pass_of_the_same_shape_reads_its_own_pieces():
+    model, graphs = small_model(), uncaptured()
+    batches = [
+        rows_of(model, [Sentence.from_words(words)]) for words in (["a"] * 6, ["tagger", "helps"], ["a", "parser"])
+    ]
+    assert len({batch.passes for batch in batches}) == 1
+    assert len({int(batch.piece_mask.sum()) for batch in batches}) > 1
+    for batch in batches:
+        assert torch.equal(features(model, batch, graphs), features(model, batch))
+    assert len(graphs) == 1
 
 
 @pytest.mark.parametrize("family", FAMILY_PARAMETERS)

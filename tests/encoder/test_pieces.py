@@ -200,8 +200,9 @@ def test_rows_made_together_are_those_made_one_by_one(bert: Any, text_form: str,
     assert together.rows([]) == []
 
 
-def test_new_words_of_many_sentences_are_tokenized_in_one_call(bert: Any) -> None:
-    pieces = WordPieces(bert, limit=64)
+@pytest.mark.parametrize("text_form", ["natural", "escaped"])
+def test_new_words_of_many_sentences_are_tokenized_together(bert: Any, text_form: str) -> None:
+    pieces = WordPieces(bert, limit=64, text_form=text_form)
     calls: list[list[str]] = []
     encode = pieces.words.backend.encode_batch
 
@@ -213,7 +214,12 @@ def test_new_words_of_many_sentences_are_tokenized_in_one_call(bert: Any) -> Non
     pieces.words.backend = Counting()  # type: ignore[assignment]
     pieces.rows([["We", "train"], ["train", "a"], ["We"]])
     pieces.rows([["We", "parser"], ["a"]])
-    assert calls == [["We", "a", "train"], ["parser"]]
+    if text_form == "natural":
+        assert calls == [["We", "a", "train"], ["parser"]]
+        return
+    # The escaped form of a quote depends on the words before it.
+    pieces.rows([['"', "We", '"']])
+    assert calls == [["We", "train"], ["a"], ["parser"], ["''", "``"]]
 
 
 # Tokenizers with settings of their own -----------------------------------------------------------------------

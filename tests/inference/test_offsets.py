@@ -91,7 +91,7 @@ def test_the_map_is_the_same_in_the_search_and_after_it(lowest: float | None) ->
 
     class Uncalibrated:
         def __init__(self, settings: SearchSettings) -> None:
-            self.search = search(settings._replace(temperatures=neutral, relation=None))
+            self.search = search(settings._replace(temperatures=neutral))
 
         def find(self, *arguments: Any, **options: Any) -> list[SearchResult]:
             return [found._replace(calibrated=False) for found in self.search.find(*arguments, **options)]

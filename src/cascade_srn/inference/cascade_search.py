@@ -165,14 +165,11 @@ class CascadeSearch:
         subjects = spans[position]
         objects = self._find_objects(rows, features, entities, tags, spans, subjects)
         triples = self._make_triples(entities, spans, subjects, score, objects, calibrate=calibrate)
-        lowest = self.settings.relation
         for number, found in enumerate(triples):
             most = self.settings.limits.max_relations(len(rows[number].word_items))
             if len(found) > most:
                 limited.add(number)
-                found = triples[number] = sorted(nlargest(most, found, key=_product))
-            if lowest is not None and found:
-                triples[number] = [scored for scored in found if (scored.triple.score or 0.0) >= lowest]
+                triples[number] = sorted(nlargest(most, found, key=_product))
         return triples
 
     def _find_objects(

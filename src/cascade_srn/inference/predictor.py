@@ -54,7 +54,6 @@ class SearchSettings(NamedTuple):
         entity: Threshold of each entity type. Shape: (n_entity_types,)
         subject: Threshold of subjects.
         object: Threshold of objects by relation type. Shape: (n_relation_types,)
-        relation: Threshold of whole relations, or None.
         temperatures: Divisors of the logits, by turn.
         entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
         batch_words: Maximum number of words that are encoded at once, padding included.
@@ -68,7 +67,6 @@ class SearchSettings(NamedTuple):
     entity: Floats
     subject: float
     object: Floats
-    relation: float | None
     temperatures: Temperatures
     entity_offset: Floats
     batch_words: int
@@ -338,7 +336,6 @@ class Predictor:
             entity=entity,
             subject=thresholds.subject,
             object=object_,
-            relation=thresholds.relation,
             temperatures=self.temperatures,
             entity_offset=_by_label(schema.entity_types, self.temperatures.entity_offsets, 0.0),
             batch_words=self.batch_words,
