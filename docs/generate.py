@@ -65,9 +65,9 @@ def _describe_parameter(param: Any) -> tuple[str, str, str]:
 
 def settings() -> str:
     """List every setting of a recipe and of the other settings classes."""
-    from cascade_srn.adapt.settings import AdaptSettings
-    from cascade_srn.distil.settings import LabelSettings
-    from cascade_srn.serving.settings import ServeSettings
+    from cascade_srn.training.adapt.settings import AdaptSettings
+    from cascade_srn.training.distil.settings import LabelSettings
+    from cascade_srn.apps.web.settings import ServeSettings
     from cascade_srn.training.recipe import Recipe
 
     parts = ["## Recipe"]
@@ -139,7 +139,7 @@ def _attributes(cls: type) -> dict[str, str]:
 
 def http() -> str:
     """List every operation of the service, with the fields of requests and answers."""
-    from cascade_srn.serving.app import create_app
+    from cascade_srn.apps.service.app import create_app
 
     def load() -> Any:
         raise AssertionError("the service is not started")

@@ -46,7 +46,7 @@ def test_row_resolves(row):
     symbol, test = (re.fullmatch(r"`([^`]+)`", cell) for cell in row[2:])
     assert symbol, row[2]
     assert test, row[3]
-    if symbol[1].startswith("cascade_srn.encoder.srn_kernels.triton_srn"):
+    if symbol[1].startswith("cascade_srn.network.kernels.triton_srn"):
         pytest.importorskip("triton", reason="the GPU kernels are written in triton, which is not installed")
     assert _resolved(symbol[1]) is not None
     path, _, name = test[1].partition("::")

@@ -169,9 +169,9 @@ class Client(threading.Thread):
 
 def serve(folder: str, ready: Connection, log_bytes: int) -> None:
     """Run the service in this process."""
-    from cascade_srn.annotation import log
-    from cascade_srn.serving.annotate.app import serve_project
-    from cascade_srn.serving.settings import ServeSettings
+    from cascade_srn.apps.annotation import log
+    from cascade_srn.apps.annotation.server.app import serve_project
+    from cascade_srn.apps.web.settings import ServeSettings
 
     log.MAX_BYTES = log_bytes  # small, so that kills also hit the compaction of the log
     serve_project(folder, ServeSettings(port=0), on_ready=ready.send)
@@ -179,7 +179,7 @@ def serve(folder: str, ready: Connection, log_bytes: int) -> None:
 
 def check(folder: Path, journal: Journal) -> None:
     """Compare the files of a project with what was acknowledged."""
-    from cascade_srn.annotation.project import Project
+    from cascade_srn.apps.annotation.project import Project
 
     with Project.open(folder, read_only=True) as project:
         for id, text in journal.imported.items():
@@ -221,8 +221,8 @@ def edit(ready: Connection, journal: Journal, seed: str) -> list[Client]:
 
 def disturb(folder: Path, kills: int, *, seed: int = 0, longest: float = 1.0, log_bytes: int = 60_000) -> Journal:
     """Run the experiment in a folder."""
-    from cascade_srn.annotation.labels import Labels
-    from cascade_srn.annotation.project import Project
+    from cascade_srn.apps.annotation.labels import Labels
+    from cascade_srn.apps.annotation.project import Project
     from cascade_srn.types import Document
 
     rng, journal, place = random.Random(seed), Journal(), folder / "project"
@@ -231,7 +231,7 @@ def disturb(folder: Path, kills: int, *, seed: int = 0, longest: float = 1.0, lo
     Project.create(place, documents, labels).close()
     context = multiprocessing.get_context("forkserver")
     # The imports take seconds, and are done once.
-    context.set_forkserver_preload(["cascade_srn.serving.annotate.app"])
+    context.set_forkserver_preload(["cascade_srn.apps.annotation.server.app"])
     for kill in range(kills):
         ours, theirs = context.Pipe(duplex=False)
         service = context.Process(target=serve, args=(str(place), theirs, log_bytes), daemon=True)

@@ -34,7 +34,7 @@ embedding encoder entity evaluation extraction graph grammar kernel language lea
 neural parser parsing precision probabilistic recall recognition recurrent relation segmentation semantic sentence
 speech statistical summarization supervised syntactic tagger tagging task text training translation tree vector word"""
 # A worker of Ray shows its class as the name of its process. The death of an agent of Ray ends Ray and the driver.
-WORKERS = ("cascade_srn.corpus.process", "ray::RayWorker")
+WORKERS = ("cascade_srn.apps.corpus.process", "ray::RayWorker")
 # A job that does not end in this time hangs.
 PATIENCE = 1800.0
 
@@ -73,7 +73,7 @@ def write_texts(path: Path, number: int, rng: random.Random) -> None:
 
 def drive(options: Options, source: Path, output: Path) -> None:
     """Run or resume the job in this process."""
-    from cascade_srn.corpus import CorpusSettings, InputSettings, run
+    from cascade_srn.apps.corpus import CorpusSettings, InputSettings, run
 
     settings = CorpusSettings(
         inputs=InputSettings(shard_documents=options.shard_documents),

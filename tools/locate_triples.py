@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cascade_srn import read_documents
-from cascade_srn.data.formats.files import to_json
+from cascade_srn.formats.files import to_json
 from cascade_srn.types import Document, Entity
 
 

@@ -16,12 +16,12 @@ from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
-from cascade_srn.graph import GraphSettings
-from cascade_srn.graph.build import collect_surfaces, iterate_texts
-from cascade_srn.graph.fuzzy import find_pairs
-from cascade_srn.graph.load import load
-from cascade_srn.graph.normalise import squeeze
-from cascade_srn.graph.resolve import count_words, describe_forms, resolve
+from cascade_srn.apps.graph import GraphSettings
+from cascade_srn.apps.graph.build import collect_surfaces, iterate_texts
+from cascade_srn.apps.graph.fuzzy import find_pairs
+from cascade_srn.apps.graph.load import load
+from cascade_srn.apps.graph.normalise import squeeze
+from cascade_srn.apps.graph.resolve import count_words, describe_forms, resolve
 
 COLUMNS = ("kind", "first", "second", "first_label", "second_label", "step", "reason", "score", "judgement")
 MERGED = {"text": 40, "head": 30, "acronym": 30, "fuzzy": 50}

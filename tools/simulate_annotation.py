@@ -162,8 +162,8 @@ def train_model(documents: Sequence[Any], dev: Sequence[Any], schema: Any, job: 
     import torch
 
     from cascade_srn import Model, ModelSettings, TrainingSettings, train
-    from cascade_srn.calibration.calibrate import calibrate
-    from cascade_srn.data.examples import examples_of
+    from cascade_srn.evaluation.calibration.calibrate import calibrate
+    from cascade_srn.network.examples import examples_of
 
     settings = ModelSettings.from_dict({"encoder": {"name": encoder}, "fusion": "swift"})
     model = Model.create(settings, schema, seed=job.seed)
@@ -187,7 +187,7 @@ def train_model(documents: Sequence[Any], dev: Sequence[Any], schema: Any, job: 
 
 def score_model(model: Any, documents: Sequence[Any]) -> dict[str, float]:
     """Return F1 on annotated documents."""
-    from cascade_srn.data.examples import examples_of
+    from cascade_srn.network.examples import examples_of
     from cascade_srn.training.loop import evaluate
 
     scores = evaluate(model, examples_of(documents), overlaps="flat")
@@ -202,9 +202,9 @@ def choose_next(
     So strategies can be added later.
     """
     from cascade_srn import Document
-    from cascade_srn.annotation.strategies import STRATEGIES as KINDS
-    from cascade_srn.annotation.strategies import rank_units
-    from cascade_srn.annotation.units import DecisionFinder, UnitSettings
+    from cascade_srn.apps.annotation.strategies import STRATEGIES as KINDS
+    from cascade_srn.apps.annotation.strategies import rank_units
+    from cascade_srn.apps.annotation.units import DecisionFinder, UnitSettings
 
     at = options.sizes.index(job.n)
     if at + 1 == len(options.sizes):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cascade_srn.calibration.scaling import Scaling, fit_scaling, fit_temperature, logit, sigmoid
+from cascade_srn.evaluation.calibration.scaling import Scaling, fit_scaling, fit_temperature, logit, sigmoid
 from cascade_srn.evaluation.reliability import measure_reliability
 
 Array = np.ndarray[Any, Any]

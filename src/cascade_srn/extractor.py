@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice
-from cascade_srn.data.alignment import Align, place_entities
-from cascade_srn.data.examples import Example, examples_of
-from cascade_srn.data.selecting import select_labels
+from cascade_srn.formats.alignment import Align, place_entities
+from cascade_srn.network.examples import Example, examples_of
+from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
 from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
-from cascade_srn.inference.processor import lacks_bf16
+from cascade_srn.runs.processor import lacks_bf16
 from cascade_srn.inference.streaming import (
     BadText,
     Context,
@@ -533,7 +533,7 @@ def load_model(folder: Path, *, device: str = "auto", precision: str = "auto", r
     """Load a model in torch, or in ONNX Runtime. See :func:`.runs_light`."""
     missing = missing_for_torch()
     if runs_light(folder, device, precision, runtime):
-        from cascade_srn.light.model import LightModel
+        from cascade_srn.runtime.model import LightModel
 
         try:
             return LightModel.load(folder)

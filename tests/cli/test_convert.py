@@ -8,7 +8,7 @@ from tests.cli.conftest import failure, run
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import read_documents, write_documents
-from cascade_srn.data.formats import FORMATS
+from cascade_srn.formats.registry import FORMATS
 
 
 def _entities(path, format):
@@ -23,7 +23,7 @@ def _entities(path, format):
     )
 
 
-# Those that hold entities and relations and need no extra. All pairs are in tests/data/formats/test_matrix.py.
+# Those that hold entities and relations and need no extra. All pairs are in tests/formats/test_matrix.py.
 COMPLETE = [name for name in FORMATS if name not in ("cas", "conll", "datasets", "spacy", "triples")]
 
 

@@ -9,11 +9,11 @@ import time
 
 import pytest
 from tests.cli.conftest import failure, restore_sigint, run, start
-from tests.corpus.jobs import InProcessEngine, fingerprints, rows_of, save_model, texts, write_lines
+from tests.apps.corpus.jobs import InProcessEngine, fingerprints, rows_of, save_model, texts, write_lines
 
-from cascade_srn.corpus import local
-from cascade_srn.corpus.engine import JobError
-from cascade_srn.corpus.manifest import JobFolder
+from cascade_srn.apps.corpus import local
+from cascade_srn.apps.corpus.engine import JobError
+from cascade_srn.apps.corpus.manifest import JobFolder
 
 PATIENCE = 300
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 from tests.cli.conftest import failure, run
-from tests.distil.teachers import saved_teacher, write_lessons
+from tests.training.distil.teachers import saved_teacher, write_lessons
 from tests.tiny_encoders import tiny_encoder
 from tests.twelve_sentences import SCHEMA, SENTENCES
 
 from cascade_srn.cli.distil import distil
-from cascade_srn.data.labelled.labels import LabelledText
-from cascade_srn.distil.settings import LabelSettings
+from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.distil.settings import LabelSettings
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
 

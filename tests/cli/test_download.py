@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 from tests.cli.conftest import failure, run
-from tests.data.test_corpora import CORPUS, GOOD, TRAIN, _archive
-from tests.data.web import Site, serving
+from tests.formats.test_corpora import CORPUS, GOOD, TRAIN, _archive
+from tests.formats.web import Site, serving
 
-from cascade_srn.data import corpora as published
+from cascade_srn.formats import corpora as published
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import failure, restore_sigint, start
 from tests.cli.conftest import run as run_command
-from tests.extraction.models import model_folder
+from tests.apps.extract.models import model_folder
 
 from cascade_srn import read_documents
 from cascade_srn.config import SearchLimits
-from cascade_srn.corpus.manifest import model_checksum
+from cascade_srn.apps.corpus.manifest import model_checksum
 from cascade_srn.model.model import Model
 from cascade_srn.version import __version__
 
@@ -114,8 +114,8 @@ def test_json_lines_and_brat_are_read_back(tmp_path):
 def test_json_lines_name_their_model(tmp_path):
     """The checksum is that of corpus jobs, and a graph has it in its provenance."""
     pytest.importorskip("pyarrow")
-    from cascade_srn.graph.load import load
-    from cascade_srn.graph.settings import GraphSettings
+    from cascade_srn.apps.graph.load import load
+    from cascade_srn.apps.graph.settings import GraphSettings
 
     path = tmp_path / "a.jsonl"
     assert run("--text", TEXT, "-o", path) == 0

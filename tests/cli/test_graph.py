@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.cli.conftest import failure, run
-from tests.graph.documents import DOCUMENTS, write_lines
+from tests.apps.graph.documents import DOCUMENTS, write_lines
 
 pytest.importorskip("duckdb")
 

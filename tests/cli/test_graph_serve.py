@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("duckdb")
 
-from tests.graph.conftest import write_sample
+from tests.apps.graph.conftest import write_sample
 
 from cascade_srn.cli import app
 

@@ -8,7 +8,7 @@ import yaml
 from tests.cli.conftest import failure, run
 from tests.twelve_sentences import DOCUMENTS
 
-from cascade_srn.data import write_documents
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.training import suggestion
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.recipe import load_recipe

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from tests.annotation.projects import MARKED
+from tests.apps.annotation.projects import MARKED
 from tests.cli.conftest import failure, run
 
-from cascade_srn.annotation.annotations import Annotation
-from cascade_srn.annotation.project import Project
+from cascade_srn.apps.annotation.annotations import Annotation
+from cascade_srn.apps.annotation.project import Project
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tests.annotation.test_selection import TEXTS
+from tests.apps.annotation.test_selection import TEXTS
 from tests.cli.conftest import failure, run
-from tests.extraction.models import model_folder
+from tests.apps.extract.models import model_folder
 
 from cascade_srn import read_documents
 

@@ -12,7 +12,7 @@ import threading
 import httpx
 import pytest
 from tests.cli.conftest import failure, run, start
-from tests.serving.live import PATIENCE, until
+from tests.apps.service.live import PATIENCE, until
 
 from cascade_srn.cli.serve import is_loopback
 
@@ -264,6 +264,6 @@ def test_an_address_that_is_not_ours(capsys, model):
 
 def test_a_missing_extra(capsys, model, monkeypatch):
     for name in ("run", "workers"):
-        monkeypatch.delitem(sys.modules, f"cascade_srn.serving.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"cascade_srn.apps.service.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "'cascade-srn[serve]'" in failure(capsys, "serve", "--model", model)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from tests.cli.conftest import failure, restore_sigint, run, start
-from tests.data.other_processes import held_elsewhere
+from tests.formats.other_processes import held_elsewhere
 
 from cascade_srn.runs.display import Display
 

@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from tests.cli.conftest import run, start
-from tests.serving.live import PATIENCE
+from tests.apps.service.live import PATIENCE
 
 from cascade_srn import read_documents
 

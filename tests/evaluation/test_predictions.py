@@ -8,8 +8,8 @@ from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
 from tests.small_models import SCHEMA
 
 from cascade_srn import Document, Extractor, Sentence, Span, Triple, write_documents
-from cascade_srn.data import write_schema
-from cascade_srn.data.reports import WITHOUT_ENTITY
+from cascade_srn.formats.registry import write_schema
+from cascade_srn.formats.reports import WITHOUT_ENTITY
 from cascade_srn.errors import AnnotationError, ConfigError, DataError, SchemaError
 from cascade_srn.evaluation import score_documents
 from cascade_srn.evaluation.evaluate import evaluate, write_reports

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file
 
 from cascade_srn import Extractor
-from cascade_srn.data import read_documents
+from cascade_srn.formats.registry import read_documents
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.scores import score_documents
-from cascade_srn.light.model import LightModel, count_threads
+from cascade_srn.runtime.model import LightModel, count_threads
 from cascade_srn.model.folder import (
     ENCODER_FILE,
     LIGHT_FILE,

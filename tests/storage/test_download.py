@@ -5,7 +5,7 @@ import re
 import socket
 
 import pytest
-from tests.data.web import Site, serving
+from tests.formats.web import Site, serving
 
 from cascade_srn.errors import DataError
 from cascade_srn.storage import download

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from filelock import FileLock
-from tests.data.other_processes import can_hold, held_elsewhere
+from tests.formats.other_processes import can_hold, held_elsewhere
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.storage.lock import LOCK, FolderLock, lock_holder

@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from tests.data.pdf.make import PARAGRAPHS, draw_pdf
+from tests.text.pdf.make import PARAGRAPHS, draw_pdf
 
 from cascade_srn.errors import DataError
 from cascade_srn.text import pdf

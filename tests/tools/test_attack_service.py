@@ -8,11 +8,11 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from tests.serving.live import live, random_extractor
+from tests.apps.service.live import live, random_extractor
 from tools.attack_service import ATTACKS, Attacker, Load, Pressure, Service, http_request, parse, select_attacks
 
-from cascade_srn.serving import ServeSettings
-from cascade_srn.serving.messages import ExtractRequest
+from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.apps.service.messages import ExtractRequest
 from tools import attack_service
 
 pytestmark = pytest.mark.slow

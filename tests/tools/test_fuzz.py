@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.extraction.models import extractor, model_folder
+from tests.apps.extract.models import extractor, model_folder
 from tools.fuzz import LONGEST, RARE, FuzzOptions, fuzz_texts, is_faultless, main, measure, violations
 
 from cascade_srn import Document, Sentence, Span, Triple

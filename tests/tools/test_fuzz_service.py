@@ -1,11 +1,11 @@
 """Strange texts to a real service: its answers are checked, and what is no answer is told."""
 
 import pytest
-from tests.serving.live import live, random_extractor
+from tests.apps.service.live import live, random_extractor
 from tools.fuzz import FuzzOptions, asked, is_faultless, measure
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.serving import Limits, ServeSettings
+from cascade_srn.apps.web.settings import Limits, ServeSettings
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import csv
 import sys
 
 import pytest
-from tests.graph.documents import DOCUMENTS, document, write_lines
+from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 
 from tools import sample_merges
 

@@ -6,7 +6,7 @@ import pytest
 from tests.small_models import NESTED, SHARED_SUBJECT, small_encoder
 
 from cascade_srn import Document, write_documents
-from cascade_srn.annotation import STRATEGIES
+from cascade_srn.apps.annotation import STRATEGIES
 from tools import simulate_annotation as tool
 
 

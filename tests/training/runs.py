@@ -14,7 +14,7 @@ import yaml
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.cli import main
-from cascade_srn.data import write_documents
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.training.recipe import Recipe, load_recipe
 
 # All random parts of training (dropout, corrupted entities) and averaged weights are used. States and evaluations are

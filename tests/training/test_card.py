@@ -9,7 +9,7 @@ from tests.small_models import small_model
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
-from cascade_srn.data import write_documents
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.model import Model
 from cascade_srn.runs.environment import environment, shareable
 from cascade_srn.training.card import score_split, training_card

@@ -5,8 +5,8 @@ import pytest
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
-from cascade_srn.data import write_documents
-from cascade_srn.data.formats import write_schema
+from cascade_srn.formats.registry import write_documents
+from cascade_srn.formats.registry import write_schema
 from cascade_srn.errors import ConfigError, DataError, SchemaError
 from cascade_srn.schema import RelationConstraints, Schema
 from cascade_srn.storage.files import checksum

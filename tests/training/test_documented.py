@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.twelve_sentences import DOCUMENTS
 
-from cascade_srn.data import write_documents
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.model import Model
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.recipe import CardSettings, DataSettings, FreshEncoderSettings

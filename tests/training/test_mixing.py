@@ -3,11 +3,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.distil.teachers import saved_teacher, write_text
+from tests.training.distil.teachers import saved_teacher, write_text
 from tests.small_models import SENTENCES, examples
 
-from cascade_srn.data.labelled.labels import LabelledText
-from cascade_srn.distil.labelling import Labelling
+from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.distil.labelling import Labelling
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.settings import DistillationSettings

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.data.other_processes import can_hold, held_elsewhere
+from tests.formats.other_processes import can_hold, held_elsewhere
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import Extractor, read_documents
-from cascade_srn.calibration.choose import SLACK
+from cascade_srn.evaluation.calibration.choose import SLACK
 from cascade_srn.config import Temperatures
-from cascade_srn.data import write_documents
-from cascade_srn.data.examples import examples_of
+from cascade_srn.formats.registry import write_documents
+from cascade_srn.network.examples import examples_of
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.model.model import Model

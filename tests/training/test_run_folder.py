@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from safetensors import SafetensorError
-from tests.data.other_processes import held_elsewhere
+from tests.formats.other_processes import held_elsewhere
 from tests.training.runs import small_recipe
 
 from cascade_srn.errors import CascadeError, ConfigError, DataError

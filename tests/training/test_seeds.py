@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from tests.data.other_processes import can_hold, held_elsewhere
+from tests.formats.other_processes import can_hold, held_elsewhere
 from tests.training.runs import small_recipe
 
 from cascade_srn.errors import ConfigError

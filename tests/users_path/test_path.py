@@ -160,7 +160,7 @@ def kept(workplace, gold):
 class TestFormats:
     """A corpus converted to each format and back gives the same sentences and scores."""
 
-    # One of each kind that holds nested entities and relations. All pairs are in tests/data/formats/test_matrix.py.
+    # One of each kind that holds nested entities and relations. All pairs are in tests/formats/test_matrix.py.
     @pytest.mark.parametrize("format", ["dygie", "spert", "brat", "jsonl", "label-studio", "doccano", "bioc"])
     def test_sentences_and_scores(self, workplace, trained, kept, format):
         there, back = f"kept-{format}{'' if format == 'brat' else '.json'}", f"kept-{format}-back.jsonl"

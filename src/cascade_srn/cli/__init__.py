@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from cascade_srn.cli.failures import ErrorReportingGroup, join_lines, prepare_streams
 from cascade_srn.cli.lazy import LazyCommands
-from cascade_srn.corpus.resources import count_cores
+from cascade_srn.runs.resources import count_cores
 from cascade_srn.version import __version__
 
 _EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train", "Evaluate", "Data and models"

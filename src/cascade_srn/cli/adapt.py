@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cascade_srn.adapt.settings import AdaptSettings
+from cascade_srn.training.adapt.settings import AdaptSettings
 from cascade_srn.cli.options import Device, settings_as_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cascade_srn.adapt.run import Adaptation
+    from cascade_srn.training.adapt.run import Adaptation
 
 
 @settings_as_options(AdaptSettings)
@@ -57,9 +57,9 @@ def adapt(
 
 
 def _run(console: Console, *, is_main: bool, **arguments: Any) -> None:
-    from cascade_srn.adapt.display import display
-    from cascade_srn.adapt.folder import AdaptFolder
-    from cascade_srn.adapt.run import Adaptation, check_finished
+    from cascade_srn.training.adapt.display import display
+    from cascade_srn.training.adapt.folder import AdaptFolder
+    from cascade_srn.training.adapt.run import Adaptation, check_finished
 
     if arguments["resume"] and AdaptFolder(arguments["output"]).is_finished:
         if is_main:

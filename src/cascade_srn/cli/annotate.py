@@ -10,7 +10,7 @@ from cascade_srn.cli.failures import print_note
 from cascade_srn.cli.options import AllowedHosts, ApiKeyFile, Host, OpenPage, Port, Quiet
 from cascade_srn.cli.serve import prepare_service, print_line
 from cascade_srn.errors import ConfigError
-from cascade_srn.serving.settings import ServeSettings, find_api_key
+from cascade_srn.apps.web.settings import ServeSettings, find_api_key
 
 
 def annotate(
@@ -44,14 +44,14 @@ def annotate(
     if not texts and (labels is not None or model is not None):
         raise ConfigError("labels and a model are only used to create a project", "Give texts as well", option="texts")
     if texts and not _is_filled(project):
-        from cascade_srn.annotation.creation import ProjectInput, create_project
+        from cascade_srn.apps.annotation.creation import ProjectInput, create_project
 
         given = ProjectInput(texts=texts, labels=labels, model=model)
         create_project(project, given, tell=print_note).close()
         print_line(f"Created {project}")
     elif texts:
         print_note(f"{project} exists and is opened. The options to create a project are not used.")
-    from cascade_srn.serving.annotate import serve_project
+    from cascade_srn.apps.annotation.server import serve_project
 
     prepare_service(settings, quiet=quiet)
 

@@ -8,22 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.benchmarks.options import (
-    CorpusOptions,
-    ExtractOptions,
-    GrowthOptions,
-    RuntimesOptions,
-    ServeOptions,
-    SrnOptions,
-    TrainOptions,
-    WorstTextOptions,
-)
+from cascade_srn.lab.benchmarks.options import (CorpusOptions, ExtractOptions, GrowthOptions, RuntimesOptions, ServeOptions, SrnOptions, TrainOptions, WorstTextOptions,)
 from cascade_srn.cli.failures import INTERRUPTED, print_note
 from cascade_srn.cli.options import settings_as_options
 
 if TYPE_CHECKING:
-    from cascade_srn.benchmarks.measuring import Result
-    from cascade_srn.benchmarks.progress import BenchmarkRun
+    from cascade_srn.lab.benchmarks.measuring import Result
+    from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 
 Output = Annotated[Path | None, typer.Option(help="JSON file. Default: benchmarks/results/NAME-DEVICE.json.")]
 
@@ -38,7 +29,7 @@ def run_benchmark(measure: Callable[[BenchmarkRun], Result], output: Path | None
     """
     from rich.console import Console
 
-    from cascade_srn.benchmarks.progress import BenchmarkRun
+    from cascade_srn.lab.benchmarks.progress import BenchmarkRun
     from cascade_srn.runs.display import ProgressRow, show_progress
     from cascade_srn.runs.process import sigterm_as_exit
 
@@ -74,7 +65,7 @@ def publish(result: Result, output: Path | None) -> None:
 @settings_as_options(CorpusOptions)
 def corpus(settings: CorpusOptions, output: Output = None) -> None:
     """Measure throughput and memory of corpus jobs, compared with Extractor.stream over the same texts."""
-    from cascade_srn.benchmarks.corpus import measure
+    from cascade_srn.lab.benchmarks.corpus import measure
 
     run_benchmark(lambda run: measure(settings, run), output)
 
@@ -86,7 +77,7 @@ def extract(settings: ExtractOptions, output: Output = None) -> None:
     Measures --model, or models of --presets over --encoder. The latter have random heads and use gold entities, unless
     --train-steps trains them first.
     """
-    from cascade_srn.benchmarks.extract import measure
+    from cascade_srn.lab.benchmarks.extract import measure
 
     run_benchmark(lambda run: measure(settings, run), output)
 
@@ -100,7 +91,7 @@ def growth(
     ] = True,
 ) -> None:
     """Measure how the cost of extraction grows with sentence length, number of subjects and corpus size."""
-    from cascade_srn.benchmarks.growth import measure, plot_growth, require_matplotlib
+    from cascade_srn.lab.benchmarks.growth import measure, plot_growth, require_matplotlib
 
     if plot:
         require_matplotlib()
@@ -113,7 +104,7 @@ def growth(
 @settings_as_options(RuntimesOptions)
 def runtimes(settings: RuntimesOptions, output: Output = None) -> None:
     """Compare models of torch with exported ones on the CPU: speed, latency, time to the first answer and memory."""
-    from cascade_srn.benchmarks.runtimes import measure
+    from cascade_srn.lab.benchmarks.runtimes import measure
 
     run_benchmark(lambda run: measure(settings, run), output)
 
@@ -124,7 +115,7 @@ def serve(settings: ServeOptions, output: Output = None) -> None:
 
     The exit code is 1 if an answer is missing, swapped, wrong or refused.
     """
-    from cascade_srn.benchmarks.serve import is_faultless, measure
+    from cascade_srn.lab.benchmarks.serve import is_faultless, measure
 
     result = run_benchmark(lambda run: measure(settings, run), output)
     if not is_faultless(result):
@@ -134,7 +125,7 @@ def serve(settings: ServeOptions, output: Output = None) -> None:
 @settings_as_options(SrnOptions)
 def srn(settings: SrnOptions, output: Output = None) -> None:
     """Measure each available implementation of the SRN, compared with an LSTM of the same widths."""
-    from cascade_srn.benchmarks.srn import measure
+    from cascade_srn.lab.benchmarks.srn import measure
 
     run_benchmark(lambda run: measure(settings, run), output)
 
@@ -142,7 +133,7 @@ def srn(settings: SrnOptions, output: Output = None) -> None:
 @settings_as_options(TrainOptions)
 def train(settings: TrainOptions, output: Output = None) -> None:
     """Measure the training loop: seconds per epoch, and the share of each part of a step."""
-    from cascade_srn.benchmarks.train import measure
+    from cascade_srn.lab.benchmarks.train import measure
 
     run_benchmark(lambda run: measure(settings, run), output)
 
@@ -153,7 +144,7 @@ def worst_text(settings: WorstTextOptions, output: Output = None) -> None:
 
     Each text is measured in a separate process with a time and a memory limit.
     """
-    from cascade_srn.benchmarks.worst_text import is_acceptable, measure
+    from cascade_srn.lab.benchmarks.worst_text import is_acceptable, measure
 
     result = run_benchmark(lambda run: measure(settings, run), output)
     if not is_acceptable(result):

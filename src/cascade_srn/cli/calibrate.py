@@ -9,11 +9,11 @@ import typer
 
 from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat, Device
-from cascade_srn.data.alignment import Align
+from cascade_srn.formats.alignment import Align
 from cascade_srn.schema import MIN_PAIR_COUNT
 
 if TYPE_CHECKING:
-    from cascade_srn.calibration.model_folder import CalibrationResult
+    from cascade_srn.evaluation.calibration.model_folder import CalibrationResult
     from cascade_srn.evaluation.scores import TaskScores
 
 
@@ -42,7 +42,7 @@ def calibrate(
     Training does this on the development documents. Use this command for documents of another field. The weights
     do not change.
     """
-    from cascade_srn.calibration.model_folder import calibrate_model_folder
+    from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
     from cascade_srn.runs.device import find_device
 
     result = calibrate_model_folder(

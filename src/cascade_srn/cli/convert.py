@@ -13,7 +13,7 @@ from cascade_srn.cli.options import (
     SegmenterName,
     find_segmenter,
 )
-from cascade_srn.data.alignment import Align
+from cascade_srn.formats.alignment import Align
 
 
 def convert(
@@ -48,8 +48,8 @@ def convert(
 
         cascade-srn convert annotations/ corpus.jsonl --from brat --align expand --map labels.yaml
     """
-    from cascade_srn.data import read_documents, write_documents
-    from cascade_srn.data.label_map import read_label_map
+    from cascade_srn.formats.registry import read_documents, write_documents
+    from cascade_srn.formats.label_map import read_label_map
 
     documents = read_documents(
         source,

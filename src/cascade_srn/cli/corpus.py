@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cascade_srn.config import Thresholds
-    from cascade_srn.corpus import CorpusSettings, JobReport, Progress, StatusReport, VerifyReport
-    from cascade_srn.corpus.engine import Engine
-    from cascade_srn.corpus.sample import Estimate
+    from cascade_srn.apps.corpus import CorpusSettings, JobReport, Progress, StatusReport, VerifyReport
+    from cascade_srn.apps.corpus.engine import Engine
+    from cascade_srn.apps.corpus.sample import Estimate
 
 SOME_FAILED = NOT_CORRECT = 1
 ENGINES = ("local", "ray")
@@ -138,7 +138,7 @@ def run(
     The job can be killed at any moment and continued with --resume. The result is the same for any number of workers.
     Documents that cannot be used are in the errors table, and the exit code is then 1.
     """
-    from cascade_srn.corpus import CorpusSettings, InputSettings
+    from cascade_srn.apps.corpus import CorpusSettings, InputSettings
 
     require_choice("engine", engine, ENGINES, option="engine")
     for name, value in (("address", address), ("gpus_per_worker", gpus_per_worker)):
@@ -169,7 +169,7 @@ def run(
     if threshold:
         settings = replace(settings, thresholds=_parse_thresholds(threshold, model))
     if dry_run:
-        from cascade_srn.corpus.sample import estimate
+        from cascade_srn.apps.corpus.sample import estimate
 
         typer.echo(_format_estimate(estimate(inputs, model=model, workers=n_workers, settings=settings, output=output)))
         return
@@ -193,7 +193,7 @@ def _run_job(
     resume: bool,
 ) -> JobReport:
     """Run the job with its progress on standard error."""
-    from cascade_srn.corpus import JobInterrupted, run
+    from cascade_srn.apps.corpus import JobInterrupted, run
 
     try:
         with _show_job() as progress:
@@ -217,7 +217,7 @@ def _run_job(
 @contextmanager
 def _show_job() -> Iterator[Callable[[Progress], None]]:
     """Show a bar on a terminal. A log gets a line a minute."""
-    from cascade_srn.corpus.progress import ProgressView
+    from cascade_srn.apps.corpus.progress import ProgressView
     from cascade_srn.runs.display import show_progress
 
     with show_progress(_console(), ProgressView().add) as display:
@@ -232,7 +232,7 @@ def _console() -> Console:
 
 def status(output: OutputFolder, as_json: AsJson = False) -> None:
     """Print how far a job has come. The job may be running, finished or stopped."""
-    from cascade_srn.corpus import status
+    from cascade_srn.apps.corpus import status
 
     report = status(output)
     typer.echo(json.dumps(report.to_dict(), indent=2) if as_json else _format_status(report))
@@ -243,7 +243,7 @@ def verify(output: OutputFolder, as_json: AsJson = False) -> None:
 
     The exit code is 1 if something is missing or wrong.
     """
-    from cascade_srn.corpus import verify
+    from cascade_srn.apps.corpus import verify
     from cascade_srn.runs.display import ProgressRow, show_progress
 
     def row(done: tuple[int, int]) -> ProgressRow:
@@ -312,16 +312,16 @@ def _make_engine(
     name: str, workers: int | str, shard_timeout: float | None, address: str | None, gpus_per_worker: float | None
 ) -> Engine:
     if name == "local":
-        from cascade_srn.corpus import LocalEngine
+        from cascade_srn.apps.corpus import LocalEngine
 
         return LocalEngine(workers, shard_timeout=shard_timeout)
-    from cascade_srn.corpus.ray import RayEngine
+    from cascade_srn.apps.corpus.ray import RayEngine
 
     return RayEngine(workers, address=address, gpus_per_worker=gpus_per_worker, shard_timeout=shard_timeout)
 
 
 def _format_estimate(estimate: Estimate) -> str:
-    from cascade_srn.corpus.progress import with_number
+    from cascade_srn.apps.corpus.progress import with_number
     from cascade_srn.runs.display import duration
 
     size = next(
@@ -343,7 +343,7 @@ _UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "bytes"))
 
 
 def _format_report(report: JobReport, output: str, format: str) -> str:
-    from cascade_srn.corpus.progress import with_number
+    from cascade_srn.apps.corpus.progress import with_number
     from cascade_srn.runs.display import duration
 
     rows = report.rows
@@ -365,7 +365,7 @@ def _format_report(report: JobReport, output: str, format: str) -> str:
 
 
 def _format_status(report: StatusReport) -> str:
-    from cascade_srn.corpus.progress import with_number
+    from cascade_srn.apps.corpus.progress import with_number
     from cascade_srn.runs.display import duration
 
     holder = f" ({report.holder})" if report.holder else ""
@@ -388,7 +388,7 @@ def _format_status(report: StatusReport) -> str:
 
 
 def _format_verification(report: VerifyReport) -> str:
-    from cascade_srn.corpus.progress import with_number
+    from cascade_srn.apps.corpus.progress import with_number
 
     rows = report.rows
     lines = [

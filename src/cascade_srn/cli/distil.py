@@ -9,12 +9,12 @@ import typer
 
 from cascade_srn.cli.options import Device, Jobs, Overrides, Seeds, settings_as_options
 from cascade_srn.cli.train import check_jobs, train
-from cascade_srn.distil.settings import LabelSettings
+from cascade_srn.training.distil.settings import LabelSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cascade_srn.distil.run import Distillation
+    from cascade_srn.training.distil.run import Distillation
 
 
 @settings_as_options(LabelSettings)
@@ -55,8 +55,8 @@ def distil(
 
     The labels are written to DIR/labels. The run of the student is in DIR, like a run of the train command.
     """
-    from cascade_srn.distil.display import comparison
-    from cascade_srn.distil.run import Distillation, student_overrides
+    from cascade_srn.training.distil.display import comparison
+    from cascade_srn.training.distil.run import Distillation, student_overrides
     from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
     from cascade_srn.training.display import describe_scores
@@ -98,7 +98,7 @@ def distil(
 
 
 def _label(distillation: Distillation, console: Console) -> None:
-    from cascade_srn.distil.display import display, opening
+    from cascade_srn.training.distil.display import display, opening
 
     console.print(opening(distillation.labelling))
     with display(console) as show:

@@ -27,7 +27,7 @@ def download(
     Files are installed only if their SHA-256 checksums are correct. Interrupted downloads are resumed, and files that
     exist are not downloaded again.
     """
-    from cascade_srn.data import corpora
+    from cascade_srn.formats import corpora
 
     if url is not None and archive is not None:
         raise ConfigError("--url and --archive were both given", "Pass one of them")

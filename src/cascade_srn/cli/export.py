@@ -9,11 +9,11 @@ import typer
 
 from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat
-from cascade_srn.data.alignment import Align
+from cascade_srn.formats.alignment import Align
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cascade_srn.export.run import ExportResult
+    from cascade_srn.training.export.run import ExportResult
 
 
 def export(
@@ -42,8 +42,8 @@ def export(
     no weights are copied, and torch still runs the model where it is installed.
     """
     _check_options(output, in_place=in_place, int8=int8, dev=dev)
-    from cascade_srn.export.in_place import add_light_files
-    from cascade_srn.export.run import export_model
+    from cascade_srn.training.export.in_place import add_light_files
+    from cascade_srn.training.export.run import export_model
     from cascade_srn.runs.display import show_status
 
     with show_status(f"Exporting {model} …"):
@@ -79,7 +79,7 @@ def _check_options(output: Path | None, *, in_place: bool, int8: bool, dev: str 
 
 
 def _summary(result: ExportResult) -> str:
-    from cascade_srn.export.parity import TASKS
+    from cascade_srn.training.export.parity import TASKS
 
     lines = [f"encoder in {result.precision}, {result.n_bytes / 1e6:,.1f} MB in all"]
     if (parity := result.parity) is not None:

@@ -24,7 +24,7 @@ from cascade_srn.config import check_overlaps
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cascade_srn.extraction.sources import Sources
+    from cascade_srn.inputs.sources import Sources
     from cascade_srn.extractor import Extractor
 
 SOME_SKIPPED = 1
@@ -94,8 +94,8 @@ def extract(
 
     Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was extracted.
     """
-    from cascade_srn.extraction.sources import Sources
-    from cascade_srn.extraction.writers import check_kept, check_output, choose_format
+    from cascade_srn.inputs.sources import Sources
+    from cascade_srn.apps.extract.writers import check_kept, check_output, choose_format
     from cascade_srn.runs.display import show_status
     from cascade_srn.runs.process import sigterm_as_exit
 
@@ -191,9 +191,9 @@ def _run(
     strict: bool,
 ) -> int:
     """Extract, write the results, and return the number of skipped texts."""
-    from cascade_srn.data.selecting import select_labels
-    from cascade_srn.extraction.run import extract_all, format_totals, show_extraction_progress
-    from cascade_srn.extraction.writers import make_writer
+    from cascade_srn.formats.label_filter import select_labels
+    from cascade_srn.apps.extract.run import extract_all, format_totals, show_extraction_progress
+    from cascade_srn.apps.extract.writers import make_writer
     from cascade_srn.inference.thresholds import parse_thresholds
 
     thresholds = parse_thresholds(threshold, extractor.schema, extractor.model.settings.thresholds)

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cascade_srn.data.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, WITHOUT_ENTITY, ReadReport, may_be_missed
+from cascade_srn.formats.reports import (ESCAPES, EXPANDED, EXPANDED_MENTION, WITHOUT_ENTITY, ReadReport, may_be_missed,)
 from cascade_srn.errors import CascadeError
 
 USAGE, INTERRUPTED = 2, 130

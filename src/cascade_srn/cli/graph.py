@@ -65,8 +65,8 @@ def build(
 
     The folder has the tables as Parquet and in a DuckDB file.
     """
-    from cascade_srn.graph import GraphSettings
-    from cascade_srn.graph import build as build_graph
+    from cascade_srn.apps.graph import GraphSettings
+    from cascade_srn.apps.graph import build as build_graph
 
     settings = GraphSettings(
         text=text,
@@ -111,12 +111,12 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show the forms, merges, reasons and mentions of a node."""
-    from cascade_srn.graph import open_graph
+    from cascade_srn.apps.graph import open_graph
 
     with open_graph(folder) as graph:
         found = graph.explain(graph.resolve(node), limit=None if json else limit)
     if json:
-        from cascade_srn.data.formats.files import to_json
+        from cascade_srn.formats.files import to_json
 
         typer.echo(to_json(found))
         return

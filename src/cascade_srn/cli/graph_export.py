@@ -30,7 +30,7 @@ def export(
     The output is written atomically. Nodes without an edge are left out if --min-score, --min-count or --relations is
     given.
     """
-    from cascade_srn.graph.export import ExportFilter, export_graph
+    from cascade_srn.apps.graph.export import ExportFilter, export_graph
 
     chosen = ExportFilter(min_score, min_count, _split(labels), _split(relations))
     report = export_graph(graph, output, format, chosen=chosen, base_iri=base_iri, overwrite=overwrite)

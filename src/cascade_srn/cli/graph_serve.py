@@ -7,7 +7,7 @@ import typer
 
 from cascade_srn.cli.options import AllowedHosts, ApiKeyFile, Host, OpenPage, Port, Quiet
 from cascade_srn.cli.serve import prepare_service, print_line
-from cascade_srn.serving.settings import ServeSettings, find_api_key
+from cascade_srn.apps.web.settings import ServeSettings, find_api_key
 
 
 def serve(
@@ -23,7 +23,7 @@ def serve(
     settings = ServeSettings(
         host=host, port=port, api_key=find_api_key(api_key_file), allowed_hosts=tuple(allowed_host or ())
     )
-    from cascade_srn.serving.explorer import serve_graph
+    from cascade_srn.apps.graph.explorer import serve_graph
 
     prepare_service(settings, quiet=quiet)
 

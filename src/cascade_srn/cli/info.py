@@ -19,7 +19,7 @@ def info(
 
     The exit code is 1 if files of the model are damaged.
     """
-    from cascade_srn.data.formats.files import to_json
+    from cascade_srn.formats.files import to_json
     from cascade_srn.model.info import describe_model
 
     found = describe_model(model)
@@ -34,7 +34,7 @@ def info(
 
 def models(json: AsJson = False) -> None:
     """List the models on this machine: bundled ones, and those in the cache of the hub."""
-    from cascade_srn.data.formats.files import to_json
+    from cascade_srn.formats.files import to_json
     from cascade_srn.model.info import list_models
 
     found = list_models()

@@ -14,7 +14,7 @@ import typer
 
 from cascade_srn.config import Settings, require_choice
 from cascade_srn.errors import ConfigError
-from cascade_srn.serving.settings import KEY_VARIABLE
+from cascade_srn.apps.web.settings import KEY_VARIABLE
 
 if TYPE_CHECKING:
     from cascade_srn.text.segment import Segmenter

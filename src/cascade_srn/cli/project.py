@@ -71,9 +71,9 @@ def create(
     ] = None,
 ) -> None:
     """Create an annotation project from raw text or annotated data."""
-    from cascade_srn.annotation.creation import ProjectInput, create_project
-    from cascade_srn.annotation.project import ProjectSettings
-    from cascade_srn.data.alignment import Align
+    from cascade_srn.apps.annotation.creation import ProjectInput, create_project
+    from cascade_srn.apps.annotation.project import ProjectSettings
+    from cascade_srn.formats.alignment import Align
 
     given = ProjectInput(
         texts=texts or (),
@@ -111,8 +111,8 @@ def add(
     segmenter: SegmenterName = "rules",
 ) -> None:
     """Add raw text to a project. Documents that it has already are left out."""
-    from cascade_srn.annotation.creation import ProjectInput, add_texts
-    from cascade_srn.annotation.project import Project
+    from cascade_srn.apps.annotation.creation import ProjectInput, add_texts
+    from cascade_srn.apps.annotation.project import Project
 
     given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, segmenter=find_segmenter(segmenter))
     notes = FoldedNotes()
@@ -125,8 +125,8 @@ def add(
 @app.command()
 def status(project: _Folder, json: _Json = False) -> None:
     """Show the labels, annotators and scores of a project. It may be open in a browser."""
-    from cascade_srn.annotation.learning import current_model, describe_uncertainty, read_curve
-    from cascade_srn.annotation.project import Project
+    from cascade_srn.apps.annotation.learning import current_model, describe_uncertainty, read_curve
+    from cascade_srn.apps.annotation.project import Project
 
     with Project.open(project, read_only=True) as opened:
         curve = read_curve(opened)
@@ -166,8 +166,8 @@ def train(project: _Folder) -> None:
 
     Ctrl-C cancels the training. The model and suggestions before it are kept.
     """
-    from cascade_srn.annotation.learning import CANCELLED, FAILED, Learner, describe_uncertainty
-    from cascade_srn.annotation.project import Project
+    from cascade_srn.apps.annotation.learning import CANCELLED, FAILED, Learner, describe_uncertainty
+    from cascade_srn.apps.annotation.project import Project
     from cascade_srn.runs.process import sigterm_as_exit
 
     shown = ""
@@ -213,8 +213,8 @@ def export(
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Include documents that are not done.")] = False,
 ) -> None:
     """Write the annotated documents of a project in any format. It may be open in a browser."""
-    from cascade_srn.annotation.exchange import export_file
-    from cascade_srn.annotation.project import Project
+    from cascade_srn.apps.annotation.exchange import export_file
+    from cascade_srn.apps.annotation.project import Project
 
     with Project.open(project, read_only=True) as opened:
         report = export_file(opened, target, to_format, annotator, state="started" if unfinished else "done")
@@ -233,8 +233,8 @@ def import_(
     annotator: Annotated[str, typer.Option(help="Name to store the annotations under.")] = "imported",
 ) -> None:
     """Add annotations, and documents that are new, to a project. If anything does not fit, nothing changes."""
-    from cascade_srn.annotation.exchange import import_file
-    from cascade_srn.annotation.project import Project
+    from cascade_srn.apps.annotation.exchange import import_file
+    from cascade_srn.apps.annotation.project import Project
 
     with Project.open(project) as opened:
         done = import_file(opened, source, from_format, annotator)
@@ -252,8 +252,8 @@ def agreement(
     json: _Json = False,
 ) -> None:
     """Compare two annotators: F1, kappa over words, and disagreements."""
-    from cascade_srn.annotation.agreement import measure_agreement
-    from cascade_srn.annotation.project import ADJUDICATED, Project
+    from cascade_srn.apps.annotation.agreement import measure_agreement
+    from cascade_srn.apps.annotation.project import ADJUDICATED, Project
 
     with Project.open(project, read_only=True) as opened:
         names = annotators or [name for name in opened.annotators if name != ADJUDICATED]
@@ -297,6 +297,6 @@ def _describe_point(point: dict[str, Any]) -> str:
 
 
 def _print_json(value: Any) -> None:
-    from cascade_srn.data.formats.files import to_json
+    from cascade_srn.formats.files import to_json
 
     typer.echo(to_json(value))

@@ -7,7 +7,7 @@ import typer
 
 from cascade_srn.cli.options import BatchWords, Device, Overrides, Precision, ResampledUnit
 from cascade_srn.errors import ConfigError
-from cascade_srn.reproduction.options import DEFAULTS, QUICK, ReproduceOptions
+from cascade_srn.lab.reproduction.options import DEFAULTS, QUICK, ReproduceOptions
 
 LIST = "list"
 
@@ -77,21 +77,21 @@ def reproduce(
     if LIST in tables:
         if len(tables) > 1:
             raise ConfigError(f"{LIST!r} was given with other tables", f"Pass {LIST} alone")
-        from cascade_srn.reproduction.markdown import describe_tables
+        from cascade_srn.lab.reproduction.markdown import describe_tables
 
         typer.echo(describe_tables())
         return
     given = {field.name: arguments[field.name] for field in fields(ReproduceOptions) if field.name in arguments}
     given |= {"tables": tuple(tables), "changes": tuple(changes or ()), "n_seeds": seeds, "n_resamples": resamples}
     options = ReproduceOptions.create(**given)
-    from cascade_srn.reproduction.plan import Plan
+    from cascade_srn.lab.reproduction.plan import Plan
 
     plan = Plan.of(options)
     if dry_run:
         typer.echo(plan.text())
         return
-    from cascade_srn.reproduction.markdown import format_result
-    from cascade_srn.reproduction.run import reproduce as fill_tables
+    from cascade_srn.lab.reproduction.markdown import format_result
+    from cascade_srn.lab.reproduction.run import reproduce as fill_tables
     from cascade_srn.runs.display import console_for
 
     for result in fill_tables(plan, console=console_for(is_main=True)):

@@ -16,8 +16,8 @@ from cascade_srn.cli.options import BatchWords, Device, Precision, SegmenterName
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cascade_srn.annotation.selection_files import ReadableTexts
-    from cascade_srn.extraction.sources import Sources
+    from cascade_srn.apps.annotation.selection_files import ReadableTexts
+    from cascade_srn.inputs.sources import Sources
     from cascade_srn.extractor import Extractor
     from cascade_srn.text.segment import Segmenter
     from cascade_srn.types import Document
@@ -87,13 +87,13 @@ def select(
 
     Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was selected.
     """
-    from cascade_srn.annotation.selection import choose_strategy
-    from cascade_srn.annotation.selection import select as select_units
-    from cascade_srn.annotation.selection_files import ReadableTexts, choose_format, write_selected
-    from cascade_srn.annotation.units import UnitSettings
+    from cascade_srn.apps.annotation.selection import choose_strategy
+    from cascade_srn.apps.annotation.selection import select as select_units
+    from cascade_srn.apps.annotation.selection_files import ReadableTexts, choose_format, write_selected
+    from cascade_srn.apps.annotation.units import UnitSettings
     from cascade_srn.config import require_range
-    from cascade_srn.extraction.sources import Sources
-    from cascade_srn.extraction.writers import check_output
+    from cascade_srn.inputs.sources import Sources
+    from cascade_srn.apps.extract.writers import check_output
 
     if output is None and was_closed("stdout"):
         raise ConfigError("standard output is closed", "Pass a file for the results", option="output")
@@ -135,7 +135,7 @@ def select(
 
 
 def _read_annotated(paths: list[Path], segmenter: Segmenter) -> list[Document]:
-    from cascade_srn.data import read_documents
+    from cascade_srn.formats.registry import read_documents
 
     return [document for path in paths for document in read_documents(path, segmenter=segmenter)]
 

@@ -22,7 +22,7 @@ from cascade_srn.cli.options import (
     make_settings,
 )
 from cascade_srn.config import check_overlaps
-from cascade_srn.serving.settings import LOG_FORMAT, Limits, ServeSettings, find_api_key
+from cascade_srn.apps.web.settings import LOG_FORMAT, Limits, ServeSettings, find_api_key
 from cascade_srn.storage.bundled import DEFAULT
 
 
@@ -102,12 +102,12 @@ def serve(
         cors_origins=tuple(cors_origin or ()),
         model_name=Path(model or DEFAULT).name,
     )
-    from cascade_srn.serving.workers import ModelSource  # first, since it needs an extra
+    from cascade_srn.apps.service.workers import ModelSource  # first, since it needs an extra
 
     # isort: split
     from cascade_srn.extractor import find_model
     from cascade_srn.runs.device import find_device
-    from cascade_srn.serving.workers import serve as run_service
+    from cascade_srn.apps.service.workers import serve as run_service
 
     folder = find_model(model)
     find_device(device, folder, precision)  # refuses a device that does not exist before the model is loaded
@@ -125,7 +125,7 @@ def serve(
 def prepare_service(settings: ServeSettings, *, quiet: bool) -> None:
     """Set up the log of a service, and warn if other machines can use it without a key."""
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
-    logging.getLogger("cascade_srn.serving").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("cascade_srn.apps.service").setLevel(logging.WARNING if quiet else logging.INFO)
     if settings.api_key is None and not is_loopback(settings.host):
         print_line(f"Warning: {settings.host} can be reached from other machines, and no API key is set.")
 

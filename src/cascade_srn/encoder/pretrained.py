@@ -16,13 +16,13 @@ from transformers.utils import logging
 
 from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.config_checks import FLOATS, check_encoder
-from cascade_srn.encoder.pass_graphs import PassGraphs, read_pass
+from cascade_srn.encoder.cuda_graphs.passes import PassGraphs, read_pass
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.errors import ModelError
 from cascade_srn.storage.bundled import hub_is_out_of_reach, is_model
 
 if TYPE_CHECKING:
-    from cascade_srn.encoder.cuda_graphs import CudaGraphs
+    from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
 
 
 class PretrainedEncoder(nn.Module):
@@ -76,7 +76,7 @@ class PretrainedEncoder(nn.Module):
 
     def capture_cuda_graphs(self) -> CudaGraphs:
         """Capture CUDA graphs from now on and replay them in training, on one GPU and in one process."""
-        from cascade_srn.encoder.cuda_graphs import CudaGraphs
+        from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
 
         self.cuda_graphs = CudaGraphs(self.model, self._read)
         return self.cuda_graphs

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import torch
 
-from cascade_srn.data import read_documents
-from cascade_srn.data.alignment import Align
-from cascade_srn.data.formats.files import replacing
-from cascade_srn.data.label_map import read_label_map
-from cascade_srn.data.reports import ReadReport
+from cascade_srn.formats.registry import read_documents
+from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.files import replacing
+from cascade_srn.formats.label_map import read_label_map
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, suggest
 from cascade_srn.evaluation.from_text import rebuild_text, restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cascade_srn.data.raw_text import find_files, read_texts
+from cascade_srn.inputs.raw_text import find_files, read_texts
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.evaluation.false_positives import SentenceShare
 from cascade_srn.evaluation.items import format_table

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from cascade_srn.config import CONSTRAINTS, Settings, check_overlaps, require_choice, require_range
-from cascade_srn.data.alignment import check_align
+from cascade_srn.formats.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES

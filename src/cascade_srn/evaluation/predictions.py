@@ -12,12 +12,12 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import cast
 
-from cascade_srn.data import read_documents, read_schema
-from cascade_srn.data.alignment import Align
-from cascade_srn.data.formats.dygie_predictions import has_predictions, make_format
-from cascade_srn.data.formats.files import DocumentStream
-from cascade_srn.data.label_map import read_label_map
-from cascade_srn.data.reports import ReadReport
+from cascade_srn.formats.registry import read_documents, read_schema
+from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.dygie_predictions import has_predictions, make_format
+from cascade_srn.formats.files import DocumentStream
+from cascade_srn.formats.label_map import read_label_map
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.errors import AnnotationError, ConfigError, DataError
 from cascade_srn.evaluation.from_text import align_by_characters, restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions

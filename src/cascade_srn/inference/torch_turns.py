@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cascade_srn.cascade import Cascade
-from cascade_srn.encoder.pass_graphs import PassGraphs
+from cascade_srn.network.cascade import Cascade
+from cascade_srn.encoder.cuda_graphs.passes import PassGraphs
 from cascade_srn.encoder.pieces import RowArrays, RowBatch
 from cascade_srn.encoder.windows import FullPasses, Integers
-from cascade_srn.fusion import Queries
-from cascade_srn.heads import Pairs, SpanLabels
+from cascade_srn.network.fusion_tags import Queries
+from cascade_srn.network.span_extraction import Pairs
+from cascade_srn.network.loss import SpanLabels
 from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.transfer import HostCopy, send

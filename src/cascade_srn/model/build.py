@@ -3,23 +3,24 @@
 from importlib import import_module
 from typing import Any
 
-from cascade_srn.cascade import N_TASKS, Cascade, RelationTurns
+from cascade_srn.network.cascade import N_TASKS, Cascade, RelationTurns
 from cascade_srn.config import ModelSettings
-from cascade_srn.data.collate import Collator
+from cascade_srn.network.collate import Collator
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.encoder.sequence import BiLSTM, SequenceEncoder
-from cascade_srn.encoder.srn import SelectionRecurrentNetwork
-from cascade_srn.fusion import EntityTags, SubjectSpan, SubjectTag
-from cascade_srn.fusion.markers import Markers, marker_names
-from cascade_srn.heads.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
+from cascade_srn.network.sequence import BiLSTM, SequenceEncoder
+from cascade_srn.network.srn import SelectionRecurrentNetwork
+from cascade_srn.network.fusion_tags import EntityTags, SubjectTag
+from cascade_srn.network.fusion_span import SubjectSpan
+from cascade_srn.network.markers import Markers, marker_names
+from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.torch_search import TorchSearch
 from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
 from cascade_srn.schema import Schema
 
 # The module that registers the baselines.
-BASELINES_MODULE = "cascade_srn.baselines.build"
+BASELINES_MODULE = "cascade_srn.lab.baselines.build"
 
 
 def family_of(settings: ModelSettings) -> ModelFamily:

@@ -12,10 +12,10 @@ from typing import Any, Protocol, Self
 import torch
 from torch import nn
 
-from cascade_srn.cascade import CascadeLoss
+from cascade_srn.network.cascade import CascadeLoss
 from cascade_srn.config import ModelSettings, TurnWeights
-from cascade_srn.data.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
-from cascade_srn.data.examples import Example
+from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
+from cascade_srn.network.examples import Example
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.inference.predictor import RowMaker, Search, SearchSettings, TorchModule

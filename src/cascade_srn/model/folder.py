@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from cascade_srn.config import ModelSettings, require_choice
 from cascade_srn.errors import CascadeError, ModelError
-from cascade_srn.inference.processor import may_have_gpu
+from cascade_srn.runs.processor import may_have_gpu
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum, file_crc32
 
@@ -25,7 +25,7 @@ LIGHT_NEEDS = (ENCODER_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 """Files that a model without torch is read from, besides its configuration."""
 # The section of config.json with the SHA-256 of the other files of the folder, by name.
 CHECKSUMS = "sha256"
-# The section of config.json that only exported models have (:mod:`cascade_srn.light`).
+# The section of config.json that only exported models have (:mod:`cascade_srn.runtime`).
 EXPORT = "export"
 COPY_AGAIN = "Copy the model again"
 RUNTIMES = ("auto", "torch")

@@ -14,11 +14,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from cascade_srn.cascade import Cascade
+from cascade_srn.network.cascade import Cascade
 from cascade_srn.config import FRESH, ModelSettings
-from cascade_srn.data.collate import Collator
+from cascade_srn.network.collate import Collator
 from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
-from cascade_srn.encoder.pass_graphs import begin_prediction
+from cascade_srn.encoder.cuda_graphs.passes import begin_prediction
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer, reuse_casts
 from cascade_srn.errors import ConfigError, ModelError
@@ -188,7 +188,7 @@ class Model(BaseModel):
         """See :class:`.BaseModel`. Graphs that are captured already are kept."""
         if self.device.type != "cuda" or not isinstance(self.network, Cascade):
             return
-        from cascade_srn.inference.cuda_graphs import prediction_graphs
+        from cascade_srn.inference.cuda_graphs.turns import prediction_graphs
 
         with self.inference():
             limit = self.collator.pieces.limit

@@ -34,7 +34,7 @@ def find_device(name: str, model: Path | None = None, precision: str = "auto") -
     For the folder of a ``model`` that torch does not run in this ``precision``, the name is returned.
     """
     if model is not None and runs_light(model, name, precision):
-        from cascade_srn.light.model import check_device
+        from cascade_srn.runtime.model import check_device
 
         check_device(name, is_exported=read_export(model) is not None)
         return name

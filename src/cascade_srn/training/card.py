@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.data.examples import examples_of
+from cascade_srn.network.examples import examples_of
 from cascade_srn.evaluation.comparison import Bootstrap, count_units, f1_intervals
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model.card import CardDetails, CardLabel, CardScore, model_card

@@ -12,7 +12,7 @@ from typing import Any
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 
-from cascade_srn.data.examples import Example
+from cascade_srn.network.examples import Example
 from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.inference.batching import explain_out_of_memory

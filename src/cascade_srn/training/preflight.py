@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cascade_srn.baselines.limits import find_unreachable
-from cascade_srn.data.labelled.labels import LabelledText
-from cascade_srn.data.raw_text import sentence_key
-from cascade_srn.data.reports import may_be_missed
+from cascade_srn.lab.baselines.limits import find_unreachable
+from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.formats.reports import may_be_missed
 from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.errors import DataError
 from cascade_srn.model.model import Model

@@ -34,8 +34,8 @@ class DataSettings(Settings):
         align: How to align offsets within words: "exact" or "expand".
         skip_malformed: Skip malformed annotations instead of raising an error.
         keep_escapes: Read tokens such as ``-LRB-`` as they are, not as the characters that they stand for.
-        map: File with new names of labels, and labels to drop (:class:`cascade_srn.data.label_map.LabelMap`).
-        labels: Folder of text labelled by teachers (:mod:`cascade_srn.distil`), to learn from as well.
+        map: File with new names of labels, and labels to drop (:class:`cascade_srn.formats.label_map.LabelMap`).
+        labels: Folder of text labelled by teachers (:mod:`cascade_srn.training.distil`), to learn from as well.
         split_seed: Seed of the choice of the held-out documents, if ``dev`` is a share or there are folds. It is the
             same for all runs of a series.
         folds: Number of parts of train for cross-validation. Each part is the test set of one run.

@@ -11,9 +11,9 @@ from typing import Any
 from accelerate import Accelerator
 from torch import Tensor
 
-from cascade_srn.calibration.calibrate import calibrate
+from cascade_srn.evaluation.calibration.calibrate import calibrate
 from cascade_srn.config import FRESH
-from cascade_srn.data.examples import Example
+from cascade_srn.network.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.model.folder import CARD_FILE

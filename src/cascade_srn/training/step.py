@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.cascade import CascadeLoss
-from cascade_srn.data.batch import BatchSettings
-from cascade_srn.data.examples import Example
-from cascade_srn.encoder.cuda_graphs import CudaGraphs
+from cascade_srn.network.cascade import CascadeLoss
+from cascade_srn.network.batch import BatchSettings
+from cascade_srn.network.examples import Example
+from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.windows import Division, FewShapes, LeastWork
 from cascade_srn.inference.predictor import TorchModule

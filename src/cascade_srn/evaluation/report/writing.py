@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2  # noqa: F401 (fails here, before any work, if it is missing)
 
-from cascade_srn.data.formats.files import replacing
+from cascade_srn.formats.files import replacing
 from cascade_srn.drawing import Mark, draw_sentence, stylesheet
 from cascade_srn.drawing.render import as_markup, environment, read_asset
 from cascade_srn.drawing.view import describe_item

@@ -1,7 +1,0 @@
-"""Annotate texts with the help of a model: choose them, store the annotations, learn from them."""
-
-from cascade_srn.annotation.selection import Selected, select
-from cascade_srn.annotation.strategies import STRATEGIES
-from cascade_srn.annotation.units import UnitSettings
-
-__all__ = ["STRATEGIES", "Selected", "UnitSettings", "select"]

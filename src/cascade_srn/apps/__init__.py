@@ -1,0 +1,1 @@
+"""Applications over the public names: extract, corpus, graph, annotation, service, integrations."""

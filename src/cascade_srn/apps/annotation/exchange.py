@@ -1,0 +1,243 @@
+"""Exchange annotations with files in all formats of ``convert``."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cascade_srn.apps.annotation.annotations import Annotation, annotation_of, check_annotation
+from cascade_srn.apps.annotation.documents import check_new
+from cascade_srn.apps.annotation.project import Project, check_name
+from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
+from cascade_srn.formats.base import Format
+from cascade_srn.formats.reports import WriteReport
+from cascade_srn.errors import AnnotationError, CascadeError, DataError, SchemaError, did_you_mean
+from cascade_srn.types import Document
+
+# Limits of archives, which can be much larger than they look.
+MAX_MEMBERS, MAX_UNPACKED = 100_000, 1 << 30
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import has changed.
+
+    Attributes:
+        documents: Documents that were added.
+        annotations: Documents whose annotations were stored.
+    """
+
+    documents: int
+    annotations: int
+
+
+def import_documents(
+    project: Project,
+    documents: Iterable[Document],
+    annotator: str,
+    *,
+    state: str = "done",
+) -> Imported:
+    """Store the annotations of documents under a name. Unknown documents are added to the project.
+
+    Documents without entities are stored as having none.
+
+    A document is recognised by its id and text, or by its words, because some formats keep neither of the two. If
+    something does not fit, nothing is stored.
+
+    Args:
+        project: The project.
+        documents: Annotated documents.
+        annotator: Name to store the annotations under. Each becomes the next version of that annotator's.
+        state: State of the annotations: "done" or "started".
+
+    Raises:
+        DataError: A document has the id of another text.
+        AnnotationError: An entity does not match the words of the project.
+        SchemaError: The project does not have a label.
+    """
+    check_name(annotator)
+    index = _WordIndex(project.documents.values())
+    schema = project.labels.schema
+    new: dict[str, Document] = {}
+    annotations: dict[str, Annotation] = {}
+    for document in _join_parts(documents):
+        stored = index.find(document)
+        if stored is None:
+            document = document if document.id else replace(document, id=_free_id(project, new))
+            stored = next(iter(check_new([document], new)), new.get(document.id))
+            assert stored is not None
+            new[stored.id] = stored
+        try:
+            annotation = _fit(annotation_of(document, symmetric=schema.symmetric, state=state), document, stored)
+            check_annotation(stored, annotation, schema)
+        except (AnnotationError, SchemaError) as error:
+            raise type(error)(f"document {document.id!r}: {error.problem}", error.hint) from None
+        annotations[stored.id] = annotation
+    n_added = project.add_documents(new.values())
+    project.save_all(annotations, annotator)
+    return Imported(n_added, len(annotations))
+
+
+def _free_id(project: Project, new: Collection[str]) -> str:
+    """Return an id for a document without one."""
+    number = len(project.documents) + len(new) + 1
+    while f"document-{number}" in project.documents or f"document-{number}" in new:
+        number += 1
+    return f"document-{number}"
+
+
+def _join_parts(documents: Iterable[Document]) -> Iterator[Document]:
+    """Join documents in a row with the same id: some formats have a record for each sentence."""
+    for id, group in groupby(documents, key=lambda document: document.id):
+        parts = list(group)
+        if id and len(parts) > 1 and len({part.text for part in parts}) > 1:
+            yield Document.from_sentences([sentence for part in parts for sentence in part.sentences], id=id)
+        else:
+            yield from parts
+
+
+class _WordIndex:
+    """Finds the document of a project that an imported one is about."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._by_id: dict[str, Document] = {}
+        self._by_words: dict[tuple[str, ...], Document] = {}
+        for document in documents:
+            self._by_id[document.id] = document
+            self._by_words.setdefault(_words(document), document)
+
+    def find(self, document: Document) -> Document | None:
+        stored = self._by_id.get(document.id)
+        if stored is None:
+            return self._by_words.get(_words(document))
+        if stored.text != document.text and _words(stored) != _words(document):
+            raise DataError(
+                f"the project has a document {document.id!r} with another text", "Give each text its own id"
+            )
+        return stored
+
+
+def _words(document: Document) -> tuple[str, ...]:
+    return tuple(word for sentence in document.sentences for word in sentence.words)
+
+
+def _fit(annotation: Annotation, document: Document, stored: Document) -> Annotation:
+    """Move an annotation to the offsets of the stored text, which has the same words."""
+    if document.text == stored.text:
+        return annotation
+    pairs = zip(_offsets(document), _offsets(stored), strict=True)
+    starts, ends = {}, {}
+    for (start, end), (new_start, new_end) in pairs:
+        starts[start], ends[end] = new_start, new_end
+    moved = [replace(one, start=starts[one.start], end=ends[one.end]) for one in annotation.entities]
+    return replace(annotation, entities=tuple(moved))
+
+
+def _offsets(document: Document) -> list[tuple[int, int]]:
+    return [pair for sentence in document.sentences for pair in sentence.offsets]
+
+
+def find_format(name: str) -> Format:
+    """Return a format by its name."""
+    if name not in FORMATS:
+        raise DataError(f"the format {name!r} does not exist", did_you_mean(name, FORMATS), option="format")
+    return FORMATS[name]
+
+
+def file_name(project: Project, format: str) -> str:
+    """Return the name of an export for a browser. Formats that are folders become an archive."""
+    chosen = find_format(format)
+    suffix = ".zip" if chosen.folder else chosen.suffixes[0] if chosen.suffixes else ".json"
+    stem = "".join(char if char.isascii() and (char.isalnum() or char in "-_") else "-" for char in project.name)
+    return f"{stem or 'annotations'}-{format}{suffix}"
+
+
+def export_bytes(project: Project, format: str, annotator: str | None = None, *, state: str = "done") -> bytes:
+    """Return the annotated documents as the content of a file, or of a ZIP archive for a format that is a folder.
+
+    Raises:
+        DataError: Nothing is annotated, or the format cannot represent a document.
+    """
+    with TemporaryDirectory(prefix="cascade-srn-") as folder:
+        target = Path(folder) / "annotations"
+        if not find_format(format).folder:
+            target = target.with_name(file_name(project, format))
+        export_file(project, target, format, annotator, state=state)
+        if not target.is_dir():
+            return target.read_bytes()
+        packed = shutil.make_archive(str(Path(folder) / "packed"), "zip", target)
+        return Path(packed).read_bytes()
+
+
+def export_file(
+    project: Project, path: Path, format: str | None = None, annotator: str | None = None, *, state: str = "done"
+) -> WriteReport:
+    """Write the annotated documents to a file or folder.
+
+    Args:
+        project: The project.
+        path: Where to write.
+        format: Name of a format; by default from the suffix of the path.
+        annotator: Whose annotations. None: the adjudicated one of each document, or else the one saved last.
+        state: "done", or "started" to include documents that are not done.
+
+    Raises:
+        DataError: Nothing is annotated, or the format cannot represent a document.
+    """
+    documents = list(project.annotated_documents(annotator, state=state))
+    if not documents:
+        whose = "" if annotator is None else f" by {annotator!r}"
+        raise DataError(f"no document of the project is annotated{whose}", "Mark documents as done first")
+    return write_documents(documents, path, format)
+
+
+def import_bytes(project: Project, data: bytes, format: str, annotator: str) -> Imported:
+    """Import the content of a file, or a ZIP archive for a format that is a folder; see :func:`import_documents`."""
+    chosen = find_format(format)
+    with TemporaryDirectory(prefix="cascade-srn-") as folder:
+        path = Path(folder) / file_name(project, format)
+        path.write_bytes(data)
+        if chosen.folder and zipfile.is_zipfile(path):
+            path = _unpack(path, Path(folder) / "unpacked")
+        try:
+            return import_file(project, path, format, annotator)
+        except CascadeError as error:
+            # The path is that of a temporary file.
+            problem = error.problem.replace(str(path), "the file")
+            raise type(error)(problem, error.hint) if type(error) in _PLAIN else error from None
+
+
+_PLAIN = (AnnotationError, DataError, SchemaError)
+
+
+def import_file(project: Project, path: str | Path, format: str | None, annotator: str) -> Imported:
+    """Import an annotated file or folder in any format; see :func:`import_documents`."""
+    documents = list(read_documents(path, format))
+    if not documents:
+        raise DataError(f"{path} has no documents", "Check the file and its format", option="format")
+    return import_documents(project, documents, annotator)
+
+
+def _unpack(archive: Path, target: Path) -> Path:
+    """Unpack an archive within limits. Members outside of the folder are refused."""
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            members = packed.infolist()
+            if len(members) > MAX_MEMBERS or sum(member.file_size for member in members) > MAX_UNPACKED:
+                raise DataError("the archive is too large", "Import its files in several parts")
+            for member in members:
+                place = (target / member.filename).resolve()
+                if not place.is_relative_to(target.resolve()):
+                    raise DataError("the archive has a file outside of its folder", "Make the archive again")
+            packed.extractall(target)
+    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
+        raise DataError(f"the archive cannot be read ({error})", "Make the archive again") from error
+    # An archive often has one folder with everything in it.
+    inside = list(target.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else target

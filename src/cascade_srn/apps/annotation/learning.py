@@ -1,0 +1,342 @@
+"""Train models of a project in a child process, and keep the curve of their scores.
+
+Each run has a folder in ``training``: the data, the recipe, the model and the result. A run that was cancelled, failed
+or killed leaves nothing behind but its log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cascade_srn.apps.annotation.log import AppendOnlyFile, read_lines
+from cascade_srn.apps.annotation.project import Project
+from cascade_srn.apps.annotation.suggestions import SUGGESTIONS, Suggestions
+from cascade_srn.formats.registry import write_documents, write_schema
+from cascade_srn.formats.files import replacing, to_json
+from cascade_srn.errors import DataError, TrainingError
+from cascade_srn.storage.bundled import DEFAULT
+from cascade_srn.types import Document
+
+TRAINING, CURVE, LOG = "training", "curve.jsonl", "last-failure.log"
+JOB, PROGRESS, RESULT, OUTPUT, FAILURE = "job.json", "progress.jsonl", "result.json", "output.log", "failure.json"
+TRAIN, HELD_OUT, SCHEMA = "train.jsonl", "held_out.jsonl", "schema.json"
+BEST = Path("run") / "best"
+IDLE, RUNNING, STOPPING, DONE, FAILED, CANCELLED = "idle", "running", "stopping", "done", "failed", "cancelled"
+# Seconds that a child has to end after SIGTERM.
+_GRACE = 15.0
+
+
+def current_model(project: Project) -> str | None:
+    """Return the newest trained model of a project, or the one that it starts from, or None."""
+    finished = sorted((project.folder / TRAINING).glob(f"run-*/{RESULT}"))
+    return str(finished[-1].parent / BEST) if finished else project.model
+
+
+def _starting_model(project: Project) -> str | None:
+    """Return the model that training starts from, or None if the project names an encoder instead."""
+    if project.model is not None or project.encoder is not None:
+        return project.model
+    return DEFAULT
+
+
+def read_curve(project: Project) -> list[dict[str, Any]]:
+    """Return the scores of all finished runs, in order."""
+    return read_lines(project.folder / TRAINING / CURVE, torn=True)[0]
+
+
+class Learner:
+    """Runs trainings of a project in a child process, one at a time.
+
+    The project must be open for writing. Methods may be called from several threads.
+
+    Args:
+        project: The project.
+        on_progress: Called with each line of progress, in another thread.
+    """
+
+    def __init__(self, project: Project, *, on_progress: Callable[[Mapping[str, Any]], None] | None = None) -> None:
+        self.project = project
+        self.suggestions = Suggestions(project.folder)
+        self.folder = project.folder / TRAINING
+        self._on_progress = on_progress
+        self._lock = threading.RLock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._watcher: threading.Thread | None = None
+        self._state, self._message, self._activity = IDLE, "", ""
+        self._started = 0.0
+        self._progress: Mapping[str, Any] = {}
+        self._remove_unfinished()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model that makes suggestions."""
+        return current_model(self.project) is not None
+
+    def status(self) -> dict[str, Any]:
+        """Return the state of training and the curve."""
+        with self._lock:
+            is_training = self._activity == "training"
+            curve = read_curve(self.project)
+            return {
+                "state": self._state,
+                "epoch": self._progress.get("epoch", 0) if is_training else 0,
+                "n_epochs": self._progress.get("n_epochs", 0) if is_training else 0,
+                "seconds": round(time.monotonic() - self._started, 1) if is_training else 0,
+                "message": self._message,
+                "curve": curve,
+                "note": describe_uncertainty(curve),
+            }
+
+    def start(self) -> None:
+        """Start to train with the annotations that are done.
+
+        Raises:
+            TrainingError: A training is running.
+            DataError: There is nothing to learn from.
+        """
+        with self._lock:
+            if self._state in (RUNNING, STOPPING):
+                raise TrainingError("a training is running", "Wait until it has ended, or cancel it")
+            train, held_out = self._split()
+            before = self._state
+            # Set first, because waiting for another child releases the lock.
+            self._state, self._message = RUNNING, "Loading the model"
+            run = None
+            try:
+                self._stop_suggesting()
+                run = self._new_run()
+                write_documents(train, run / TRAIN, "jsonl")
+                if held_out:
+                    write_documents(held_out, run / HELD_OUT, "jsonl")
+                self._write_job(run, "train")
+                self._launch(run, "training")
+                self._state, self._message = RUNNING, "Loading the model"
+            except BaseException:
+                self._state, self._message = before, ""
+                if run is not None:
+                    self._remove(run)
+                raise
+
+    def suggest(self) -> None:
+        """Start to compute suggestions of the current model for all documents, unless something is running."""
+        with self._lock:
+            if self._child is not None or not self.has_model:
+                return
+            run = self._new_run()
+            self._write_job(run, "suggest")
+            self._launch(run, "suggestions")
+
+    def cancel(self) -> None:
+        """Stop the training and remove its folder. Does nothing if none is running."""
+        with self._lock:
+            if self._state != RUNNING or self._child is None:
+                return
+            self._state, self._message = STOPPING, "Stopping"
+            self._child.terminate()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the child process has ended. Return False if it has not within the time."""
+        watcher = self._watcher
+        if watcher is not None:
+            watcher.join(seconds)
+        return watcher is None or not watcher.is_alive()
+
+    def close(self) -> None:
+        """Stop the child process."""
+        with self._lock:
+            child = self._child
+            if self._state == RUNNING:
+                self._state = STOPPING
+        if child is not None:
+            child.terminate()
+            self.wait(_GRACE + 5)
+
+    def _split(self) -> tuple[list[Document], list[Document]]:
+        parts: tuple[list[Document], list[Document]] = [], []
+        for document in self.project.annotated_documents():
+            parts[self.project.is_held_out(document.id)].append(document)
+        if not any(document.entities for document in parts[0]):
+            n_held_out = len(parts[1])
+            more = f" ({n_held_out} annotated documents are held out to score the model)" if n_held_out else ""
+            raise DataError(
+                f"there is no annotated document with entities to learn from{more}", "Mark more documents as done"
+            )
+        return parts
+
+    def _new_run(self) -> Path:
+        numbers = [int(path.name[4:]) for path in self.folder.glob("run-*") if path.name[4:].isdecimal()]
+        # Suggestions of removed runs count, so that new ones have the last name.
+        numbers += [
+            int(path.stem[4:])
+            for path in (self.project.folder / SUGGESTIONS).glob("run-*.jsonl")
+            if path.stem[4:].isdecimal()
+        ]
+        run = self.folder / f"run-{max(numbers, default=0) + 1:05d}"
+        run.mkdir(parents=True)
+        return run
+
+    def _write_job(self, run: Path, kind: str) -> None:
+        settings = self.project.settings
+        model = _starting_model(self.project) if kind == "train" else current_model(self.project)
+        model, encoder = (self._relative(path, run) for path in (model, self.project.encoder))
+        write_schema(self.project.labels.schema, run / SCHEMA)
+        job = {"kind": kind, "model": model, "encoder": encoder, "epochs": settings.epochs}
+        with replacing(run / JOB) as handle:
+            handle.write(to_json(job | {"seed": settings.seed}).encode())
+
+    def _relative(self, name: str | None, run: Path) -> str | None:
+        """Return a path in the project as seen from a run, because the project can be moved; a name unchanged."""
+        is_inside = name is not None and Path(name).is_relative_to(self.project.folder)
+        return os.path.relpath(name, run) if name is not None and is_inside else name
+
+    def _launch(self, run: Path, activity: str) -> None:
+        self._activity, self._progress = activity, {}
+        self._started = time.monotonic()
+        # Relative paths would not be found from the folder of the run.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path)}
+        with (run / OUTPUT).open("wb") as output:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "cascade_srn.apps.annotation.worker"],
+                cwd=run,
+                # The child ends when this pipe is closed, however this process ends.
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        self._watcher = threading.Thread(target=self._watch, args=(self._child, run), daemon=True)
+        self._watcher.start()
+
+    def _watch(self, child: subprocess.Popen[bytes], run: Path) -> None:
+        """Read the progress of the child until it has ended, then keep or remove its run."""
+        stopping_since: float | None = None
+        at = 0
+        while True:
+            try:
+                code: int | None = child.wait(0.2)
+            except subprocess.TimeoutExpired:
+                code = None
+            at = self._read_progress(run, at)
+            if code is not None:
+                break
+            if self._state == STOPPING:
+                stopping_since = stopping_since or time.monotonic()
+                if time.monotonic() - stopping_since > _GRACE:
+                    child.kill()
+        if child.stdin is not None:
+            child.stdin.close()
+        with self._lock:
+            try:
+                self._finish(run, code)
+            except OSError as error:  # such as a full disk
+                self._state, self._message = FAILED, f"The result could not be stored ({error.strerror})"
+                self._remove(run)
+            self._child = None
+
+    def _read_progress(self, run: Path, at: int) -> int:
+        try:
+            with (run / PROGRESS).open("rb") as handle:
+                handle.seek(at)
+                data = handle.read()
+        except FileNotFoundError:
+            return at
+        complete = data[: data.rfind(b"\n") + 1]
+        for line in complete.splitlines():
+            progress = json.loads(line)
+            with self._lock:
+                self._progress = progress
+                if self._state in (IDLE, RUNNING):
+                    self._message = progress["message"]
+            if self._on_progress is not None:
+                self._on_progress(progress)
+        return at + len(complete)
+
+    def _finish(self, run: Path, code: int) -> None:
+        activity, self._activity = self._activity, ""
+        if activity == "suggestions":
+            if self._state == IDLE:
+                self._message = "" if code == 0 else f"The suggestions could not be computed: {_failure(run)}"
+            self._remove(run, with_suggestions=code != 0)
+        elif code == 0:
+            self._keep(run)
+            self._state, self._message = DONE, ""
+        elif self._state == STOPPING:
+            self._remove(run)
+            self._state, self._message = CANCELLED, "Training was cancelled"
+        else:
+            self._state, self._message = FAILED, _failure(run)
+            shutil.copyfile(run / OUTPUT, self.folder / LOG)
+            self._remove(run)
+
+    def _keep(self, run: Path) -> None:
+        """Add the result to the curve, and remove the files of older runs that are not needed any more."""
+        result = json.loads((run / RESULT).read_text(encoding="utf-8"))
+        point = result | {"run": run.name, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+        _, size = read_lines(self.folder / CURVE, torn=True)
+        file = AppendOnlyFile(self.folder / CURVE, size)
+        file.append(f"{to_json(point)}\n".encode())
+        file.close()
+        for older in self.folder.glob("run-*"):
+            if older != run:
+                shutil.rmtree(older, ignore_errors=True)
+
+    def _remove(self, run: Path, *, with_suggestions: bool = True) -> None:
+        shutil.rmtree(run, ignore_errors=True)
+        if with_suggestions:
+            (self.project.folder / SUGGESTIONS / f"{run.name}.jsonl").unlink(missing_ok=True)
+
+    def _remove_unfinished(self) -> None:
+        """Remove runs of a killed process."""
+        for run in self.folder.glob("run-*"):
+            if not (run / RESULT).is_file():
+                self._remove(run)
+
+    def _stop_suggesting(self) -> None:
+        child = self._child
+        if child is not None:
+            child.terminate()
+            self._lock.release()  # the watcher needs it to finish
+            try:
+                if not self.wait(_GRACE):
+                    child.kill()
+                    self.wait()
+            finally:
+                self._lock.acquire()
+
+
+def describe_uncertainty(curve: list[dict[str, Any]]) -> str:
+    """Describe in words how far the scores of a curve can be trusted."""
+    if not curve:
+        return ""
+    last = curve[-1]
+    if not last["n_held_out"]:
+        return "No held-out document is annotated, so the model has no score."
+    parts = [
+        f"F1 on {last['n_held_out']} held-out sentences of {last['n_held_out_documents']} documents, which are never "
+        "trained on. The bars are 95 % intervals of a bootstrap over "
+        f"{last['unit']}s; they leave out the variation between training runs."
+    ]
+    if last["ner_low"] is not None and last["ner_high"] - last["ner_low"] > 0.1:
+        parts.append("The intervals are wide: annotate more held-out documents before you trust a difference.")
+    parts.append("Held-out annotations that were accepted from suggestions favour the model.")
+    return " ".join(parts)
+
+
+def _failure(run: Path) -> str:
+    """Return why a child has failed."""
+    try:
+        record = json.loads((run / FAILURE).read_text(encoding="utf-8"))
+        return str(record["message"])
+    except (OSError, ValueError, KeyError):
+        return "the process ended unexpectedly, perhaps because of a lack of memory"

@@ -1,0 +1,1 @@
+"""The server of the annotation page; see ``docs/annotate.md``."""

@@ -1,0 +1,251 @@
+"""Child process of a project: trains a model, scores it, and computes suggestions.
+
+It works in the folder of its run and reads ``documents.jsonl`` of the project, but never its annotations. It ends when
+its standard input is closed, so that it does not outlive the service.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cascade_srn.apps.annotation import learning
+from cascade_srn.apps.annotation.documents import DOCUMENTS, read_stored_documents, without_annotations
+from cascade_srn.apps.annotation.log import read_lines
+from cascade_srn.apps.annotation.selection import select
+from cascade_srn.apps.annotation.suggestions import (SUGGESTIONS, remove_older, suggestion_line, write_priorities,)
+from cascade_srn.apps.annotation.units import UnitSettings
+from cascade_srn.formats.registry import read_documents, read_schema
+from cascade_srn.formats.files import replacing, to_json
+from cascade_srn.errors import CascadeError, DataError, ModelError
+from cascade_srn.model.folder import missing_for_torch
+from cascade_srn.runs.process import sigterm_as_exit
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document
+
+if TYPE_CHECKING:
+    from cascade_srn.extractor import Extractor
+    from cascade_srn.training.recipe import Recipe
+
+# Sentences that training shows to the model in all epochs together, and limits of the number of epochs.
+SENTENCES_SEEN, FEWEST_EPOCHS, MOST_EPOCHS = 6_000, 10, 40
+# Documents from which some are set apart to choose the best epoch and the thresholds.
+MIN_DOCUMENTS_FOR_DEV, DEV_SHARE = 10, 0.15
+# Held-out documents from which the bootstrap draws documents; of fewer, it draws sentences.
+MIN_DRAWN_DOCUMENTS = 5
+
+
+class Worker:
+    """One run in a folder.
+
+    Args:
+        run: Folder of the run.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.project = run.parents[1]
+        self.job: Mapping[str, Any] = json.loads((run / learning.JOB).read_text(encoding="utf-8"))
+        self.schema = read_schema(run / learning.SCHEMA)
+        self._progress = (run / learning.PROGRESS).open("a", encoding="utf-8")
+
+    def report(self, message: str, **more: Any) -> None:
+        """Write a line of progress."""
+        self._progress.write(f"{to_json({'message': message, **more})}\n")
+        self._progress.flush()
+
+    def train(self) -> None:
+        """Train a model, score it on the held-out documents, and compute suggestions."""
+        if missing := missing_for_torch():
+            raise ModelError(
+                f"training needs {' and '.join(missing)}, which this installation does not have",
+                "Run pip install 'cascade-srn[train]'",
+            )
+        from cascade_srn.extractor import Extractor
+        from cascade_srn.training.run import Run
+
+        train = list(read_documents(self.run / learning.TRAIN, "jsonl"))
+        recipe = self.recipe(train)
+        started = time.monotonic()
+        for progress in Run(recipe, command="cascade-srn project train"):
+            if progress.epoch_done or progress.finished:
+                self.report("Training", epoch=progress.epoch, n_epochs=progress.epochs)
+        more = {"epoch": recipe.training.epochs, "n_epochs": recipe.training.epochs}
+        extractor = Extractor.from_pretrained(self.run / learning.BEST)
+        self.report("Scoring", **more)
+        held_out = self.run / learning.HELD_OUT
+        gold = list(read_documents(held_out, "jsonl")) if held_out.exists() else []
+        result = {
+            "n_sentences": _count_sentences(train),
+            "n_documents": len(train),
+            **score(gold, list(extractor.stream(map(without_annotations, gold))), self.schema),
+            "seconds": round(time.monotonic() - started, 1),
+            "start": self.job["model"] if self._is_named() else None,
+        }
+        self.suggest(extractor, train + gold, **more)
+        # Written last: a run without it is removed.
+        with replacing(self.run / learning.RESULT) as handle:
+            handle.write(to_json(result).encode())
+
+    def _is_named(self) -> bool:
+        return self.job["model"] is not None and not str(self.job["model"]).startswith(".")
+
+    def recipe(self, train: Sequence[Document]) -> Recipe:
+        """Return the settings of the training."""
+        from cascade_srn.training.recipe import Recipe
+
+        n_sentences = _count_sentences(train)
+        epochs = self.job["epochs"] or min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(SENTENCES_SEEN / n_sentences)))
+        start = self.job["model"]
+        n_annotated = sum(bool(document.entities) for document in train)
+        return Recipe.from_dict(
+            {
+                "model": {"start": start} if start is not None else {"encoder": {"name": self.job["encoder"]}},
+                "data": {
+                    "train": learning.TRAIN,
+                    "dev": DEV_SHARE if n_annotated >= MIN_DOCUMENTS_FOR_DEV else None,
+                    "split_seed": self.job["seed"],
+                    "format": "jsonl",
+                    "schema": learning.SCHEMA,
+                },
+                "training": {
+                    "epochs": epochs,
+                    "batch_size": 16,
+                    "corruption": 0.2,
+                    "evaluate_every": max(1, epochs // 8),
+                    "save_every": 0,
+                    "seed": self.job["seed"],
+                    "trackers": [],
+                },
+                "output": learning.BEST.parent.as_posix(),
+            }
+        )
+
+    def suggest(self, extractor: Extractor, annotated: Sequence[Document], **more: Any) -> None:
+        """Write suggestions for all documents, and the order in which to annotate them."""
+        documents = list(read_stored_documents(read_lines(self.project / DOCUMENTS, torn=True)[0]))
+        folder = self.project / SUGGESTIONS
+        folder.mkdir(exist_ok=True)
+        name = f"{self.run.name}.jsonl"
+        # Those that are not annotated first, because they are shown next.
+        known = {document.id for document in annotated}
+        documents.sort(key=lambda document: document.id in known)
+        with (folder / name).open("wb") as handle:
+            for number, found in enumerate(extractor.stream(documents, batch_words=2048), 1):
+                handle.write(suggestion_line(restrict(found, self.schema)))
+                handle.flush()
+                self.report(f"Suggestions for {number} of {len(documents)} documents", **more)
+        remove_older(self.project, name)
+        self.report("Ordering the documents", **more)
+        write_priorities(self.project, rank(documents, extractor, annotated, seed=self.job["seed"]))
+
+    def make_suggestions(self) -> None:
+        """Compute suggestions of the current model only."""
+        from cascade_srn.extractor import Extractor
+
+        self.report("Loading the model")
+        self.suggest(Extractor.from_pretrained(self.job["model"]), ())
+
+
+def rank(
+    documents: Sequence[Document], extractor: Extractor, annotated: Sequence[Document], *, seed: int = 0
+) -> dict[str, float]:
+    """Return the priority of documents from 1 downwards: how much it helps to annotate them.
+
+    Annotated documents, near-duplicates and documents without a sentence of usual length have none.
+    """
+    known = {document.id for document in annotated}
+    rest = [document for document in documents if document.id not in known]
+    try:
+        settings = UnitSettings("document", seed=seed)
+        chosen = select(rest, max(1, len(rest)), model=extractor, settings=settings, annotated=annotated)
+    except DataError:  # nothing to choose from
+        return {}
+    return {one.source: 1 - (one.rank - 1) / len(chosen) for one in chosen}
+
+
+def restrict(document: Document, schema: Schema) -> Document:
+    """Return a document without labels that the schema does not have."""
+    sentences = []
+    for sentence in document.sentences:
+        entities = [span for span in sentence.entities if span.label in schema.entity_types]
+        kept = set(entities)
+        triples = [
+            triple
+            for triple in sentence.triples
+            if triple.label in schema.relation_types and triple.head in kept and triple.tail in kept
+        ]
+        sentences.append(sentence.annotated(entities, triples))
+    return replace(document, sentences=tuple(sentences), schema=None)
+
+
+def score(gold: Sequence[Document], predicted: Sequence[Document], schema: Schema) -> dict[str, Any]:
+    """Score predictions, with 95 % intervals of a bootstrap. Without gold documents, scores are None."""
+    names = {"ner": "ner", "re": "re_strict"}
+    n_sentences = _count_sentences(gold)
+    values: dict[str, Any] = {f"{name}{part}": None for name in names for part in ("", "_low", "_high")}
+    unit = "document" if len(gold) >= MIN_DRAWN_DOCUMENTS else "sentence"
+    if gold:
+        import numpy as np
+
+        from cascade_srn.evaluation.comparison import Bootstrap, bootstrap_differences, count_units, f1
+        from cascade_srn.evaluation.scores import TASKS
+
+        counts = count_units(gold, predicted, schema=schema, symmetric="canonical", unit=unit)
+        whole = f1(counts.sum(axis=0))
+        drawn = bootstrap_differences(counts[None], np.zeros_like(counts[None]), f1, Bootstrap(2000, unit))
+        for name, task in names.items():
+            at = list(TASKS).index(task)
+            low, high = np.percentile(drawn[:, at], (2.5, 97.5))
+            known = {"": whole[at], "_low": low, "_high": high} if counts[:, at, 0].sum() else {}
+            values |= {f"{name}{part}": round(float(value), 4) for part, value in known.items()}
+    return {**values, "n_held_out": n_sentences, "n_held_out_documents": len(gold), "unit": unit}
+
+
+def _count_sentences(documents: Sequence[Document]) -> int:
+    return sum(bool(len(sentence)) for document in documents for sentence in document.sentences)
+
+
+def _end_with_parent() -> None:
+    """End this process when its standard input is closed."""
+
+    def wait() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main() -> int:
+    """Do the job in the working folder."""
+    _end_with_parent()
+    if hasattr(os, "nice"):
+        os.nice(5)  # the service answers first
+    run = Path.cwd()
+    try:
+        with sigterm_as_exit():
+            worker = Worker(run)
+            (worker.train if worker.job["kind"] == "train" else worker.make_suggestions)()
+    except Exception as error:
+        traceback.print_exc()
+        message = str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
+        with replacing(run / learning.FAILURE) as handle:
+            handle.write(to_json({"message": message}).encode())
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""Count the rows of an input file and compute its checksum, in one pass."""
+
+import io
+import tempfile
+from dataclasses import dataclass, field
+from typing import IO, Any, BinaryIO, cast
+
+from cascade_srn.inputs.addresses import (COMPRESSIONS, OpenFile, RawFile, damaged, file_version, is_remote, split_suffixes,)
+from cascade_srn.apps.corpus.parquet import MAGIC, ParquetRows
+from cascade_srn.inputs.records import Csv, JsonLines, PlainText, Records
+from cascade_srn.apps.corpus.fields import DEFAULT_ID, BadValueError, InputSettings, suggest_field
+from cascade_srn.apps.corpus.shards import InputFile
+from cascade_srn.errors import DataError, short_repr
+from cascade_srn.storage.files import read_errors
+
+SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".jsonlines": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".txt": "text",
+    ".text": "text",
+}
+"""Formats by suffix, as files are found in folders."""
+# In a folder, such a file is more often a description of the data.
+_GIVEN_SUFFIXES = {**SUFFIXES, ".json": "jsonl"}
+_COMPRESSION_NAMES = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zst": "Zstandard"}
+_CHUNK = 1 << 20
+_MAX_SEEN = 100
+
+
+@dataclass
+class CountedFile:
+    """An input file, and what its records have.
+
+    Attributes:
+        file: The file.
+        found: Names of the settings that at least one record has.
+        seen: Names of other fields, for suggestions.
+        types: Arrow types of the columns, in Parquet.
+    """
+
+    file: InputFile
+    found: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
+    types: dict[str, Any] = field(default_factory=dict)
+
+
+class _Cutter:
+    """Cuts the rows of a file into blocks within the bounds of a shard."""
+
+    def __init__(self, settings: InputSettings) -> None:
+        self._settings = settings
+        self.blocks: list[tuple[int, int, int]] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, row: int, offset: int, line: int, n_bytes: int) -> None:
+        """Add a row that starts at an offset, after a number of lines."""
+        settings = self._settings
+        full = self._rows == settings.shard_documents or self._bytes + n_bytes > settings.shard_bytes
+        if not self.blocks or full:
+            self.blocks.append((row, offset, line))
+            self._rows = self._bytes = 0
+        self._rows += 1
+        self._bytes += n_bytes
+
+
+def open_records(address: str, format: str, settings: InputSettings) -> Records:
+    """Open a file of a known format to read its records."""
+    if format == "parquet":
+        return ParquetRows(cast(BinaryIO, RawFile(address, at_random=True)), address, _columns(settings))
+    file = OpenFile(address)
+    try:
+        return _parse(file, format, settings)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _columns(settings: InputSettings) -> tuple[str, ...]:
+    return (*settings.names, *((DEFAULT_ID,) if settings.id_field is None else ()))
+
+
+def _parse(file: OpenFile, format: str, settings: InputSettings) -> Csv | JsonLines | PlainText:
+    if format == "text":
+        return PlainText(file, settings.field)
+    return JsonLines(file) if format == "jsonl" else Csv(file, "\t" if format == "tsv" else ",")
+
+
+def count_file(address: str, name: str, settings: InputSettings) -> CountedFile:
+    """Read a file once: recognise its format, count and measure its rows, and compute its checksum."""
+    version = file_version(address)
+    with OpenFile(address, hashed=True) as file:
+        format = _recognise(file, settings.format)
+        if format == "parquet":
+            counted, blocks = _count_parquet(file, settings)
+        else:
+            counted, blocks = _count_records(file, format, settings)
+        file.raw.read_rest()
+        if file_version(address) != version:
+            raise DataError(f"{address}: the file changed while it was read", "Wait until it is complete")
+        counted.file = InputFile(
+            address, format, blocks[-1][0], file.raw.n_bytes, file.raw.sha256, name, tuple(blocks), version
+        )
+    return counted
+
+
+def _recognise(file: OpenFile, format: str | None) -> str:
+    """Return the format of a file by its suffix, then by its content."""
+    suffix, packed = split_suffixes(file.address)
+    head = _peek(file)
+    known = _GIVEN_SUFFIXES.get(suffix)
+    if packed and packed != file.compression and head:
+        raise DataError(
+            f"{file.address}: the file is not compressed with {_COMPRESSION_NAMES[packed]}, as its suffix says",
+            "Rename it, or write it again",
+        )
+    if file.compression and not packed and known is not None:
+        raise DataError(
+            f"{file.address}: the file is compressed with {_COMPRESSION_NAMES[file.compression]}",
+            f"Rename it, so that it ends in {file.compression}",
+        )
+    found = format or known or _guess(file.address, head)
+    is_parquet = head.startswith(MAGIC)
+    if is_parquet != (found == "parquet") and head:
+        kind = "a Parquet file" if is_parquet else "not a Parquet file"
+        raise DataError(f"{file.address}: the file is {kind}", "Rename it, or name its format", option="input_format")
+    if found == "parquet" and (file.compression or not head):
+        problem = "is compressed as a whole" if head else "is empty"
+        raise DataError(f"{file.address}: the Parquet file {problem}", "Decompress it" if head else "Write it again")
+    return found
+
+
+def _peek(file: OpenFile) -> bytes:
+    try:
+        return cast(io.BufferedReader, file.content).peek(_CHUNK)
+    except read_errors() as error:
+        raise damaged(file.address, error) from error
+
+
+def _guess(address: str, head: bytes) -> str:
+    if head.startswith(MAGIC):
+        return "parquet"
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return "jsonl"
+    known = ", ".join(_GIVEN_SUFFIXES)
+    raise DataError(
+        f"{address}: the format of the file is not known",
+        f"Name the format, or use a file that ends in {known}, compressed or not",
+        option="input_format",
+    )
+
+
+def _count_records(
+    file: OpenFile, format: str, settings: InputSettings
+) -> tuple[CountedFile, list[tuple[int, int, int]]]:
+    records = _parse(file, format, settings)
+    counted = CountedFile(InputFile(file.address, format, 0, 0, ""))
+    if isinstance(records, Csv):
+        _check_header(file.address, records.columns or (), settings, counted)
+    elif isinstance(records, PlainText):
+        counted.found.add(settings.field)
+    cutter, (offset, line) = _Cutter(settings), _position(records, 0)
+    is_json, first = not isinstance(records, JsonLines), b""
+    missing = set(settings.names) if not is_json else set()
+    for record in records:
+        after = _position(records, offset + record.n_bytes)
+        # Blank lines before a record belong to it.
+        cutter.add(records.row - 1, offset, line, after[0] - offset)
+        offset, line = after
+        first = first or (record.value if record.problem == "" else b"")
+        if missing or not is_json:
+            try:
+                values = records.parse(record)
+            except BadValueError:
+                continue
+            is_json = True
+            counted.found |= missing & values.keys()
+            missing -= values.keys()
+            if len(counted.seen) < _MAX_SEEN:
+                counted.seen |= values.keys()
+    if isinstance(records, JsonLines):
+        _check_json(file.address, first.strip(), records.row, has_objects=is_json)
+    return counted, [*cutter.blocks, (records.row, offset, line)]
+
+
+def _position(records: Records, offset: int) -> tuple[int, int]:
+    """Return the offset and the number of lines before the next record; ``offset`` if the format has no lines."""
+    return (records.lines.offset, records.lines.number) if isinstance(records, Csv | JsonLines) else (offset, 0)
+
+
+def _check_header(address: str, columns: tuple[str, ...], settings: InputSettings, counted: CountedFile) -> None:
+    """Check that the columns of a CSV file are there, and each once. An empty file has none."""
+    names = settings.names
+    repeated = [name for name in (*names, DEFAULT_ID) if columns.count(name) > 1]
+    if repeated:
+        raise DataError(f"{address}: the column {repeated[0]!r} occurs more than once", "Rename one of them")
+    if columns and settings.field not in columns:
+        raise DataError(
+            f"{address}: no column {settings.field!r} in the header",
+            suggest_field(settings.field, columns) if columns[1:] else f"Its only column is {short_repr(columns[0])}",
+            option="field",
+        )
+    counted.found |= set(names) & set(columns)
+    counted.seen |= set(columns)
+
+
+def _check_json(address: str, first: bytes, n_rows: int, *, has_objects: bool) -> None:
+    """Refuse JSON of other kinds, and a file none of whose records looks like a JSON object.
+
+    Args:
+        address: The file.
+        first: Its first record.
+        n_rows: Number of records.
+        has_objects: Whether at least one record is a JSON object.
+    """
+    if first == b"[" or (first.startswith(b"[") and not has_objects):
+        raise DataError(f"{address}: the file is a JSON array", "Write one JSON object per line")
+    if first == b"{" and n_rows > 1:
+        raise DataError(f"{address}: the file is a JSON object of several lines", "Write one JSON object per line")
+    # A single record that is cut off is a bad record rather than a file of another kind.
+    if first and not first.startswith(b"{") and not has_objects:
+        raise DataError(
+            f"{address}: the file is not JSON lines", "Name its format, or check its content", option="input_format"
+        )
+
+
+def _count_parquet(file: OpenFile, settings: InputSettings) -> tuple[CountedFile, list[tuple[int, int, int]]]:
+    counted = CountedFile(InputFile(file.address, "parquet", 0, 0, ""))
+    with _local_copy(file) as handle:
+        rows = ParquetRows(cast(BinaryIO, handle), file.address, (settings.field,))
+        rows.check_text_column(settings)
+        counted.types = rows.types
+        counted.seen = set(rows.types)
+        counted.found = set(settings.names) & counted.seen
+        cutter, offset, row = _Cutter(settings), 0, 0
+        for n_bytes in rows.lengths(settings.field):
+            cutter.add(row, offset, 0, n_bytes)
+            row, offset = row + 1, offset + n_bytes
+        rows.close()
+    return counted, [*cutter.blocks, (row, offset, 0)]
+
+
+def _local_copy(file: OpenFile) -> IO[bytes]:
+    """Return a file that can be read at any place. A remote one is copied, so that it is fetched once."""
+    if not is_remote(file.address):
+        return cast(IO[bytes], RawFile(file.address, at_random=True))
+    copy = tempfile.TemporaryFile()  # noqa: SIM115
+    while chunk := file.content.read(_CHUNK):
+        copy.write(chunk)
+    copy.seek(0)
+    return copy
+
+
+assert set(_COMPRESSION_NAMES) == set(COMPRESSIONS)

@@ -1,0 +1,276 @@
+"""Check the tables of a corpus job against its records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from cascade_srn.apps.corpus.inspection import find_holder, is_plausible
+from cascade_srn.apps.corpus.manifest import MANIFEST, RECORDS, JobFolder, Manifest
+from cascade_srn.apps.corpus.shards import Shard, ShardResult
+from cascade_srn.apps.corpus.tables import TABLES
+from cascade_srn.inference.streaming import describe_error
+from cascade_srn.storage.files import checksum
+
+# Number of repeated ids, problems and notes that a report names. All ids and problems are counted.
+_N_NAMED, _N_PROBLEMS = 5, 100
+# A digest of this length differs for different ids. Sorted in a file, they need no memory.
+_DIGEST_BYTES, _BLOCK = 16, 1 << 20
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """Result of :func:`verify`.
+
+    Attributes:
+        n_shards: Number of shards of the job.
+        n_shards_done: Number of shards whose record exists.
+        n_rows: Number of rows of the input.
+        rows: Number of rows of each table, in the finished shards.
+        n_repeated_ids: Number of document ids that occur more than once, as they do in the input.
+        repeated_ids: Some of them.
+        n_problems: Number of files and shards that are wrong.
+        problems: The first of them.
+        notes: Files that do no harm, such as leftovers of a killed worker.
+    """
+
+    n_shards: int
+    n_shards_done: int
+    n_rows: int
+    rows: Mapping[str, int]
+    n_repeated_ids: int
+    repeated_ids: tuple[str, ...]
+    n_problems: int
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all shards are done."""
+        return self.n_shards_done == self.n_shards
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether the job is complete and nothing is wrong."""
+        return self.is_complete and not self.n_problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"is_correct": self.is_correct, "is_complete": self.is_complete, **asdict(self)}
+
+
+def verify(output: str | Path, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
+    """Check that a job is complete, that no document is lost or repeated, and that no file has changed.
+
+    All files are read. Memory is bounded by the largest shard.
+
+    Args:
+        output: Output folder of a job.
+        progress: Called after each shard with the number of shards checked and their total.
+
+    Raises:
+        DataError: If the folder holds no job, or its manifest is damaged.
+    """
+    folder = JobFolder(output)
+    manifest = folder.read_manifest()
+    check = _Verification(folder, manifest)
+    for number, shard in enumerate(manifest.shards, start=1):
+        check.check_shard(shard)
+        if progress is not None:
+            progress(number, len(manifest.shards))
+    return check.report()
+
+
+class _Verification:
+    """What :func:`verify` has found so far."""
+
+    def __init__(self, folder: JobFolder, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.format = str(manifest.settings["format"])
+        self.rows: Counter[str] = Counter(dict.fromkeys(TABLES, 0))
+        self.n_words = self.n_sentences = self.n_problems = 0
+        self.finished: set[str] = set()
+        self._problems: list[str] = []
+        self._digests = tempfile.TemporaryFile()  # noqa: SIM115 (closed by report)
+
+    def check_shard(self, shard: Shard) -> None:
+        """Check the record and the files of a shard."""
+        record = self.folder.read_record(shard.id)
+        if record is None or not is_plausible(record):
+            if (self.folder.path / RECORDS / f"{shard.id}.json").exists():
+                self._add_problem(f"{RECORDS}/{shard.id}.json is damaged")
+            return
+        self.finished.add(shard.id)
+        self.rows.update(record.rows)
+        self.n_words += record.n_words
+        self.n_sentences += record.n_sentences
+        names = _file_names(shard.id, self.format)
+        if record.shard != shard.id or set(record.sha256) != set(names.values()):
+            self._add_problem(f"{RECORDS}/{shard.id}.json is the record of another shard")
+            return
+        n_problems = self.n_problems
+        for name in names.values():
+            self._check_file(name, record.sha256[name])
+        if self.n_problems > n_problems:
+            return
+        try:
+            self._check_rows(shard, record)
+        except (OSError, ValueError, KeyError) as error:  # the record has the checksum of a file that is no table
+            self._add_problem(f"the tables of shard {shard.id} cannot be read ({describe_error(error)})")
+
+    def _check_file(self, name: str, expected: str) -> None:
+        try:
+            if checksum(self.folder.path / name) != expected:
+                self._add_problem(f"{name} has changed since it was written")
+        except OSError as error:
+            self._add_problem(f"{name} cannot be read ({error.strerror})")
+
+    def _check_rows(self, shard: Shard, record: ShardResult) -> None:
+        """Compare the rows of the tables with the record, and with the rows of the input."""
+        places: list[tuple[str, int]] = []
+        for table in ("documents", "errors"):
+            n_rows = 0
+            for id, place in _read_places(self.folder.path, shard, table, self.format):
+                n_rows += 1
+                self._digests.write(_digest(id))
+                if place is not None:
+                    places.append(place)
+            if n_rows != record.rows[table]:
+                self._add_problem(f"{table} has {n_rows} rows of shard {shard.id}, but its record {record.rows[table]}")
+        for table in ("entities", "relations") if self.format == "parquet" else ():
+            n_rows = _count_rows(self.folder.path / _file_names(shard.id, self.format)[table])
+            if n_rows != record.rows[table]:
+                self._add_problem(f"{table} has {n_rows} rows of shard {shard.id}, but its record {record.rows[table]}")
+        n_rows = record.rows["documents"] + record.rows["errors"]
+        if n_rows != shard.n_rows:
+            self._add_problem(f"shard {shard.id} has {n_rows} documents and errors, but {shard.n_rows} rows of input")
+        elif self.format == "parquet" and not _is_each_row_once(places, shard):
+            self._add_problem(f"rows of the input are missing or repeated in shard {shard.id}")
+
+    def report(self) -> VerifyReport:
+        """Check the folder as a whole, and return the report."""
+        found = {**self.rows, "words": self.n_words, "sentences": self.n_sentences}
+        counts = self.manifest.counts
+        if counts is not None and counts != found and len(self.finished) == len(self.manifest.shards):
+            self._add_problem(f"{MANIFEST} has other counts than the records of the shards")
+        notes = self._check_names()
+        with self._digests:
+            n_repeated, digests = _find_repeats(self._digests)
+        return VerifyReport(
+            n_shards=len(self.manifest.shards),
+            n_shards_done=len(self.finished),
+            n_rows=self.manifest.n_rows,
+            rows=dict(self.rows),
+            n_repeated_ids=n_repeated,
+            repeated_ids=self._find_ids(digests),
+            n_problems=self.n_problems,
+            problems=tuple(self._problems),
+            notes=tuple(notes[:_N_PROBLEMS]),
+        )
+
+    def _check_names(self) -> list[str]:
+        """Find files that do not belong to a finished shard. Readers would take them for part of a table."""
+        notes = []
+        is_running = bool(find_holder(self.folder))
+        shards = {shard.id for shard in self.manifest.shards}
+        for member in self.folder.members():
+            if member.name not in (MANIFEST, RECORDS, *TABLES):
+                kind = "a leftover of a stopped process" if member.name.startswith(".") else "not part of the job"
+                if not (is_running and member.name.startswith(".")):
+                    notes.append(f"{member.name} is {kind}")
+        for table in (RECORDS, *TABLES):
+            for path in sorted((self.folder.path / table).glob("*")):
+                if path.name.startswith((".", "_")):
+                    notes.append(f"{table}/{path.name} is hidden, and readers skip it")
+                    continue
+                suffix = "json" if table == RECORDS else self.format
+                is_ours = path.suffix == f".{suffix}" and path.stem in shards
+                if is_ours and path.stem not in self.finished and table != RECORDS:
+                    message = f"{table}/{path.name} belongs to a shard that is not finished"
+                    notes.append(message) if is_running else self._add_problem(message)
+                elif not is_ours:
+                    self._add_problem(f"{table}/{path.name} is not part of the job")
+        return notes
+
+    def _find_ids(self, digests: set[bytes]) -> tuple[str, ...]:
+        """Return the ids with these digests, in the order of the input."""
+        found: dict[str, None] = {}
+        for shard in self.manifest.shards if digests else ():
+            for table in ("documents", "errors") if shard.id in self.finished else ():
+                for id, _ in _read_places(self.folder.path, shard, table, self.format):
+                    if _digest(id) in digests:
+                        found.setdefault(id)
+            if len(found) == len(digests):
+                break
+        return tuple(found)
+
+    def _add_problem(self, text: str) -> None:
+        self.n_problems += 1
+        if len(self._problems) < _N_PROBLEMS:
+            self._problems.append(text)
+
+
+def _file_names(shard: str, format: str) -> dict[str, str]:
+    """Return the names of the files of a shard by table, relative to the output folder."""
+    tables = TABLES if format == "parquet" else ("documents", "errors")
+    return {table: f"{table}/{shard}.{format}" for table in tables}
+
+
+def _read_places(folder: Path, shard: Shard, table: str, format: str) -> Iterator[tuple[str, tuple[str, int] | None]]:
+    """Yield the id of each row of a table, and its place in the input where the format has it."""
+    path = folder / _file_names(shard.id, format)[table]
+    if format == "jsonl":
+        key = "id" if table == "documents" else "document_id"
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                yield str(json.loads(line)[key]), None
+        return
+    import pyarrow.parquet as pq
+
+    columns = pq.read_table(path, columns=["document_id", "input", "row"]).to_pydict()
+    for id, input, row in zip(columns["document_id"], columns["input"], columns["row"], strict=True):
+        yield id, (input, row)
+
+
+def _count_rows(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(path).num_rows)
+
+
+def _is_each_row_once(places: list[tuple[str, int]], shard: Shard) -> bool:
+    expected = Counter(row for _, first, stop in shard.parts for row in range(first, stop))
+    return len(set(places)) == len(places) and Counter(row for _, row in places) == expected
+
+
+def _digest(id: str) -> bytes:
+    return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+
+
+def _find_repeats(file: IO[bytes]) -> tuple[int, set[bytes]]:
+    """Return how many digests occur more than once, and some of them. The file is sorted in place."""
+    import numpy as np
+
+    file.flush()
+    if not file.tell():
+        return 0, set()
+    # Backed by the file, so that the system can move it out of memory.
+    digests = np.memmap(file, dtype=f"S{_DIGEST_BYTES}", mode="r+")
+    digests.sort()
+    n_repeated, some, was_same = 0, set[bytes](), False
+    for start in range(0, len(digests), _BLOCK):
+        block = digests[max(0, start - 1) : start + _BLOCK]
+        same = np.concatenate(([was_same], block[1:] == block[:-1]))
+        is_new = same[1:] & ~same[:-1]
+        n_repeated += int(is_new.sum())
+        # numpy drops zero bytes at the end.
+        some |= {bytes(each).ljust(_DIGEST_BYTES, b"\0") for each in block[1:][is_new][:_N_NAMED]}
+        was_same = bool(same[-1])
+    return n_repeated, set(sorted(some)[:_N_NAMED])

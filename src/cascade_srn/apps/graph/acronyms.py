@@ -1,0 +1,284 @@
+"""Acronyms and their long forms, found in text by the algorithm of Schwartz and Hearst (2003).
+
+Two orders are found: "named entity recognition (NER)" and "NER (named entity recognition)".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cascade_srn.apps.graph.forest import Forest, Key, Merge
+from cascade_srn.apps.graph.normalise import DETERMINERS, display_form, normalise, squeeze
+from cascade_srn.apps.graph.tables import load_library
+
+STEP = "acronym"
+CLEAR_SHARE, CLEAR_LETTERS = 0.9, 4
+"""An acronym means the same everywhere if this share of the documents agree, and it is this long or defined twice."""
+SAME_LONG_FORM = 88
+"""Similarity from which two long forms of the same acronym are spellings of one."""
+
+_BRACKETS = re.compile(r"[(\[]([^()\[\]]{2,120})[)\]]")
+_SENTENCE_END = re.compile(r"[.!?;:]\s+(?=[A-Z\"'(])|\n")
+_SHORT_FORM = re.compile(r"^[^\W_](?:[\w&/+.-]*[^\W_])?$")
+_PLURAL = re.compile(r"(?<=[A-Z0-9])s$")
+_WORD_BEFORE = re.compile(r"([^\s()\[\],;:]+)\s*$")
+_CUT = re.compile(r"[;,:]|\be\.g\b|\bi\.e\b")
+_OWN_ACRONYM = re.compile(r"^([^()]+?)\s*\(\s*([^()\s]+)\s*\)\s*([^()]*)$")
+_MAX_LENGTH = 10
+# Words that a long form neither begins nor ends with.
+_EDGES = DETERMINERS | {
+    "of",
+    "and",
+    "or",
+    "for",
+    "in",
+    "on",
+    "by",
+    "with",
+    "to",
+    "from",
+    "as",
+    "is",
+    "are",
+    "we",
+    "using",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An acronym that a text defines.
+
+    Attributes:
+        short: The acronym, without the s of a plural.
+        long: The long form, as the text writes it.
+        start: Offset of the long form.
+    """
+
+    short: str
+    long: str
+    start: int
+
+
+def find_definitions(text: str) -> list[Definition]:
+    """Return the acronyms that a text defines, in their order.
+
+    Example:
+        >>> found = find_definitions("Named entity recognition (NER) with CRFs (conditional random fields)")
+        >>> [(definition.short, definition.long) for definition in found]
+        [('NER', 'Named entity recognition'), ('CRF', 'conditional random fields')]
+    """
+    found = []
+    for match in _BRACKETS.finditer(text):
+        first = match.start()
+        inside = _CUT.split(match[1])[0].strip()
+        before = _last_sentence(text[max(0, first - 200) : first])
+        if is_short_form(inside):
+            short = _PLURAL.sub("", inside)
+            at = find_long_form(short, before)
+            if at is not None:
+                found.append(Definition(short, before[at:].strip(), first - len(before) + at))
+                continue
+        word = _WORD_BEFORE.search(before)
+        if word is not None and is_short_form(word[1]) and len(inside.split()) >= 2:
+            short = _PLURAL.sub("", word[1])
+            if find_long_form(short, inside) == 0:
+                start = match.start(1) + match[1].index(inside)
+                found.append(Definition(short, inside, start))
+    return found
+
+
+def _last_sentence(text: str) -> str:
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    return text[ends[-1] :] if ends else text
+
+
+def is_short_form(text: str) -> bool:
+    """Return whether a text may be an acronym: one word of 2 to 10 characters, with two capitals at least."""
+    stem = _PLURAL.sub("", text)
+    return (
+        2 <= len(stem) <= _MAX_LENGTH
+        and _SHORT_FORM.match(stem) is not None
+        and sum(char.isupper() for char in stem) >= 2
+        and sum(char.isalpha() for char in stem) * 2 >= len(stem)
+    )
+
+
+def find_long_form(short: str, before: str) -> int | None:
+    """Return where the long form of an acronym starts in the text before it; None if there is none.
+
+    The characters of the acronym are matched from the right. The first one must begin a word.
+    """
+    words = list(re.finditer(r"\S+", before))
+    n_words = min(len(short) + 5, 2 * len(short))
+    if not words:
+        return None
+    low = words[-n_words].start() if len(words) > n_words else words[0].start()
+    at = len(before)
+    for number in range(len(short) - 1, -1, -1):
+        char = short[number].casefold()
+        if not char.isalnum():
+            continue
+        at -= 1
+        while at >= low and (before[at].casefold() != char or (number == 0 and at > 0 and before[at - 1].isalnum())):
+            at -= 1
+        if at < low:
+            return None
+    if at > 1 and before[at - 1] == "-" and before[at - 2].isalnum():
+        # Not a part of a compound: "test-time adaptation (TTA)".
+        at = max(before.rfind(" ", 0, at) + 1, low)
+        if before[at].casefold() != short[0].casefold():
+            return None
+    return at if _is_plausible(short, before[at:].strip()) else None
+
+
+def _is_plausible(short: str, long: str) -> bool:
+    """Refuse long forms that only happen to have the letters."""
+    words = re.findall(r"[^\W_]+", long)
+    capitals = [char.casefold() for char in short if char.isalpha()]
+    if len(words) < 2 or len(words) > len(short) + 3 or len(long) <= len(short) or short in words:
+        return False
+    if words[0].casefold() in _EDGES or words[-1].casefold() in _EDGES or any(char in long for char in '()[]{}"“”'):
+        return False
+    # At least two thirds of the letters begin a word, in order.
+    initials = [word[0].casefold() for word in words]
+    return _common(capitals, initials) * 3 >= 2 * len(capitals)
+
+
+def _common(first: list[str], second: list[str]) -> int:
+    """Return the length of the longest common subsequence."""
+    row = [0] * (len(second) + 1)
+    for one in first:
+        before = 0
+        for at, other in enumerate(second, 1):
+            before, row[at] = row[at], before + 1 if one == other else max(row[at], row[at - 1])
+    return row[-1]
+
+
+@dataclass(frozen=True)
+class Expansions:
+    """Long forms of acronyms, as positions of keys.
+
+    Attributes:
+        everywhere: Long form by acronym, for acronyms that mean the same in nearly all documents.
+        local: Long form by document and acronym, for the documents that define another one.
+        reasons: Reason by acronym and long form.
+        long_forms: All long forms by acronym.
+    """
+
+    everywhere: dict[int, int] = field(default_factory=dict)
+    local: dict[tuple[int, int], int] = field(default_factory=dict)
+    reasons: dict[tuple[int, int], str] = field(default_factory=dict)
+    long_forms: dict[int, list[int]] = field(default_factory=dict)
+
+
+def collect_expansions(forest: Forest, texts: Iterable[tuple[int, str, str]], labels: Sequence[str]) -> Expansions:
+    """Find the definitions of all documents, and decide which acronyms are clear.
+
+    An acronym is clear if nine in ten of the documents that define it give the same long form, and if it is defined
+    twice or has at least four letters. Other acronyms are expanded in the documents that define them only.
+
+    Args:
+        forest: The keys. Long forms are added.
+        texts: Position, id and text of the documents.
+        labels: Labels of the keys; an empty label if types are merged.
+    """
+    by_short, names, ids = _collect_definitions(texts)
+    found = Expansions()
+    for short, by_document in sorted(by_short.items()):
+        groups = _group_long_forms(Counter(by_document.values()))
+        counts = Counter(groups[long] for long in by_document.values())
+        best, n_best = min(counts.items(), key=lambda item: (-item[1], item[0]))
+        clear = n_best >= CLEAR_SHARE * len(by_document) and (n_best > 1 or len(short) >= CLEAR_LETTERS)
+        for label in labels:
+            key = forest.find(short, label)
+            # "recall" is not an acronym because of one "regular cascade of labelled lists (ReCaLL)".
+            if key is None or not is_short_form(forest.keys[key].name):
+                continue
+            targets = {}
+            for long, n_documents in sorted(counts.items()):
+                name = min(names[long].items(), key=lambda item: (-item[1], item[0]))[0]
+                targets[long] = forest.add(long, label, name)
+                first = min(document for document, other in by_document.items() if groups[other] == long)
+                defined = f"defined in {n_documents} document{'' if n_documents == 1 else 's'}, such as {ids[first]}"
+                found.reasons[key, targets[long]] = defined
+            found.long_forms[key] = list(targets.values())
+            if clear:
+                found.everywhere[key] = targets[best]
+            for document, long in by_document.items():
+                if not clear or groups[long] != best:
+                    found.local[document, key] = targets[groups[long]]
+    return found
+
+
+def _collect_definitions(
+    texts: Iterable[tuple[int, str, str]],
+) -> tuple[dict[str, dict[int, str]], dict[str, Counter[str]], dict[int, str]]:
+    """Return long forms by acronym and document, spellings by long form, and ids by document. The first one counts."""
+    by_short: dict[str, dict[int, str]] = defaultdict(dict)
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    ids: dict[int, str] = {}
+    for document, name, text in texts:
+        for definition in find_definitions(text):
+            short, long = normalise(definition.short), normalise(definition.long)
+            if long and long != short and document not in by_short[short]:
+                by_short[short][document] = long
+                names[long][display_form(definition.long)] += 1
+                ids[document] = name
+    return by_short, names, ids
+
+
+def _group_long_forms(counts: Counter[str]) -> dict[str, str]:
+    """Return the most frequent spelling of each long form of an acronym."""
+    similarity = load_library("rapidfuzz.fuzz").ratio
+    groups: dict[str, str] = {}
+    leaders: list[str] = []
+    for long, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        near = (
+            other
+            for other in leaders
+            if similarity(squeeze(long), squeeze(other)) >= SAME_LONG_FORM or _contains(long, other)
+        )
+        groups[long] = next(near, long)
+        if groups[long] == long:
+            leaders.append(long)
+    return groups
+
+
+def _contains(long: str, other: str) -> bool:
+    """Return whether one of two long forms has all words of the other."""
+    first, second = set(long.split()), set(other.split())
+    return first < second or second < first
+
+
+def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
+    """Merge clear acronyms with their long forms, alone and as words of longer names."""
+    for short, long in sorted(expansions.everywhere.items()):
+        yield Merge(short, long, STEP, expansions.reasons[short, long])
+    for at, key in enumerate(forest.keys[:]):
+        if not key.n:
+            continue
+        own = _OWN_ACRONYM.match(key.name)
+        if own is not None and find_long_form(_PLURAL.sub("", own[2]), own[1]) is not None:
+            plain = f"{own[1]} {own[3].lstrip('-')}".strip()
+            into = forest.add(normalise(plain), key.label, plain)
+            if into != at:
+                yield Merge(at, into, STEP, f"{own[2]!r} is the acronym of {own[1]!r}")
+        elif (expanded := _expand(forest, key, expansions)) is not None and expanded[0] != at:
+            yield Merge(at, expanded[0], STEP, expanded[1])
+
+
+def _expand(forest: Forest, key: Key, expansions: Expansions) -> tuple[int, str] | None:
+    """Return the key of a name with its acronyms spelled out, if it occurs, and the reason."""
+    words = re.split(r"[\s-]+", key.name)
+    used = []
+    for at, word in enumerate(words):
+        short = forest.find(normalise(word), key.label) if len(words) > 1 and is_short_form(word) else None
+        if short in expansions.everywhere:
+            words[at] = forest.keys[expansions.everywhere[short]].text
+            used.append(f"{word} is {words[at]!r}")
+    target = forest.find(normalise(" ".join(words)), key.label) if used else None
+    return None if target is None or not forest.keys[target].n else (target, "; ".join(used))

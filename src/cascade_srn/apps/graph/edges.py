@@ -1,0 +1,218 @@
+"""Tables of a graph from resolved mentions: nodes, edges and evidence, in DuckDB."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from cascade_srn.apps.graph.coreference import STEP as COREFERENCE
+from cascade_srn.apps.graph.tables import load_library
+
+if TYPE_CHECKING:
+    import duckdb
+
+_MAX_SLUG = 80
+# Sums of integers do not depend on the order, unlike those of floats.
+_WEIGHT = "CAST(round(coalesce(score, 1) * 1000000) AS BIGINT)"
+
+
+def place_mentions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make ``placed``: the root key of each entity that is not generic, or stands for one that is not.
+
+    Needs ``entities``, ``surfaces`` (text, label, key), ``local`` (document, key, other), ``keys`` (key, root, step).
+    """
+    connection.execute("""
+        CREATE TABLE placed AS
+        SELECT e.* EXCLUDE (antecedent), keys.root,
+            CASE WHEN local.other IS NOT NULL THEN 'acronym' ELSE keys.step END AS step
+        FROM entities e
+        JOIN surfaces s ON s.text = e.text AND s.label = e.label
+        LEFT JOIN local ON local.document = e.document AND local.key = s.key
+        JOIN keys ON keys.key = coalesce(local.other, s.key)
+        WHERE s.key >= 0
+    """)
+    connection.execute(f"""
+        INSERT INTO placed
+        SELECT e.* EXCLUDE (antecedent), p.root, '{COREFERENCE}'
+        FROM entities e
+        JOIN surfaces s ON s.text = e.text AND s.label = e.label
+        JOIN placed p ON p.document = e.document AND p.entity = e.antecedent
+        WHERE s.key < 0
+    """)
+
+
+def count_votes(connection: duckdb.DuckDBPyConnection) -> dict[int, dict[str, float]]:
+    """Return the weights of the types of each root: the sum of the scores of its mentions."""
+    votes: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    rows = connection.execute(
+        f"SELECT root, label, sum({_WEIGHT}) / 1000000 FROM placed WHERE step IS DISTINCT FROM '{COREFERENCE}' "
+        "GROUP BY root, label ORDER BY root, label"
+    ).fetchall()
+    for root, label, weight in rows:
+        votes[root][label] = round(float(weight), 4)
+    return dict(votes)
+
+
+def winner(votes: dict[str, float]) -> str:
+    """Return the type with the largest weight, and the first in the alphabet of several."""
+    return min(votes.items(), key=lambda item: (-item[1], item[0]))[0]
+
+
+def name_nodes(names: Iterable[tuple[int, str, str, str]]) -> dict[int, str]:
+    """Return the ids of nodes, given as root, name, label and key.
+
+    The id is made of name and label. Where several nodes would have the same, the key decides by a checksum.
+    """
+    groups: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for root, name, label, key in names:
+        groups[make_slug(name, label)].append((f"{key}\n{label}", root))
+    found: dict[int, str] = {}
+    for slug, members in groups.items():
+        for number, (key, root) in enumerate(sorted(members)):
+            suffix = "" if number == 0 else "-" + hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]
+            found[root] = slug + suffix
+    return found
+
+
+def make_slug(name: str, label: str) -> str:
+    """Return an id for a name and a label.
+
+    Example:
+        >>> make_slug("Named-Entity Recognition", "Task"), make_slug("C++", "Material")
+        ('named-entity-recognition-task', 'c-plus-plus-material')
+    """
+    text = unicodedata.normalize("NFKD", f"{name[:_MAX_SLUG]} {label}".replace("+", " plus ").replace("#", " sharp "))
+    kept = "".join(char for char in text if not unicodedata.combining(char)).casefold()
+    return re.sub(r"[\W_]+", "-", kept).strip("-") or "node"
+
+
+def make_edges(
+    connection: duckdb.DuckDBPyConnection, *, symmetric: Collection[str], min_score: float, min_count: int
+) -> dict[str, int]:
+    """Make ``evidence`` and ``edges`` from ``relations``, ``placed`` and ``nodes`` (root, node).
+
+    Returns:
+        Number of relations that are left out, by reason.
+    """
+    total = count_rows(connection, "relations")
+    connection.execute("CREATE TABLE scored AS SELECT * FROM relations WHERE score IS NULL OR score >= ?", [min_score])
+    connection.execute(
+        """
+        CREATE TABLE found AS
+        SELECT r.document, r.relation, r.sentence, r.label, r.score, r.model,
+            list_contains($labels, r.label) AS "symmetric",
+            CASE WHEN "symmetric" AND hn.node > tn.node THEN tn.node ELSE hn.node END AS head,
+            CASE WHEN "symmetric" AND hn.node > tn.node THEN hn.node ELSE tn.node END AS tail,
+            h.start AS head_start, h."end" AS head_end, h.text AS head_text,
+            t.start AS tail_start, t."end" AS tail_end, t.text AS tail_text
+        FROM scored r
+        JOIN placed h ON h.document = r.document AND h.entity = r.head
+        JOIN placed t ON t.document = r.document AND t.entity = r.tail
+        JOIN nodes hn ON hn.root = h.root
+        JOIN nodes tn ON tn.root = t.root
+    """,
+        {"labels": sorted(symmetric)},
+    )
+    connection.execute("""
+        CREATE TABLE single AS SELECT * EXCLUDE (number) FROM (
+            SELECT *, row_number() OVER (
+                PARTITION BY document, label, head, tail,
+                    least(head_start, tail_start), greatest(head_start, tail_start),
+                    least(head_end, tail_end), greatest(head_end, tail_end)
+                ORDER BY score DESC NULLS LAST, relation
+            ) AS number FROM found WHERE head <> tail
+        ) WHERE number = 1
+    """)
+    connection.execute(
+        f"""
+        CREATE TABLE edges AS
+        SELECT row_number() OVER (ORDER BY head, label, tail) - 1 AS edge, * FROM (
+            SELECT head, label, tail, count(*) AS n, count(DISTINCT document) AS n_documents,
+                max(score) AS best_score,
+                sum({_WEIGHT}) FILTER (score IS NOT NULL) / 1000000 / count(score) AS mean_score,
+                min(date) AS first_date, max(date) AS last_date, any_value("symmetric") AS "symmetric", '' AS flag
+            FROM single JOIN documents USING (document) GROUP BY head, label, tail HAVING count(*) >= ?
+        )
+        """,
+        [min_count],
+    )
+    loops = connection.execute("SELECT count(*) FROM found WHERE head = tail").fetchall()[0][0]
+    scored, placed, single = (count_rows(connection, name) for name in ("scored", "found", "single"))
+    kept = connection.execute("SELECT coalesce(sum(n), 0) FROM edges").fetchall()[0][0]
+    return {
+        "relations below the minimum score": total - scored,
+        "relations of generic mentions": scored - placed,
+        "relations within one node": loops,
+        "repeated relations": placed - loops - single,
+        "relations of edges below the minimum count": single - int(kept),
+    }
+
+
+def flag_edges(connection: duckdb.DuckDBPyConnection, acyclic: Collection[str]) -> dict[str, int]:
+    """Flag edges of acyclic relation types that contradict each other or form a cycle.
+
+    Returns:
+        Number of edges by flag.
+    """
+    networkx = load_library("networkx")
+    flags: list[tuple[int, str]] = []
+    for label in sorted(acyclic):
+        rows = connection.execute("SELECT edge, head, tail FROM edges WHERE label = ?", [label]).fetchall()
+        pairs = {(head, tail) for _, head, tail in rows}
+        groups = networkx.strongly_connected_components(networkx.DiGraph(pairs))
+        group = {node: number for number, members in enumerate(groups) for node in members}
+        for edge, head, tail in rows:
+            if (tail, head) in pairs:
+                flags.append((edge, "contradiction"))
+            elif group[head] == group[tail]:
+                flags.append((edge, "cycle"))
+    if flags:
+        flagged = load_library("pyarrow").table({"edge": [edge for edge, _ in flags], "flag": [f for _, f in flags]})
+        connection.register("flagged", flagged)
+        connection.execute("UPDATE edges SET flag = flagged.flag FROM flagged WHERE flagged.edge = edges.edge")
+        connection.unregister("flagged")
+    counts = {"contradiction": 0, "cycle": 0}
+    for _, flag in flags:
+        counts[flag] += 1
+    return counts
+
+
+QUERIES = {
+    "nodes": """
+        WITH dates AS (
+            SELECT root, count(*) AS n_mentions, count(DISTINCT document) AS n_documents,
+                min(date) AS first_date, max(date) AS last_date
+            FROM placed JOIN documents USING (document) GROUP BY root
+        ), ends AS (
+            SELECT head AS node FROM edges UNION ALL SELECT tail FROM edges
+        ), degrees AS (SELECT node, count(*) AS degree FROM ends GROUP BY node)
+        SELECT node, name, label, n_mentions, n_documents, coalesce(degree, 0) AS degree, votes, first_date, last_date
+        FROM nodes JOIN dates USING (root) LEFT JOIN degrees USING (node) ORDER BY node
+    """,
+    "mentions": """
+        SELECT node, document_id, shard, "row", entity, sentence, start, "end", placed.text, placed.label, score, model,
+            step
+        FROM placed JOIN nodes USING (root) JOIN documents USING (document) ORDER BY node, document, entity
+    """,
+    "edges": "SELECT * FROM edges ORDER BY edge",
+    "evidence": """
+        SELECT edge, document_id, shard, "row", relation, f.sentence,
+            s.start AS sentence_start, s."end" AS sentence_end,
+            substring(d.text, s.start + 1, s."end" - s.start) AS sentence_text,
+            head_start, head_end, head_text, tail_start, tail_end, tail_text, f.score, f.model, d.version, d.date
+        FROM single f JOIN edges e USING (head, label, tail) JOIN documents d USING (document)
+        LEFT JOIN sentences s ON s.document = f.document AND s.sentence = f.sentence
+        ORDER BY edge, f.document, relation
+    """,
+    "documents": 'SELECT document_id, shard, "row", date, title, text FROM documents ORDER BY document',
+}
+"""Queries of the tables that are written."""
+
+
+def count_rows(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    """Return the number of rows of a table."""
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])

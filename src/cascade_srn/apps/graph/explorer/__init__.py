@@ -1,0 +1,1 @@
+"""The explorer: a page over a graph; see ``docs/explorer.md``."""

@@ -1,0 +1,174 @@
+"""Export graphs to formats of other programs. Each format has its own module; this one has the registry."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from cascade_srn.config import require_choice
+from cascade_srn.errors import DataError
+from cascade_srn.apps.graph.export import gexf, graphml, neo4j, rdf, tables
+from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
+from cascade_srn.apps.graph.store import Graph, open_graph
+from cascade_srn.storage.atomic import AtomicFile
+from cascade_srn.storage.folders import replacing_folder
+
+__all__ = ["FORMATS", "ExportFilter", "ExportFormat", "ExportReport", "export_graph"]
+
+RECORD = "export.json"
+_KEY = "graph_export"
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """Format of an export.
+
+    Attributes:
+        title: Name for people.
+        suffix: File name suffix that names the format; empty for a folder.
+        write_file: Writes a graph to a file. The last argument is the base IRI, which only RDF uses.
+        write_folder: Writes a graph to a folder, and returns the next step for the user.
+    """
+
+    title: str
+    suffix: str = ""
+    write_file: Callable[[FilteredGraph, BinaryIO, str], None] | None = None
+    write_folder: Callable[[FilteredGraph, Path], str] | None = None
+
+
+FORMATS = {
+    "graphml": ExportFormat("GraphML", ".graphml", write_file=graphml.write),
+    "gexf": ExportFormat("GEXF", ".gexf", write_file=gexf.write),
+    "turtle": ExportFormat("RDF 1.1 Turtle", ".ttl", write_file=partial(rdf.write, "turtle")),
+    "ntriples": ExportFormat("RDF 1.1 N-Triples", ".nt", write_file=partial(rdf.write, "ntriples")),
+    "jsonld": ExportFormat("JSON-LD", ".jsonld", write_file=partial(rdf.write, "jsonld")),
+    "neo4j-csv": ExportFormat("CSV for neo4j-admin", write_folder=partial(neo4j.write, "csv")),
+    "neo4j-parquet": ExportFormat("Parquet for neo4j-admin", write_folder=partial(neo4j.write, "parquet")),
+    "csv": ExportFormat("CSV", write_folder=tables.write),
+}
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported.
+
+    Attributes:
+        format: Name of the format.
+        output: The file or folder.
+        n_nodes: Number of nodes.
+        n_edges: Number of edges.
+        next_step: What to do with the result, such as a command to run; empty for most formats.
+    """
+
+    format: str
+    output: Path
+    n_nodes: int
+    n_edges: int
+    next_step: str = field(default="", repr=False)
+
+
+def export_graph(
+    graph: Graph | str | Path,
+    output: str | Path,
+    format: str | None = None,
+    *,
+    chosen: ExportFilter | None = None,
+    base_iri: str = rdf.BASE_IRI,
+    overwrite: bool = False,
+) -> ExportReport:
+    """Write a graph in a format of other programs.
+
+    Args:
+        graph: A graph, or its folder.
+        output: The file to write; for ``csv``, ``neo4j-csv`` and ``neo4j-parquet`` a new or empty folder. It appears
+            when it is complete.
+        format: One of ``FORMATS``. By default, the suffix of ``output`` determines it.
+        chosen: Nodes and edges to export; all by default.
+        base_iri: Beginning of the IRIs of nodes, documents and facts in RDF.
+        overwrite: Replace an existing file, or the folder of an earlier export.
+
+    Raises:
+        DataError: The output exists, or cannot be written, or a label does not occur in the graph.
+        ConfigError: The format is not known, a setting is invalid, or a library is not installed.
+
+    Example:
+        >>> export_graph("graph", "graph.ttl")  # doctest: +SKIP
+        ExportReport(format='turtle', output=PosixPath('graph.ttl'), n_nodes=5, n_edges=6)
+    """
+    path = Path(output)
+    name = _guess_format(path) if format is None else format
+    require_choice("format", name, tuple(FORMATS), option="format")
+    rdf.check_base_iri(base_iri)
+    write_file, write_folder = FORMATS[name].write_file, FORMATS[name].write_folder
+    (_check_file if write_file else _check_folder)(path, overwrite)
+    with _opened(graph) as source, FilteredGraph(source, chosen or ExportFilter()) as filtered:
+        next_step = ""
+        if write_file is not None:
+            with _replacing_file(path) as handle:
+                write_file(filtered, handle, base_iri)
+        elif write_folder is not None:
+            with replacing_folder(path, marker=RECORD, key=_KEY) as fresh:
+                next_step = write_folder(filtered, fresh)
+                record = {
+                    _KEY: name,
+                    "filter": asdict(filtered.chosen),
+                    "models": source.record.get("models", []),
+                    "counts": {"nodes": filtered.n_nodes, "edges": filtered.n_edges},
+                }
+                (fresh / RECORD).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        return ExportReport(name, path, filtered.n_nodes, filtered.n_edges, next_step)
+
+
+def _guess_format(path: Path) -> str:
+    for name, format in FORMATS.items():
+        if format.suffix and path.suffix.lower() == format.suffix:
+            return name
+    raise DataError(
+        f"the format of {path} is not known from its name",
+        f"Name it: {', '.join(FORMATS)}",
+        option="format",
+    )
+
+
+@contextmanager
+def _opened(graph: Graph | str | Path) -> Iterator[Graph]:
+    if isinstance(graph, Graph):
+        yield graph
+        return
+    with open_graph(graph) as opened:
+        yield opened
+
+
+def _check_file(path: Path, overwrite: bool) -> None:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, but this format is a file", "Give the path of a file", option="output")
+    if os.path.isfile(path) and not overwrite:
+        raise DataError(f"{path} exists", "Choose another path, or replace it", option="overwrite")
+
+
+def _check_folder(path: Path, overwrite: bool) -> None:
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{path} is a file, but this format is a folder", "Give the path of a folder", option="output")
+    if not path.is_dir() or not any(path.iterdir()):
+        return
+    if not (path / RECORD).is_file():
+        raise DataError(f"{path} contains other files", "Choose a new or empty folder", option="output")
+    if not overwrite:
+        raise DataError(f"{path} contains an export", "Choose another folder, or replace it", option="overwrite")
+
+
+@contextmanager
+def _replacing_file(path: Path) -> Iterator[BinaryIO]:
+    target = AtomicFile(path)
+    try:
+        yield target.handle
+        target.commit()
+    except BaseException:
+        target.discard()
+        raise

@@ -1,0 +1,1 @@
+"""The parts that web applications share: limits, security, refusals, metrics, static files."""

@@ -1,0 +1,254 @@
+"""ASGI middleware: access log, host check, API key and security headers."""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cascade_srn.apps.web.bodies import RateLimiter
+from cascade_srn.apps.service.engine import log_failure
+from cascade_srn.apps.web.metrics import Metrics
+from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, refusal_response, shutting_down
+from cascade_srn.apps.web.settings import ANY_HOST
+
+access = logging.getLogger("cascade_srn.apps.service.access")
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+# Rate and burst of refusals that are sent before the body was read, and their longest delay in seconds.
+REFUSALS_PER_SECOND, REFUSAL_BURST = 10, 20
+MAX_REFUSAL_DELAY = 2.0
+
+
+class AccessLogMiddleware:
+    """Logs and counts requests, and answers with 500 if the application raises an exception.
+
+    A response that is sent before the whole body was read closes the connection, so that the rest is never read. Such
+    refusals are delayed if there are many of them. A client that repeats its request after each refusal would otherwise
+    keep the event loop busy.
+
+    Unknown paths are not logged, because a client may have put a text into the URL by mistake.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.in_flight = 0
+        self._refusal_rate = RateLimiter(REFUSALS_PER_SECOND, REFUSAL_BURST, max_delay=MAX_REFUSAL_DELAY)
+        metrics.add_gauge("cascade_srn_requests_in_flight", "Requests in progress.", lambda: self.in_flight)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status, n_in, n_out = 0, 0, 0
+        is_read = not _has_body(scope)
+
+        async def counting_receive() -> Message:
+            nonlocal n_in, is_read
+            message = await receive()
+            n_in += len(message.get("body", b""))
+            is_read = is_read or (message["type"] == "http.request" and not message.get("more_body", False))
+            return message
+
+        async def counting_send(message: Message) -> None:
+            nonlocal status, n_out
+            if message["type"] == "http.response.start":
+                if 400 <= message["status"] < 500 and (not is_read or "refusal" in scope.get("state", {})):
+                    await asyncio.sleep(self._refusal_rate.delay(1, asyncio.get_running_loop().time()))
+                status = message["status"]
+                if not is_read:
+                    MutableHeaders(scope=message)["Connection"] = "close"
+            elif scope["method"] != "HEAD":
+                n_out += len(message.get("body", b""))
+            await send(message)
+
+        self.in_flight += 1
+        try:
+            await self.app(scope, counting_receive, counting_send)
+        except Exception as error:
+            log_failure(error)
+            if not status:
+                failure = Refusal(500, "internal_error", "the service failed", "See the log of the service")
+                await refusal_response(failure)(scope, receive, counting_send)
+        except asyncio.CancelledError:
+            # The server cancels requests that are not finished when the shutdown time is over.
+            if not status:
+                await refusal_response(shutting_down())(scope, receive, counting_send)
+        finally:
+            self.in_flight -= 1
+            # There is no status if the request was cancelled before a response.
+            self._record(scope, status or CLIENT_GONE, time.perf_counter() - started, n_in, n_out)
+
+    def _record(self, scope: Scope, status: int, seconds: float, n_in: int, n_out: int) -> None:
+        route = getattr(scope.get("route"), "path", None) or "unknown"
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
+        self.metrics.requests.labels(route, status).inc()
+        self.metrics.latency.labels(route).observe(seconds)
+        access.info("%s %s %d %.1f ms, %d bytes in, %d out", method, route, status, 1000 * seconds, n_in, n_out)
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+# Paths that need the API key. All others have the same content for everyone: the page, the docs and the health checks.
+PROTECTED = frozenset({"/extract", "/draw", "/convert", "/schema", "/metrics"})
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
+
+# Drawings have inline styles. Scripts are loaded only from files of the service.
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class SecurityHeaders:
+    """Adds security headers to every response."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class Check(ABC):
+    """Middleware that refuses some requests."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    @abstractmethod
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return why a request is refused, or None."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        refusal = self.refusal(scope) if scope["type"] == "http" else None
+        await (self.app if refusal is None else refusal_response(refusal))(scope, receive, send)
+
+
+class HostCheck(Check):
+    """Refuses requests whose Host header names another host.
+
+    A foreign web page can point its own domain name at this machine (DNS rebinding), and would then have the same
+    origin as the service. The names of the loopback interface, of the bound host and those in ``allowed`` are accepted.
+    A service that listens on all addresses also accepts the name of this machine and any literal address, because DNS
+    rebinding needs a domain name.
+    """
+
+    def __init__(self, app: ASGIApp, *, host: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(app)
+        self.accepts_all = ANY_HOST in allowed
+        self.accepts_addresses = host in EVERY_ADDRESS
+        own = (socket.gethostname(),) if self.accepts_addresses else (host,)
+        self.allowed = frozenset(_host_name(name) for name in (*LOOPBACK_NAMES, *own, *allowed)) - {""}
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return a refusal if the header names another host."""
+        given = Headers(scope=scope).getlist("host")
+        # None of several Host headers can be trusted.
+        name = _host_name(given[0]) if len(given) == 1 else ""
+        if self.accepts_all or name in self.allowed or (self.accepts_addresses and _is_address(name)):
+            return None
+        hint = "Use a host name that the service was started with, or add this one to its allowed hosts"
+        return Refusal(421, "unknown_host", "the Host header does not name this service", hint)
+
+
+def _host_name(given: str) -> str:
+    """Return the normalized name in a Host header, without port and brackets; empty if it is invalid."""
+    if _is_address(given):
+        return str(ip_address(given))
+    if given.startswith("["):
+        name, bracket, port = given[1:].partition("]")
+        port = port.removeprefix(":") if bracket else "none"
+    else:
+        name, _, port = given.partition(":")
+    if port and not port.isdecimal():
+        return ""
+    return str(ip_address(name)) if _is_address(name) else name.lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class KeyCheck(Check):
+    """Refuses requests to protected paths without the API key, if the service has one.
+
+    A protected path that ends in a slash stands for all paths below it.
+    """
+
+    def __init__(self, app: ASGIApp, *, api_key: str | None, protected: Collection[str] = PROTECTED) -> None:
+        super().__init__(app)
+        self.protected = frozenset(protected)
+        self._below = tuple(path for path in protected if path != "/" and path.endswith("/"))
+        self._digest = None if api_key is None else _digest(api_key.encode())
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return a refusal if the key is needed and missing or wrong."""
+        path = _path(scope)
+        if self._digest is None or not (path in self.protected or path.startswith(self._below)):
+            return None
+        given = _given_key(Headers(scope=scope))
+        # Digests have a fixed length, so the time of the comparison does not reveal the length of the key.
+        if given is not None and hmac.compare_digest(_digest(given), self._digest):
+            return None
+        problem = "the API key is missing" if given is None else "the API key is wrong"
+        hint = "Send it as Authorization: Bearer KEY or X-API-Key: KEY"
+        return Refusal(401, "unauthorized", problem, hint, {"WWW-Authenticate": "Bearer"})
+
+
+def _path(scope: Scope) -> str:
+    """Return the path without the prefix of a proxy or a mount, by the same rule as the router."""
+    path, prefix = str(scope["path"]), str(scope.get("root_path", ""))
+    rest = path.removeprefix(prefix)
+    return rest if rest.startswith("/") or path == prefix else path
+
+
+def _given_key(headers: Headers) -> bytes | None:
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and bearer.strip():
+        return bearer.strip().encode("latin-1")
+    key = headers.get("x-api-key", "").strip()
+    return key.encode("latin-1") if key else None
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()

@@ -1,9 +1,0 @@
-"""Distil teachers into a smaller student: label raw text, and train on the labels.
-
-:class:`~cascade_srn.distil.labelling.Labelling` writes labels. :class:`~cascade_srn.distil.run.Distillation` prepares
-the training of a student. Both need torch and are imported from their own modules.
-"""
-
-from cascade_srn.distil.settings import LabelSettings
-
-__all__ = ["LabelSettings"]

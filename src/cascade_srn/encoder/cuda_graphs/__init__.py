@@ -1,0 +1,1 @@
+"""CUDA graphs of the encoder: in training, and for large batches in prediction."""

@@ -1,0 +1,1 @@
+"""Annotated documents: one module per format, the registry, alignment of characters with words."""

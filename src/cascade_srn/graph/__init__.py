@@ -1,7 +1,0 @@
-"""Knowledge graphs: entities and relations of many documents, merged, with their evidence."""
-
-from cascade_srn.graph.build import build
-from cascade_srn.graph.settings import GraphReport, GraphSettings
-from cascade_srn.graph.store import Graph, open_graph
-
-__all__ = ["Graph", "GraphReport", "GraphSettings", "build", "open_graph"]

@@ -1,0 +1,1 @@
+"""CUDA graphs of whole searches over small batches."""

@@ -1,0 +1,1 @@
+"""Raw text and records of users: finding, opening and reading them."""

@@ -1,0 +1,1 @@
+"""Comparisons and measurements: benchmarks, the tables of the paper, baselines."""

@@ -1,0 +1,126 @@
+"""Prediction with table filling: decode entities and triples from the cells of the tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cascade_srn.lab.baselines.table_filling import TableCollator, TableFilling
+from cascade_srn.network.batch import to_device
+from cascade_srn.network.examples import Example
+from cascade_srn.encoder.pieces import Row
+from cascade_srn.network.span_extraction import Pairs, pairs_within
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.annotations import ScoredTriple, SearchResult, limit_entities, relation_score
+from cascade_srn.types import Span, Triple
+
+
+@dataclass(frozen=True)
+class TableSearch:
+    """Fills the tables of sentences. A cell has a label if its probability reaches the threshold of the label.
+
+    With thresholds of 0.5 this is the published decoding. The entity table has the threshold of entities, the relation
+    table that of objects. The threshold of subjects is not used, and the subject score of a triple is 1.
+    """
+
+    network: TableFilling
+    collator: TableCollator
+    settings: SearchSettings
+
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
+        """Find entities and relations, or with ``given_entities`` only the relations between the given entities."""
+        sentences = [example.sentence for example in examples]
+        batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
+        cells = pairs_within(batch.word_lengths, self.settings.limits.entity_words)
+        batch = batch.to(self.settings.device)
+        features = self.network.features(batch, half=self.settings.half, check=self.settings.check)
+        if given_entities:
+            entities = [list(sentence.entities) for sentence in sentences]
+        else:
+            cells = to_device(cells, self.settings.device)
+            logits = self.network.entity_logits(features, batch.word_lengths, cells)
+            calibrated = logits / self.settings.temperatures.entity + self.settings.tensor(self.settings.entity_offset)
+            found = _accept_cells(calibrated, cells, self.settings.tensor(self.settings.entity))
+            entities = decode_entities(found, self.collator.schema.entity_types, len(sentences))
+        kept, limited = limit_entities(entities, sentences, self.settings.limits)
+        triples: list[list[ScoredTriple]] = [[] for _ in sentences]
+        if self.network.relations is not None:
+            cells = to_device(relation_candidates(kept), self.settings.device)
+            logits = self.network.relation_logits(features, batch.word_lengths, cells)
+            threshold = self.settings.tensor(self.settings.object)
+            found = _accept_cells(logits / self.settings.temperatures.object, cells, threshold)
+            triples = decode_triples(found, self.collator.schema.relation_types, kept)
+        return [
+            SearchResult(sentence.annotated(spans, [scored.triple for scored in own]), own, number in limited)
+            for number, (sentence, spans, own) in enumerate(zip(sentences, entities, triples, strict=True))
+        ]
+
+
+# Row, first word, second word and label of a cell, and its probability.
+ScoredCell = tuple[tuple[int, int, int, int], float]
+
+
+def _accept_cells(logits: Tensor, cells: Pairs, threshold: Tensor) -> list[ScoredCell]:
+    """Return the labels of cells that reach their thresholds."""
+    score = logits.sigmoid()
+    cell, label = (score >= threshold).nonzero(as_tuple=True)
+    columns = torch.stack((cells.row[cell], cells.start[cell], cells.last[cell], label), dim=1).tolist()
+    return list(zip(map(tuple, columns), score[cell, label].tolist(), strict=True))
+
+
+def decode_entities(found: Iterable[ScoredCell], names: Sequence[str], n_sentences: int) -> list[list[Span]]:
+    """Return the entities of each sentence from the cells of first and last words."""
+    entities: list[list[Span]] = [[] for _ in range(n_sentences)]
+    for (row, first, last, label), score in found:
+        entities[row].append(Span(first, last + 1, names[label], score))
+    return [sorted(spans) for spans in entities]
+
+
+def relation_candidates(entities: Sequence[Sequence[Span]]) -> Pairs:
+    """Return the cells of the relation table that can become triples: all pairs of first words of entities.
+
+    The published decoding fills the whole table and drops the other cells afterwards, with the same result.
+    """
+    cells = [
+        (row, first, second)
+        for row, spans in enumerate(entities)
+        for starts in [sorted({span.start for span in spans})]
+        for first in starts
+        for second in starts
+    ]
+    return Pairs(*torch.tensor(cells, dtype=torch.long).view(-1, 3).unbind(1))
+
+
+def decode_triples(
+    found: Iterable[ScoredCell], names: Sequence[str], entities: Sequence[Sequence[Span]]
+) -> list[list[ScoredTriple]]:
+    """Return the triples of each sentence, one for each label of a cell of first words.
+
+    If several entities start with a word, the one with the highest score is chosen. The object differs from the subject
+    if there is another entity to choose.
+    """
+    triples: list[list[ScoredTriple]] = [[] for _ in entities]
+    by_start = [_group_by_start(spans) for spans in entities]
+    for (row, first, second, label), score in found:
+        head = most_confident(by_start[row][first])
+        tail = most_confident(by_start[row][second], not_this=head)
+        triple = Triple(head, names[label], tail, relation_score(head, tail, score))
+        triples[row].append(ScoredTriple(triple, 1.0, score))
+    return [sorted(own) for own in triples]
+
+
+def most_confident(entities: Sequence[Span], not_this: Span | None = None) -> Span:
+    """Return the entity with the highest score, the first by words and label among equals.
+
+    A given entity has no score and counts as certain. ``not_this`` is chosen only if there is no other.
+    """
+    others = [entity for entity in entities if entity != not_this] or entities
+    return min(others, key=lambda entity: (-1.0 if entity.score is None else -entity.score, entity))
+
+
+def _group_by_start(spans: Iterable[Span]) -> Mapping[int, list[Span]]:
+    groups: dict[int, list[Span]] = {}
+    for span in spans:
+        groups.setdefault(span.start, []).append(span)
+    return groups

@@ -1,0 +1,115 @@
+"""The recurrent part of the SRN as in the paper's equations. It is the reference for the fast implementations."""
+
+import torch
+from torch import Tensor
+
+from cascade_srn.network.task_sets import CELL_BOUND, task_sets
+
+
+def selection_gates(masters: Tensor) -> Tensor:
+    """Compute the gate of each task set from the master gates ρ of the tasks (paper, equations 4 and 5).
+
+    The gate of two or more tasks is the product of their master gates (eq. 4). The gate of one task is
+    ``ρ_t · ∏_{u≠t} (1 − ρ_u)``, which is the inclusion–exclusion of equation 5 for any number of tasks.
+
+    Shapes: masters (n_tasks, …); returns (2 ** n_tasks − 1, …)
+    """
+    n_tasks = masters.shape[0]
+    gates = []
+    for members in task_sets(n_tasks):
+        gate = masters[members[0]]
+        for task in members[1:]:
+            gate = gate * masters[task]
+        if len(members) == 1:
+            for other in range(n_tasks):
+                if other != members[0]:
+                    gate = gate * (1 - masters[other])
+        gates.append(gate)
+    return torch.stack(gates)
+
+
+class Packing:
+    """The positions of a padded batch that are not padding, by step and then longest row first.
+
+    In this order, the rows that continue after a step are the first rows of that step.
+
+    Attributes:
+        counts: Number of rows that have a first item, a second item, and so on.
+        positions: (n_real,), flat positions in (batch × length).
+    """
+
+    def __init__(self, lengths: Tensor, length: int) -> None:
+        self.shape = (lengths.shape[0], length)
+        if lengths.shape[0] == 1:
+            # One sequence is in order already.
+            self.counts: list[int] = [1] * int(lengths[0])
+            self.positions = torch.arange(len(self.counts), device=lengths.device)
+            return
+        order = lengths.argsort(descending=True, stable=True)
+        step = torch.arange(length, device=lengths.device)[:, None]
+        real = lengths[order] > step
+        self.counts = [n for n in real.sum(1).tolist() if n]
+        self.positions = (order * length + step)[real]
+
+    def pack(self, values: Tensor) -> Tensor:
+        """Select the positions that are not padding. Shapes: (batch, length, …) to (n_real, …)."""
+        return values.flatten(0, 1).index_select(0, self.positions)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """Restore the padded batch, with zeros at padding. Shapes: (n_real, …) to (batch, length, …)."""
+        batch, length = self.shape
+        flat = packed.new_zeros(batch * length, *packed.shape[1:]).index_copy(0, self.positions, packed)
+        padded: Tensor = flat.unflatten(0, self.shape)
+        return padded
+
+    def spread(self, packed: Tensor) -> Tensor:
+        """Restore the padded batch from rows and a last row for padding. It is faster than :meth:`unpack`.
+
+        Shapes: (n_real + 1, …) to (batch, length, …)
+        """
+        batch, length = self.shape
+        n_real = self.positions.shape[0]
+        if batch == 1 and n_real == length:
+            return packed[None, :n_real]
+        rows = torch.full((batch * length,), n_real, device=packed.device)
+        rows[self.positions] = torch.arange(n_real, device=packed.device)
+        padded: Tensor = packed.index_select(0, rows).unflatten(0, self.shape)
+        return padded
+
+
+def srn_scan(
+    projected: Tensor, recurrent_weight: Tensor, cell_weight: Tensor, cell_bias: Tensor, n_tasks: int
+) -> Tensor:
+    """Run the recurrent part of the SRN over all time steps, starting from zero states.
+
+    This is the readable version. Models run ``fused_srn_scan``. Numbers in comments are the paper's equations.
+
+    ``projected`` is the input term of every gate, with bias, in the order f, o, ĉ, master gates of the history (one per
+    task), master gates of the candidate (one per task).
+
+    Shapes:
+        projected: (batch, length, (3 + 2 * n_tasks) * hidden)
+        recurrent_weight: (hidden, (3 + 2 * n_tasks) * hidden)
+        cell_weight: (n_sets * hidden, hidden), cell_bias: (hidden,)
+        returns: the memories, (batch, length, n_sets, hidden), with n_sets = 2 ** n_tasks − 1
+    """
+    batch = projected.shape[0]
+    hidden = recurrent_weight.shape[0]
+    h = projected.new_zeros(batch, hidden)
+    c = projected.new_zeros(batch, hidden)
+    memories = []
+    for step in projected.unbind(1):
+        gates = torch.addmm(step, h, recurrent_weight)
+        f, o = gates[:, : 2 * hidden].sigmoid().chunk(2, dim=1)  # (1)
+        candidate = gates[:, 2 * hidden : 3 * hidden].tanh()  # (1): ĉ
+        history = f * c  # (2): c̃
+        # (3), for the history and the candidate together: (n_tasks, batch, 2, hidden)
+        masters = gates[:, 3 * hidden :].sigmoid().view(batch, 2, n_tasks, hidden).permute(2, 0, 1, 3)
+        selected = selection_gates(masters) * torch.stack((history, candidate), dim=1)  # (4), (5)
+        memory = selected.sum(dim=2).transpose(0, 1)  # (6), (7): (batch, n_sets, hidden)
+        c = torch.addmm(cell_bias, memory.flatten(1), cell_weight).clamp(-CELL_BOUND, CELL_BOUND)  # (8)
+        h = o * c.tanh()  # (9)
+        memories.append(memory)
+    if not memories:
+        return projected.new_zeros(batch, 0, len(task_sets(n_tasks)), hidden)
+    return torch.stack(memories, dim=1)

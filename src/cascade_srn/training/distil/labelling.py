@@ -1,0 +1,324 @@
+"""Label raw text with teachers: from files to a folder of labels."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cascade_srn.config import Thresholds
+from cascade_srn.network.examples import Example
+from cascade_srn.training.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
+from cascade_srn.inputs.raw_text import find_files, read_texts, sentence_key
+from cascade_srn.network.targets import TURNS
+from cascade_srn.training.distil.folder import LabelFolder
+from cascade_srn.training.distil.sampling import Selection, select
+from cascade_srn.training.distil.settings import LabelSettings
+from cascade_srn.training.distil.teacher import Teacher
+from cascade_srn.training.distil.turns import Labelled, Prepared, ThreeTurns
+from cascade_srn.encoder.pieces import Row, RowBatch
+from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
+from cascade_srn.network.span_extraction import pairs_within
+from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
+from cascade_srn.model.model import Model
+from cascade_srn.runs.environment import RunContext, shareable
+from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import find_model
+from cascade_srn.storage.files import checksum
+from cascade_srn.types import Document, Sentence
+
+
+class Ensemble:
+    """Averages the probabilities of several teachers.
+
+    Decisions use averages of probabilities with each teacher's temperatures, and the mean of their thresholds. All
+    teachers use the same entities in turns 2 and 3, so the threshold ``related`` is not used. The
+    targets of a student are averages without temperatures, of at least ``floor``.
+    """
+
+    def __init__(self, models: Sequence[Model], *, floor: float = 0.01, batch_words: int = 16384, half: bool = False):
+        self.schema = models[0].schema
+        for model in models[1:]:
+            if differences := self.schema.differences(model.schema):
+                raise SchemaError(
+                    f"the teachers have different labels: {'; '.join(differences)}",
+                    "Give teachers with the same schema",
+                    option="teachers",
+                )
+        self.teachers = [Teacher(model, half=half, batch_words=batch_words) for model in models]
+        # A model trained without relations has no relation heads, whatever its settings are.
+        self.joint = models[0].network.relations is not None
+        if any((model.network.relations is not None) != self.joint for model in models):
+            raise ModelError(
+                "some teachers predict entities only, and some predict relations too",
+                "Give teachers of one kind",
+                option="teachers",
+            )
+        self.floor, self.batch_words = floor, batch_words
+        # Teachers with the same reading make the same rows.
+        self.readers = list({teacher.reading: teacher for teacher in self.teachers}.values())
+        # Whether the device has run out of memory. The warning is shown once.
+        self.is_narrow = False
+        self.device = self.teachers[0].device
+        self.context_words = max(teacher.context_words for teacher in self.teachers)
+        self._thresholds = {turn: self._mean_thresholds(turn) for turn in TURNS}
+
+    def _mean_thresholds(self, turn: str) -> Tensor:
+        """Return the mean threshold of each label of a turn. Shape: (n_labels,)."""
+        found = [_by_label(t.model.settings.thresholds, turn, t.model) for t in self.teachers]
+        return torch.tensor(found, device=self.device).mean(0)
+
+    def cost(self, example: Example) -> int:
+        """Return the cost of a sentence for the teacher whose tokenizer splits it most."""
+        return max(teacher.cost(example) for teacher in self.readers)
+
+    def prepare(self, examples: Sequence[Example]) -> Prepared:
+        """Make the rows of turn 1. This can run in parallel to another batch."""
+        rows: dict[str, tuple[list[Row], RowBatch]] = {}
+        for teacher in self.teachers:
+            if teacher.reading not in rows:
+                plain = teacher.plain(examples)
+                rows[teacher.reading] = plain, teacher.batch(plain)
+        lengths = torch.tensor([len(example.sentence) for example in examples])
+        return Prepared(examples, rows, lengths, pairs_within(lengths))
+
+    @torch.inference_mode()
+    def label(self, prepared: Prepared) -> Labelled:
+        """Label a batch."""
+        return ThreeTurns(
+            self.teachers, self._thresholds, prepared, floor=self.floor, joint=self.joint, batch_words=self.batch_words
+        ).label()
+
+
+def _by_label(thresholds: Thresholds, turn: str, model: Model) -> list[float]:
+    if turn == "subject":
+        return [thresholds.subject]
+    labels, own = model.schema.entity_types, thresholds.entity_types
+    if turn == "object":
+        labels, own = model.schema.relation_types, thresholds.relation_types
+    return [own.get(label, getattr(thresholds, turn)) for label in labels]
+
+
+@dataclass(frozen=True)
+class LabelProgress:
+    """Number of labelled sentences, total number, elapsed seconds, and sentences per second."""
+
+    done: int
+    total: int
+    seconds: float
+    per_second: float
+
+
+class Labelling:
+    """Labels raw text. Iterate over it to label; at the end ``output`` is a folder of labels.
+
+    Text, teachers, settings and folder are checked before anything is labelled. Finished labels that were made with the
+    same inputs are used unchanged. With ``accelerate launch`` each process labels its share of the shards. The folder
+    is locked until the labelling ends. Sentences of ``holdout``, files of annotated documents, are not labelled.
+    ``on_documents`` is called with the number of documents read so far. ``check`` may refuse the schema of the
+    teachers.
+    """
+
+    def __init__(
+        self,
+        teachers: Sequence[str | Path],
+        texts: Sequence[str | Path],
+        output: str | Path,
+        settings: LabelSettings | None = None,
+        *,
+        holdout: Sequence[Document] = (),
+        resume: bool = False,
+        overwrite: bool = False,
+        device: str = "auto",
+        command: str | None = None,
+        on_documents: Callable[[int], None] = lambda count: None,
+        check: Callable[[Schema], object] = lambda schema: None,
+    ) -> None:
+        self.settings = LabelSettings() if settings is None else settings
+        self.teachers, self.texts, self.holdout = list(teachers), list(texts), list(holdout)
+        self.folder = LabelFolder(output)
+        self.on_documents = on_documents
+        self.context = RunContext(device, command)
+        self.accelerator, self.device = self.context.accelerator, self.context.device
+        if not self.teachers:
+            raise ConfigError("there is no teacher", "Give one or more trained models", option="teachers")
+        with ExitStack() as held:
+            if self.context.is_main:
+                held.enter_context(self.folder.lock())
+            self._prepare(resume=resume, overwrite=overwrite, check=check)
+            self._held = held.pop_all()
+
+    def _prepare(self, *, resume: bool, overwrite: bool, check: Callable[[Schema], object]) -> None:
+        """Load the teachers, read the text and prepare the folder."""
+        self.folder.check_options(resume=resume, overwrite=overwrite)
+        files = find_files(self.texts)
+        self._folders = [find_model(teacher) for teacher in self.teachers]
+        models = [Model.load(folder) for folder in self._folders]
+        for model in models:
+            model.require_cascade("labelling text")
+        self.ensemble = self._ensemble(models)
+        check(self.ensemble.schema)
+        self._made_with = self._identity(files)
+        self.is_there = self._is_there(resume=resume, overwrite=overwrite)
+        self.selection: Selection | None = None
+        if self.is_there and self.context.is_main:
+            self.folder.clean_up()
+        if not self.is_there:
+            self._begin(files, resume=resume)
+
+    def _ensemble(self, models: Sequence[Model]) -> Ensemble:
+        for model in models:
+            model.network.to(self.device)
+        half = self.settings.precision == "bf16" or (self.settings.precision == "auto" and self.device.type == "cuda")
+        return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, half=half)
+
+    def _identity(self, files: Sequence[Path]) -> dict[str, Any]:
+        """Return checksums and settings that determine the labels."""
+        keys = {sentence_key(sentence.words) for document in self.holdout for sentence in document.sentences}
+        settings = {name: value for name, value in self.settings.to_dict().items() if name != "batch_words"}
+        return {
+            "teachers": [checksum(folder) for folder in self._folders],
+            "texts": [checksum(file) for file in files],
+            "holdout": sha256(b"".join(sorted(keys))).hexdigest(),
+            "settings": settings,
+        }
+
+    def _is_there(self, *, resume: bool, overwrite: bool) -> bool:
+        """Return whether the folder has finished labels that were made with the same inputs."""
+        if not self.folder.is_begun:
+            return False
+        if overwrite:
+            return self._is_complete()
+        same = self.folder.record().get("made_with") == self._made_with
+        if same and self.folder.is_finished:
+            return True
+        self.folder.refuse_other(self._made_with)
+        if not resume:
+            raise ConfigError(
+                f"the labelling in {str(self.folder.path)!r} is not finished",
+                "Resume it, or start over with overwrite",
+                option="resume",
+            )
+        return False
+
+    def _is_complete(self) -> bool:
+        """Return whether the labels are the same and undamaged."""
+        try:
+            return self.folder.record().get("made_with") == self._made_with and self.folder.is_whole()
+        except DataError:
+            return False
+
+    def _begin(self, files: Sequence[Path], *, resume: bool) -> None:
+        texts = read_texts(files, field=self.settings.field)
+        self.selection = select(texts, self.holdout, self.settings, on_documents=self.on_documents)
+        self.shards = self.selection.shards(self.settings.shard_sentences)
+        # All processes must have checked the folder before one of them changes it.
+        self.accelerator.wait_for_everyone()
+        if self.context.is_main:
+            described = {
+                "command": self.context.command,
+                "teachers": [str(teacher) for teacher in self.teachers],
+                "texts": [str(text) for text in self.texts],
+                "schema": self.ensemble.schema.to_dict(),
+                "joint": self.ensemble.joint,
+                "counts": asdict(self.selection.counts),
+            }
+            self.folder.begin(self._made_with, shareable(described), overwrite=not resume)
+        self.accelerator.wait_for_everyone()
+
+    def __iter__(self) -> Iterator[LabelProgress]:
+        if self.is_there or self.selection is None:
+            self._held.close()
+            return
+        n_processes, process = self.accelerator.num_processes, self.accelerator.process_index
+        own = [number for number in range(len(self.shards)) if number % n_processes == process]
+        total = sum(document.n_chosen for number in own for document in self.shards[number])
+        started, done, here = time.perf_counter(), 0, 0
+        for number in own:
+            shard, files = self.shards[number], ShardFiles.of(self.folder.path, number)
+            if files.is_whole():
+                done += sum(document.n_chosen for document in shard)
+                continue
+            for count in self._label(shard, files):
+                done, here = done + count, here + count
+                seconds = time.perf_counter() - started
+                yield LabelProgress(done, total, seconds, here / seconds)
+        self.accelerator.wait_for_everyone()
+        if self.context.is_main:
+            seconds = time.perf_counter() - started
+            self.folder.finish(len(self.shards), {"seconds": round(seconds, 1)})
+        self._held.close()
+        self.accelerator.wait_for_everyone()
+
+    def free(self) -> None:
+        """Free the memory of the teachers."""
+        del self.ensemble
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _label(self, shard: Sequence[SelectedDocument], files: ShardFiles) -> Iterator[int]:
+        """Label a shard and write it; yield the sizes of its batches."""
+        examples = [e for document in shard for e in document.examples(self.ensemble.context_words)]
+        arrays = ShardArrays(len(examples))
+        sentences: list[Sentence] = [example.sentence for example in examples]
+        for members, found in label_batches(self.ensemble, examples):
+            arrays.add(members, found.n_queries, found.certainty, found.tables)
+            for at, sentence in zip(members, found.sentences, strict=True):
+                sentences[at] = sentence
+            yield len(members)
+        files.write(shard, sentences, arrays.arrays())
+
+
+def label_batches(ensemble: Ensemble, examples: Sequence[Example]) -> Iterator[tuple[list[int], Labelled]]:
+    """Label sentences in batches; yield positions and labels. The rows of a batch are made during the one before."""
+    costs = [ensemble.cost(example) for example in examples]
+    groups = list(group_by_words(costs, ensemble.batch_words))
+    with ThreadPoolExecutor(1, "preparing") as beside:
+
+        def prepared(number: int) -> Future[Prepared]:
+            return beside.submit(ensemble.prepare, [examples[i] for i in groups[number]])
+
+        following = prepared(0) if groups else None
+        for number, group in enumerate(groups, 1):
+            batch, following = following, prepared(number) if number < len(groups) else None
+            if batch is not None:
+                yield from _label_within_memory(ensemble, examples, group, batch.result())
+
+
+def _label_within_memory(
+    ensemble: Ensemble, examples: Sequence[Example], group: list[int], prepared: Prepared
+) -> list[tuple[list[int], Labelled]]:
+    """Label a batch, in parts if memory runs out."""
+
+    def label(part: Sequence[int]) -> list[tuple[list[int], Labelled]]:
+        rows = prepared if len(part) == len(group) else ensemble.prepare([examples[i] for i in part])
+        return [(list(part), ensemble.label(rows))]
+
+    def shrink(part: Sequence[int]) -> bool:
+        if len(part) > 1 and not ensemble.is_narrow:
+            ensemble.is_narrow = True
+            warnings.warn(
+                f"the device ran out of memory on a batch of {len(part)} sentences, which is labelled in halves. "
+                "Lower batch_words.",
+                stacklevel=5,
+            )
+        return len(part) > 1
+
+    return halve_on_out_of_memory(label, group, shrink)
+
+
+def predict(ensemble: Ensemble, examples: Sequence[Example]) -> list[Sentence]:
+    """Return the sentences with the predictions of the teachers."""
+    found = [example.sentence.annotated((), ()) for example in examples]
+    with_words = [i for i, example in enumerate(examples) if len(example.sentence)]
+    for members, batch in label_batches(ensemble, [examples[i] for i in with_words]):
+        for at, sentence in zip(members, batch.sentences, strict=True):
+            found[with_words[at]] = sentence
+    return found

@@ -1,0 +1,270 @@
+"""Export a model folder: write the files, compare the result with the model, and describe it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from cascade_srn.evaluation.calibration.calibrate import calibrate
+from cascade_srn.config import ModelSettings
+from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.registry import read_documents
+from cascade_srn.formats.reports import ReadReport
+from cascade_srn.errors import ConfigError, DataError, ModelError
+from cascade_srn.evaluation.evaluate import check_labels
+from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors
+from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
+from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
+from cascade_srn.model.card import model_card
+from cascade_srn.model.folder import (
+    CARD_FILE,
+    CHECKSUMS,
+    CONFIG_FILE,
+    ENCODER_FILE,
+    EXPORT,
+    FORMAT_VERSION,
+    LIGHT_NEEDS,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+)
+from cascade_srn.model.model import Model
+from cascade_srn.storage.bundled import find_model
+from cascade_srn.storage.files import checksum, file_crc32
+from cascade_srn.storage.folders import replacing_folder
+from cascade_srn.types import Document
+from cascade_srn.version import __version__
+
+SEQUENCE_ENCODERS = ("srn", "bisrn")
+REPORT_FILE = "parity.json"
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """An exported model.
+
+    Attributes:
+        folder: Its folder.
+        precision: "float32" or "int8", that of the encoder.
+        n_bytes: Size of all files.
+        encoder_difference: Largest difference of the vectors of the encoder in float32.
+        parity: Comparison on the given documents, if there are any.
+        recalibrated: Whether thresholds and temperatures were chosen again.
+    """
+
+    folder: Path
+    precision: str
+    n_bytes: int
+    encoder_difference: float
+    parity: Parity | None
+    recalibrated: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        values = asdict(self) | {"folder": str(self.folder)}
+        return values | {"parity": None if self.parity is None else self.parity.to_dict()}
+
+
+def export_model(
+    model: str | Path,
+    output: str | Path,
+    *,
+    int8: bool = False,
+    dev: str | None = None,
+    format: str | None = None,
+    align: Align = "exact",
+    allow_loss: bool = False,
+    on_read: Callable[[ReadReport], None] = lambda report: None,
+) -> ExportResult:
+    """Write a model in a form that runs without torch and transformers.
+
+    :meth:`.Extractor.from_pretrained` reads the folder. It has the encoder as ONNX, all other weights, the tokenizer, a
+    card, and ``parity.json`` with the comparison. A previous export in the folder is replaced at the end.
+
+    Args:
+        model: Folder, name or hub id of a cascade with an SRN.
+        output: A new or empty folder, or one with an exported model.
+        int8: Store the weights of the encoder in 8 bits, with a scale for each channel. Thresholds and temperatures are
+            chosen again on ``dev`` if that helps.
+        dev: Annotated documents on which the exported model is compared with the model. Needed for ``int8``.
+        format: Format of these documents; detected if None.
+        align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
+        allow_loss: Accept an exported model that loses more than 0.5 points of F1, and ``int8`` without ``dev``.
+        on_read: Called with the report of reading the documents.
+
+    Raises:
+        ConfigError: If ``int8`` is given without ``dev``.
+        DataError: If the documents cannot be read or have no entities.
+        ModelError: If the model cannot be exported, or the exported model loses too much.
+        SchemaError: If the documents have labels that the model does not have.
+
+    Example:
+        >>> result = export_model("scierc-small", "light")  # doctest: +SKIP
+        >>> result.precision, result.n_bytes // 1_000_000  # doctest: +SKIP
+        ('float32', 100)
+    """
+    if int8 and dev is None and not allow_loss:
+        raise ConfigError(
+            "the loss of int8 cannot be measured without annotated documents",
+            "Give documents that the model was not trained on",
+            option="dev",
+        )
+    documents = [] if dev is None else _read(dev, format, align, on_read)
+    folder = find_model(model)
+    loaded = Model.load(folder)
+    check_model(loaded)
+    if dev is not None:
+        check_labels(loaded.schema, documents, model=str(model), data=dev)
+    with replacing_folder(output, marker=CONFIG_FILE, key=EXPORT) as target:
+        encoder, limit = loaded.network.encoder.model, loaded.cascade_collator.pieces.limit
+        export_encoder(encoder, target / ENCODER_FILE, limit=limit)
+        difference = require_same_vectors(encoder, target / ENCODER_FILE, limit=limit)
+        if int8:
+            quantize_encoder(target / ENCODER_FILE)
+        _write_weights(loaded, target)
+        _write_config(loaded, loaded.settings, target, "int8" if int8 else "float32")
+        parity, settings = None, loaded.settings
+        if dev is not None:
+            parity, settings = _compare(loaded, target, documents, Path(dev).name, recalibrate=int8)
+            if not parity.is_accepted and not allow_loss:
+                raise _too_much_loss(parity)
+        result = ExportResult(
+            Path(output),
+            "int8" if int8 else "float32",
+            0,
+            difference,
+            parity,
+            recalibrated=settings != loaded.settings,
+        )
+        _write_config(loaded, settings, target, result.precision)
+        _write_card(folder, loaded, target, result)
+        (target / REPORT_FILE).write_text(json.dumps(_report(result), indent=2) + "\n", encoding="utf-8")
+        return replace(result, n_bytes=sum(path.stat().st_size for path in target.iterdir()))
+
+
+def _read(path: str, format: str | None, align: Align, on_read: Callable[[ReadReport], None]) -> list[Document]:
+    stream = read_documents(path, format=format, align=align)
+    documents = list(stream)
+    on_read(stream.report)
+    if not stream.report.entities:
+        raise DataError(f"{path!r} has no entities", "Use annotated documents")
+    return documents
+
+
+def check_model(model: Model) -> None:
+    """Refuse models that the light runtime cannot run."""
+    model.require_cascade("an export")
+    if model.settings.sequence_encoder not in SEQUENCE_ENCODERS:
+        raise ModelError(
+            f"the model has the sequence encoder {model.settings.sequence_encoder!r}, which cannot be exported",
+            f"Export a model with one of {', '.join(SEQUENCE_ENCODERS)}",
+        )
+
+
+def _compare(
+    model: Model, target: Path, documents: Sequence[Document], data: str, *, recalibrate: bool
+) -> tuple[Parity, ModelSettings]:
+    """Compare the exported model with the model. Settings that are chosen again are used if they lose less."""
+    exported = LightModel.load(target)
+    comparison = Comparison(model, documents, data)
+    parity = comparison.compare(exported)
+    if not recalibrate:
+        return parity, exported.settings
+    # An exported model has everything that calibration uses of a model.
+    chosen = cast(LightModel, calibrate(cast(Model, exported), comparison.examples))
+    if chosen.settings == exported.settings:
+        return parity, exported.settings
+    other = comparison.compare(chosen)
+    is_better = other.worst_loss < parity.worst_loss
+    return (other, chosen.settings) if is_better else (parity, exported.settings)
+
+
+def _too_much_loss(parity: Parity) -> ModelError:
+    losses = [f"{TASKS[task]} {parity.before[task]:.1f} → {parity.after[task]:.1f}" for task in GUARDED]
+    return ModelError(
+        f"the exported model loses more than {MAX_LOSS} points of F1 on {parity.data!r} ({', '.join(losses)})",
+        "Export it in float32, or accept the loss",
+        option="allow_loss",
+    )
+
+
+def _write_weights(model: Model, target: Path) -> None:
+    """Write all weights but those of the pretrained encoder, and the tokenizer."""
+    weights = {
+        name: np.ascontiguousarray(value.detach().cpu().float().numpy())
+        for name, value in model.network.state_dict().items()
+        if not name.startswith(ENCODER_WEIGHTS)
+    }
+    save_file(weights, target / WEIGHTS_FILE)
+    model.tokenizer.backend_tokenizer.save(str(target / TOKENIZER_FILE))
+
+
+def _write_config(model: Model, settings: ModelSettings, target: Path, precision: str) -> None:
+    name = Path(settings.encoder.name).name if Path(settings.encoder.name).exists() else settings.encoder.name
+    stored = replace(settings, encoder=replace(settings.encoder, name=name)).to_dict()
+    config = {
+        "format_version": FORMAT_VERSION,
+        "cascade_srn_version": __version__,
+        "model": {key: value for key, value in stored.items() if key != "start"},
+        "schema": model.schema.to_dict(),
+        "encoder": {"model_type": model.network.encoder.config.model_type},
+        EXPORT: describe_runtime(model, precision, {name: target / name for name in LIGHT_NEEDS}),
+        CHECKSUMS: {name: checksum(target / name) for name in LIGHT_NEEDS},
+    }
+    (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def describe_runtime(model: Model, precision: str, files: Mapping[str, Path]) -> dict[str, Any]:
+    """Return what the light runtime has to know of a model besides its settings, as plain values.
+
+    Args:
+        model: The model.
+        precision: That of the encoder.
+        files: The files that the runtime reads, by name.
+    """
+    pieces = model.cascade_collator.pieces
+    return {
+        "version": EXPORT_VERSION,
+        "precision": precision,
+        "n_parameters": sum(parameter.numel() for parameter in model.network.parameters()),
+        "limit": pieces.limit,
+        "special_pieces": asdict(pieces.special),
+        "markers": dict(model.cascade_collator.markers.ids),
+        "crc32": {name: file_crc32(path) for name, path in files.items()},
+    }
+
+
+def _report(result: ExportResult) -> dict[str, Any]:
+    return {key: value for key, value in result.to_dict().items() if key not in ("folder", "n_bytes")}
+
+
+def _write_card(folder: Path, model: Model, target: Path, result: ExportResult) -> None:
+    """Write the card of the model with a section about the export."""
+    try:
+        card = (folder / CARD_FILE).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        card = model_card(model.settings, model.schema, Path(model.settings.encoder.name).name)
+    lines = [
+        "## Export",
+        "",
+        f"Exported by cascade-srn {__version__} for ONNX Runtime. The encoder is in {result.precision}.",
+    ]
+    if result.recalibrated:
+        lines.append("Thresholds and temperatures were chosen again for it.")
+    if (parity := result.parity) is None:
+        lines += ["", "It was not compared with the original model on documents."]
+    else:
+        lines += ["", f"Micro F1 on {parity.data} ({parity.n_sentences} sentences):", ""]
+        lines += ["| | original | exported |", "| --- | --- | --- |"]
+        lines += [f"| {name} | {parity.before[task]:.1f} | {parity.after[task]:.1f} |" for task, name in TASKS.items()]
+        lines += [
+            "",
+            f"Entities or relations differ in {parity.n_changed} sentences. Scores differ by at most "
+            f"{parity.max_score_difference:.2g}.",
+        ]
+    (target / CARD_FILE).write_text(f"{card.rstrip()}\n\n" + "\n".join(lines) + "\n", encoding="utf-8")

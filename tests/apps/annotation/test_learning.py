@@ -1,0 +1,165 @@
+"""Training and suggestions of a project in a child process, and the parts of its work."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+from tests.apps.annotation.projects import LABELS, make_project
+
+from cascade_srn.apps.annotation.annotations import Annotation
+from cascade_srn.apps.annotation.learning import (CANCELLED, DONE, FAILED, IDLE, Learner, current_model, describe_uncertainty,)
+from cascade_srn.apps.annotation.project import Project, ProjectSettings
+from cascade_srn.apps.annotation.worker import restrict, score
+from cascade_srn.errors import DataError, TrainingError
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+# Seconds for a child on a loaded machine.
+PATIENCE = 300
+METHOD, TASK = Span(1, 2, "Method"), Span(3, 4, "Task")
+
+
+def make_documents(n, *, annotated=True):
+    sentence = Sentence.from_words(
+        ["a", "parser", "for", "parsing", "."], [METHOD, TASK], [Triple(METHOD, "USED-FOR", TASK)]
+    )
+    bare = sentence.annotated([], [])
+    return [Document.from_sentences([sentence if annotated else bare] * 2, id=f"d{number}") for number in range(n)]
+
+
+def test_a_label_that_the_project_lacks_is_not_suggested():
+    document = make_documents(1)[0]
+    assert restrict(document, LABELS.schema).relations == document.relations
+    found = restrict(document, Schema(("Method",), ("USED-FOR",)))
+    assert {entity.label for entity in found.entities} == {"Method"}
+    assert found.relations == ()
+
+
+def test_scores_have_intervals():
+    gold = make_documents(6)
+    found = score(gold, gold[:3] + make_documents(6, annotated=False)[3:], LABELS.schema)
+    assert found["ner"] == found["re"] == pytest.approx(2 / 3, abs=1e-3)
+    assert found["ner_low"] < found["ner"] < found["ner_high"]
+    assert (found["n_held_out"], found["n_held_out_documents"], found["unit"]) == (12, 6, "document")
+    assert score(gold[:2], gold[:2], LABELS.schema)["unit"] == "sentence"
+
+
+def test_without_held_out_documents_there_is_no_score():
+    found = score([], [], LABELS.schema)
+    assert (found["ner"], found["re"], found["n_held_out"]) == (None, None, 0)
+    assert "no score" in describe_uncertainty([found])
+    assert describe_uncertainty([]) == ""
+    bare = make_documents(2, annotated=False)
+    assert score(bare, bare, LABELS.schema)["ner"] is None
+
+
+def test_there_must_be_something_to_learn_from(tmp_path):
+    with make_project(tmp_path / "p", make_documents(4, annotated=False)) as project:
+        learner = Learner(project)
+        with pytest.raises(DataError):
+            learner.start()
+        project.save("d0", "anna", Annotation(0, "done"))
+        with pytest.raises(DataError):
+            learner.start()
+        assert learner.status()["state"] == IDLE
+        learner.close()
+
+
+def test_leftovers_of_a_killed_run_are_removed(tmp_path):
+    with make_project(tmp_path / "p", make_documents(4)) as project:
+        finished, killed = (project.folder / "training" / f"run-0000{number}" for number in (1, 2))
+        for folder in (finished, killed, project.folder / "suggestions"):
+            folder.mkdir(parents=True)
+        (finished / "result.json").write_text("{}")
+        (project.folder / "suggestions" / "run-00002.jsonl").write_text("")
+        Learner(project)
+        assert finished.exists()
+        assert not killed.exists()
+        assert not (project.folder / "suggestions" / "run-00002.jsonl").exists()
+        assert current_model(project) == str(finished / "run" / "best")
+
+
+def test_the_note_is_honest_about_wide_intervals():
+    point = {"n_held_out": 9, "n_held_out_documents": 3, "unit": "sentence", "ner_low": 0.2, "ner_high": 0.8}
+    assert "wide" in describe_uncertainty([point])
+    assert "wide" not in describe_uncertainty([point | {"ner_high": 0.25}])
+
+
+@pytest.fixture
+def learning(tmp_path):
+    """A project of annotated documents, whose model is small and new."""
+    settings = ProjectSettings(epochs=2, encoder="fresh")
+    with make_project(tmp_path / "p", make_documents(14), settings=settings) as project:
+        learner = Learner(project)
+        yield learner
+        learner.close()
+
+
+def wait(learner, condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_training_scores_the_model_and_makes_suggestions(learning, tmp_path):
+    project = learning.project
+    learning.start()
+    with pytest.raises(TrainingError):
+        learning.start()
+    assert learning.wait(PATIENCE)
+    found = learning.status()
+    assert (found["state"], found["message"]) == (DONE, "")
+    (point,) = found["curve"]
+    n_held_out = sum(map(project.is_held_out, project.documents))
+    assert (point["n_documents"], point["n_held_out_documents"]) == (14 - n_held_out, n_held_out)
+    assert point["ner_low"] <= point["ner"] <= point["ner_high"]
+    learning.suggestions.refresh()
+    assert len(learning.suggestions) == 14
+    # Nothing that was held out is in the data of the run, and nothing names this machine.
+    run = project.folder / "training" / point["run"]
+    trained = {json.loads(line)["id"] for line in (run / "train.jsonl").read_text().splitlines()}
+    assert not any(map(project.is_held_out, trained))
+    for path in project.folder.rglob("*.json*"):
+        assert str(tmp_path) not in path.read_text()
+    project.close()
+    shutil.move(project.folder, tmp_path / "moved")
+    with Project.open(tmp_path / "moved") as moved:
+        again = Learner(moved)
+        shutil.rmtree(moved.folder / "suggestions")
+        again.suggest()
+        assert again.wait(PATIENCE)
+        again.suggestions.refresh()
+        assert len(again.suggestions) == 14
+
+
+@pytest.mark.slow
+def test_cancelling_leaves_nothing_behind(learning):
+    learning.project.settings = replace(learning.project.settings, epochs=2000)
+    learning.start()
+    wait(learning, lambda: learning.status()["epoch"] > 0)
+    learning.cancel()
+    assert learning.wait(PATIENCE)
+    found = learning.status()
+    assert (found["state"], found["curve"]) == (CANCELLED, [])
+    assert list((learning.project.folder / "training").glob("run-*")) == []
+
+
+@pytest.mark.slow
+def test_a_child_ends_with_its_parent_and_a_kill_is_a_failure(learning):
+    learning.project.settings = replace(learning.project.settings, epochs=2000)
+    learning.start()
+    wait(learning, lambda: learning.status()["epoch"] > 0)
+    learning._child.stdin.close()  # as the system does when the parent dies
+    assert learning.wait(PATIENCE)
+    assert learning.status()["state"] == FAILED
+    learning.start()
+    os.kill(learning._child.pid, signal.SIGKILL)
+    assert learning.wait(PATIENCE)
+    assert learning.status()["state"] == FAILED
+    assert list((learning.project.folder / "training").glob("run-*")) == []

@@ -1,0 +1,148 @@
+"""Selection from texts, with and without a model."""
+
+from functools import cache
+
+import pytest
+from tests.small_models import NO_LIMITS, SENTENCES, small_model, spread_probabilities
+
+from cascade_srn.apps.annotation import STRATEGIES, UnitSettings, select, selection
+from cascade_srn.apps.annotation.units import DecisionFinder
+from cascade_srn.config import SearchLimits, Thresholds
+from cascade_srn.errors import CascadeError, ConfigError, DataError
+from cascade_srn.extractor import Extractor
+from cascade_srn.types import Document
+
+TEXTS = [
+    "A tagger helps parsing and search engines. It is fast.\nTaggers and parsers need data.",
+    "We train tagging models on data. Neural speech recognition systems need data.",
+    "A tagger helps parsing and search engines. Accuracy measures the parser.",
+]
+MODEL_FREE = [name for name, kind in STRATEGIES.items() if not kind.needs_model]
+
+
+@cache
+def extractor():
+    return make_extractor()
+
+
+def make_extractor(**settings):
+    # A random model has candidates everywhere, unlike a trained one.
+    settings = {"thresholds": Thresholds(0.7, 0.3, 0.3), "limits": SearchLimits(), **settings}
+    return Extractor(spread_probabilities(small_model(**settings)))
+
+
+def chosen(found):
+    return [one.document.text for one in found]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_selects_each_sentence_once(strategy):
+    model = None if strategy in MODEL_FREE else extractor()
+    found = select(TEXTS, 20, model=model, strategy=strategy)
+    assert [one.rank for one in found] == list(range(1, len(found) + 1))
+    sentences = {s.text for text in TEXTS for s in Document.from_text(text).sentences if len(s) >= 4}
+    assert sorted(chosen(found)) == sorted(sentences)
+    assert chosen(select(TEXTS, 2, model=model, strategy=strategy)) == chosen(found)[:2]
+
+
+def test_units_say_where_they_are_from():
+    documents = [Document.from_text(text, id=f"d{number}") for number, text in enumerate(TEXTS)]
+    for one in select(documents, 20, strategy="random"):
+        source = documents[one.position]
+        assert one.source == source.id
+        assert one.document.id == f"{source.id}:{one.sentence}"
+        assert source.text[one.start :].startswith(one.document.text)
+        assert one.document.sentences[0].text == one.document.text
+
+
+def test_whole_documents():
+    found = select(TEXTS, 2, model=extractor(), settings=UnitSettings("document"))
+    assert {one.document.text for one in found} < set(TEXTS)
+    assert all(one.sentence is None and one.document.text == TEXTS[one.position] for one in found)
+
+
+def test_predictions_are_those_of_the_extractor():
+    for one in select(TEXTS, 3, model=extractor()):
+        (sentence,) = one.document.sentences
+        (expected,) = extractor().extract(Document.from_words([sentence.words])).sentences
+        assert sentence.entities == expected.entities
+        assert sentence.triples == expected.triples
+        assert one.document.schema == extractor().schema
+
+
+@pytest.mark.parametrize("context", [0, 5])
+def test_decisions_that_pass_are_the_predictions(context):
+    model = make_extractor(encoder={"context_words": context}, limits=NO_LIMITS)
+    document = Document.from_sentences(SENTENCES)
+    (unit,) = DecisionFinder(model).find(list(UnitSettings("document").split(document, 0)))
+    predicted = model.extract(document)
+    labels = [item.label for item in (*predicted.entities, *predicted.relations)]
+    assert labels
+    assert sorted(d.label for d in unit.decisions if d.predicted) == sorted(labels)
+    assert any(not decision.predicted for decision in unit.decisions)
+    sentence_units = DecisionFinder(model).find(list(UnitSettings(min_words=1).split(document, 0)))
+    assert [d[:2] for one in sentence_units for d in one.decisions] != []
+    assert sorted(d[:2] for one in sentence_units for d in one.decisions) == sorted(d[:2] for d in unit.decisions)
+
+
+@pytest.mark.parametrize("strategy", MODEL_FREE)
+def test_the_seed_decides_and_the_order_of_the_texts_does_not(strategy):
+    def select_with(seed, texts=TEXTS):
+        return chosen(select(texts, 3, strategy=strategy, settings=UnitSettings(seed=seed)))
+
+    assert select_with(1) == select_with(1, TEXTS[::-1])
+    assert strategy != "random" or len({tuple(select_with(seed)) for seed in range(9)}) > 1
+
+
+def test_annotated_sentences_are_not_selected_again():
+    first = select(TEXTS, 2, strategy="random")
+    rest = select(TEXTS, 20, strategy="random", annotated=[one.document for one in first])
+    assert not set(chosen(first)) & set(chosen(rest))
+    assert len(first) + len(rest) == len(select(TEXTS, 20, strategy="random"))
+
+
+def test_annotations_of_the_input_are_not_written():
+    annotated = Document.from_sentences(SENTENCES)
+    assert annotated.entities
+    assert not any(one.document.entities for one in select([annotated], 9, strategy="random"))
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(selection, "MIN_POOL", 4)
+    monkeypatch.setattr(selection, "POOL_PER_UNIT", 1)
+    texts = [f"Sentence {number} is about topic {number % 7}." for number in range(100)]
+    assert len(select(texts, 2, strategy="diversity", settings=UnitSettings(min_words=2))) <= 2
+    read = []
+    found = select(texts, 3, strategy="random", progress=read.append)
+    assert read == list(range(1, 101))
+    assert chosen(found) == chosen(select(texts[::-1], 3, strategy="random"))
+
+
+def test_default_strategies():
+    assert chosen(select(TEXTS, 3)) == chosen(select(TEXTS, 3, strategy="diversity"))
+    with_model = select(TEXTS, 3, model=extractor())
+    assert chosen(with_model) == chosen(select(TEXTS, 3, model=extractor(), strategy="combined"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "option"),
+    [
+        ({"strategy": "uncertainty"}, ConfigError, "model"),
+        ({"strategy": "best"}, ConfigError, ""),
+        ({"n": 0}, ConfigError, ""),
+        ({"texts": []}, DataError, "min_words"),
+        ({"texts": ["No."]}, DataError, "min_words"),
+        ({"texts": [7]}, DataError, ""),
+        ({"texts": TEXTS[0]}, ConfigError, ""),
+    ],
+)
+def test_wrong_options(options, error, option):
+    with pytest.raises(error) as raised:
+        select(**{"texts": TEXTS, "n": 1, **options})
+    assert not option or raised.value.option == option
+
+
+@pytest.mark.parametrize("values", [{"unit": "word"}, {"min_words": 0}, {"max_words": 3}, {"seed": -1}])
+def test_wrong_settings(values):
+    with pytest.raises(CascadeError):
+        UnitSettings(**values)

@@ -1,0 +1,249 @@
+"""Operations of the explorer over HTTP: answers, tables, errors, security and static files."""
+
+import csv
+import hashlib
+import io
+import logging
+import re
+from importlib.resources import files
+
+import pytest
+from tests.apps.graph.explorer.live_graph import live_graph
+from tests.apps.graph.explorer.made_graph import MARKUP, node_id
+
+from cascade_srn.apps.graph.explore import MAX_CENTRES, Explorer
+from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
+from cascade_srn.apps.graph.explorer.routes import SHARED
+from cascade_srn.apps.web.middleware import HEADERS
+
+NER = node_id("named entity recognition")
+PATHS = ("overview", "search", "node", "neighbourhood", "neighbourhood.csv", "evidence", "evidence.csv", "ranking")
+PATHS += ("ranking.csv",)
+
+
+def find_edge(explored):
+    found = explored.get("/api/neighbourhood", params={"node": NER, "relation": "USED-FOR", "limit": 1}).json()
+    return found["edges"][0]["edge"]
+
+
+def read_table(answer):
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "attachment" in answer.headers["content-disposition"]
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def test_answers_are_those_of_the_graph(explored, made_graph):
+    explorer = Explorer(made_graph)
+    assert explored.get("/api/overview").json() == explorer.overview
+    assert explored.get("/api/search", params={"q": "ner"}).json() == {"nodes": explorer.search("ner")}
+    assert explored.get("/api/node", params={"node": NER}).json() == explorer.node(NER)
+    found = explored.get("/api/neighbourhood", params={"node": NER, "limit": 5}).json()
+    assert found == explorer.neighbourhood([NER], limit=5)
+    explorer.close()
+
+
+def test_filters_arrive(explored):
+    wide = explored.get("/api/neighbourhood", params={"node": NER, "limit": 200}).json()
+    chosen = {"node": NER, "limit": 200, "type": ["Method", "Metric"], "relation": "USED-FOR", "first_year": 2016}
+    narrow = explored.get("/api/neighbourhood", params=chosen | {"last_year": 2023, "min_score": 0.4}).json()
+    assert 0 < len(narrow["edges"]) < len(wide["edges"])
+    assert {edge["label"] for edge in narrow["edges"]} == {"USED-FOR"}
+    assert {node["label"] for node in narrow["nodes"]} == {"Method", "Task"}
+
+
+def test_evidence_is_paged_and_drawn(explored):
+    edge = find_edge(explored)
+    first = explored.get("/api/evidence", params={"edge": edge, "limit": 2}).json()
+    rest = explored.get("/api/evidence", params={"edge": edge, "limit": 100, "offset": 2}).json()
+    assert len(first["evidence"]) == 2
+    assert first["total"] == 2 + len(rest["evidence"])
+    scores = [row["score"] for row in first["evidence"] + rest["evidence"]]
+    assert scores == sorted(scores, reverse=True)
+    assert first["evidence"][0]["drawing"].count("<figure") == 1
+    assert "USED-FOR" in first["evidence"][0]["drawing"]
+
+
+def test_rankings(explored):
+    found = explored.get("/api/ranking", params={"node": NER, "relation": "USED-FOR", "type": "Method"}).json()
+    counts = [row["n_documents"] for row in found["rows"]]
+    assert counts == sorted(counts, reverse=True)
+    assert found["total"] >= len(counts) > 3
+    shared = explored.get("/api/ranking", params={"node": NER, "type": "Material"}).json()
+    assert {row["label"] for row in shared["rows"]} == {"Material"}
+
+
+def test_tables(explored):
+    edges = read_table(explored.get("/api/neighbourhood.csv", params={"node": NER, "limit": 5}))
+    found = explored.get("/api/neighbourhood", params={"node": NER, "limit": 5}).json()
+    assert [(row["head"], row["label"], row["tail"], int(row["n"])) for row in edges] == [
+        (edge["head"], edge["label"], edge["tail"], edge["n"]) for edge in found["edges"]
+    ]
+    ranking = read_table(explored.get("/api/ranking.csv", params={"type": "Method", "limit": 500}))
+    assert MARKUP in [row["name"] for row in ranking]
+    edge = find_edge(explored)
+    evidence = read_table(explored.get("/api/evidence.csv", params={"edge": edge, "limit": 500}))
+    assert len(evidence) == explored.get("/api/evidence", params={"edge": edge}).json()["total"]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "status"),
+    [
+        ("node", {"node": "nobody"}, 404),
+        ("neighbourhood", {"node": [NER, "nobody"]}, 404),
+        ("evidence", {"edge": 999_999}, 404),
+        ("ranking", {"node": "nobody"}, 404),
+        ("node", {}, 422),
+        ("search", {}, 422),
+        ("search", {"q": "a" * 2000}, 422),
+        ("search", {"q": "a", "limit": 0}, 422),
+        ("neighbourhood", {}, 422),
+        ("neighbourhood", {"node": [str(number) for number in range(MAX_CENTRES + 1)]}, 422),
+        ("neighbourhood", {"node": NER, "type": "Methods"}, 422),
+        ("neighbourhood", {"node": NER, "min_score": "nan"}, 422),
+        ("neighbourhood", {"node": NER, "min_count": "1.5"}, 422),
+        ("neighbourhood", {"node": NER, "min_scores": 1}, 422),
+        ("evidence", {"edge": 1 << 70}, 422),
+        ("evidence", {"edge": 1, "offset": 1 << 70}, 422),
+        ("ranking", {"relation": "USED-FOR"}, 422),
+        ("ranking", {"node": NER, "direction": "both"}, 422),
+        ("nothing", {}, 404),
+    ],
+)
+def test_errors(explored, path, parameters, status):
+    answer = explored.get(f"/api/{path}", params=parameters)
+    assert answer.status_code == status
+    assert set(answer.json()["error"]) == {"code", "message"}
+
+
+def test_a_misspelt_parameter_is_corrected(explored):
+    answer = explored.get("/api/neighbourhood", params={"node": NER, "min_scores": 1})
+    assert "min_score" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("text", ["\x00", "\u202e<b>", "😀", "%00", "'; DROP TABLE nodes; --", "a" * 1000, "\ud7ff"])
+def test_strange_queries_find_nothing(explored, text):
+    answer = explored.get("/api/search", params={"q": text})
+    assert answer.status_code == 200
+    assert answer.json() == {"nodes": []}
+
+
+def test_security(explored):
+    for path in ("/", "/api/overview", "/cytoscape.js", "/nothing"):
+        headers = explored.get(path).headers
+        assert {name: headers[name] for name in HEADERS} == HEADERS
+    assert explored.get("/api/overview", headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_the_key_is_needed_for_everything_about_the_graph(made_graph):
+    with live_graph(made_graph, ServeSettings(port=0, api_key="secret")) as client:
+        for path in PATHS:
+            assert client.get(f"/api/{path}").status_code == 401
+            assert client.get(f"/api/{path}", headers={"X-API-Key": "secret"}).status_code in (200, 422)
+        assert client.get("/").status_code == client.get("/health").status_code == 200
+
+
+def test_queries_are_not_logged(explored, caplog):
+    with caplog.at_level(logging.DEBUG, logger="cascade_srn.apps.service"):
+        explored.get("/api/search", params={"q": "a confidential name"})
+        explored.get("/api/node", params={"node": "a confidential name"})
+    assert any("/api/search" in message for message in caplog.messages)
+    assert "confidential" not in caplog.text
+
+
+def test_every_operation_is_described(explored):
+    description = explored.get("/openapi.json").json()
+    assert set(description["paths"]) == {"/health", *(f"/api/{path}" for path in PATHS)}
+    page = explored.get("/docs").text
+    for path, methods in description["paths"].items():
+        assert path in page
+        for parameter in methods["get"].get("parameters", []):
+            assert f"<code>{parameter['name']}</code>" in page
+
+
+PAGE = files("cascade_srn.apps.service").joinpath("explorer", "page")
+VENDOR = files("cascade_srn.apps.service").joinpath("vendor")
+
+
+def test_static_files(explored):
+    names = {
+        entry.name for folder in (PAGE, VENDOR) for entry in folder.iterdir() if entry.name.endswith((".js", ".css"))
+    }
+    for name in {*names, *SHARED, "stylesheet.css"}:
+        answer = explored.get(f"/{name}")
+        assert answer.status_code == 200, name
+        assert answer.headers["content-type"].partition(";")[0] in ("text/javascript", "text/css", "image/svg+xml")
+    for name in ("explorer/app.py", "app.py", "cytoscape.LICENSE.txt", "README.md", "index.html"):
+        assert explored.get(f"/{name}").status_code == 404
+
+
+def test_the_page_uses_only_its_own_files():
+    known = {entry.name for folder in (PAGE, VENDOR) for entry in folder.iterdir()} | set(SHARED)
+    for entry in PAGE.iterdir():
+        text = entry.read_text("utf-8")
+        addresses = set(re.findall(r"https?://[^\s\"')]+", text))
+        assert addresses <= {"http://www.w3.org/2000/svg"}, entry.name
+        if entry.name.endswith(".js"):
+            assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Storage|cookie", text)
+            assert len(text.splitlines()) <= 280, entry.name
+            for imported in re.findall(r'from "\./([^"]+)"', text):
+                assert imported in known, entry.name
+    index = PAGE.joinpath("index.html").read_text("utf-8")
+    used = set(re.findall(r'(?:href|src)="([^"#]+)"', index))
+    assert used - {"stylesheet.css", "docs", "./", "../"} <= known
+    assert not re.search(r"<script(?![^>]*src=)|\son\w+=|\sstyle=", index)
+
+
+def test_libraries_are_unchanged_and_have_their_licence():
+    listed = re.findall(
+        r"^\| `([\w.-]+)` .*\| `([0-9a-f]{64})` \|$", VENDOR.joinpath("README.md").read_text("utf-8"), re.M
+    )
+    assert {name for name, _ in listed} == {entry.name for entry in VENDOR.iterdir() if entry.name.endswith(".js")}
+    for name, checksum in listed:
+        assert hashlib.sha256(VENDOR.joinpath(name).read_bytes()).hexdigest() == checksum
+        assert "Copyright" in VENDOR.joinpath(name.replace(".js", ".LICENSE.txt")).read_text("utf-8")
+
+
+ROW = {
+    "sentence_text": "A CRF-tagger & NER.",
+    "sentence_start": 100,
+    "head_start": 102,
+    "head_end": 105,
+    "head_label": "Method",
+    "tail_start": 115,
+    "tail_end": 118,
+    "tail_label": "Task",
+    "score": 0.5,
+}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    relations = [{"label": "USED-FOR", "symmetric": False}]
+    return graph_schema({"types": [{"label": "Method"}, {"label": "Task"}], "relations": relations})
+
+
+def test_a_drawing_shows_the_exact_offsets(schema):
+    drawing = draw_evidence(ROW, "USED-FOR", schema)
+    assert 'title="CRF: Method"' in drawing
+    assert "CRF — USED-FOR → NER, score 0.50" in drawing
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"sentence_text": None}, []),
+        ({"sentence_text": "  "}, []),
+        ({"tail_start": 130, "tail_end": 135}, ["CRF: Method"]),  # in another sentence
+        ({"head_start": 2, "head_end": 5, "tail_start": 130, "tail_end": 135}, []),
+        ({"tail_start": 102, "tail_end": 105, "tail_label": "Method"}, ["CRF: Method"]),
+        ({"score": None}, ["CRF: Method", "NER: Task"]),
+        ({"sentence_text": "A CRF-tagger & NER." + " more" * 5000}, ["CRF: Method", "NER: Task"]),
+        ({"head_label": "Unknown"}, ["CRF: Unknown", "NER: Task"]),
+    ],
+)
+def test_drawings_of_strange_evidence(schema, changes, expected):
+    drawing = draw_evidence(ROW | changes, "USED-FOR", schema)
+    assert re.findall(r'class="bar[^"]*opens[^>]*title="([^"]*)"', drawing) == expected
+    assert len(drawing) < 100_000

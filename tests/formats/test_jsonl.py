@@ -1,0 +1,237 @@
+import json
+
+import pytest
+from tests.formats.asserting import assert_mentions
+
+from cascade_srn.formats.registry import read_documents, write_documents
+from cascade_srn.errors import AnnotationError, DataError
+from cascade_srn.types import Document, Sentence, Span, Triple
+
+RECORD = {
+    "id": "d1",
+    "text": "Früh: a deep CRF.\nIt works.",
+    "words": [[[0, 4], [4, 5], [6, 7], [8, 12], [13, 16], [16, 17]], [[18, 20], [21, 26], [26, 27]]],
+    "entities": [
+        {"start": 8, "end": 16, "label": "Method", "text": "deep CRF", "score": 0.5},
+        {"start": 18, "end": 20, "label": "Generic"},
+        {"start": 13, "end": 16, "label": "Method", "score": 1},
+    ],
+    "relations": [{"head": 2, "label": "Part-of", "tail": 0, "score": 0.25}],
+}
+
+
+def test_a_document_with_nested_entities_scores_and_offsets(lines_file):
+    (document,) = read_documents(lines_file(RECORD))
+    assert (document.id, document.text) == ("d1", RECORD["text"])
+    assert document.sentences[0].words == ("Früh", ":", "a", "deep", "CRF", ".")
+    assert document.sentences[0].offsets == tuple(map(tuple, RECORD["words"][0]))
+    assert [(e.text, e.start, e.end, e.label, e.score) for e in document.entities] == [
+        ("deep CRF", 8, 16, "Method", 0.5),
+        ("CRF", 13, 16, "Method", 1.0),
+        ("It", 18, 20, "Generic", None),
+    ]
+    assert [(r.head.text, r.label, r.tail.text, r.score) for r in document.relations] == [
+        ("CRF", "Part-of", "deep CRF", 0.25)
+    ]
+
+
+def test_annotations_and_id_may_be_absent_and_other_fields_are_noted(lines_file):
+    stream = read_documents(lines_file({"text": "ab", "words": [[[0, 2]]], "entites": []}))
+    assert [(d.id, d.entities, d.relations) for d in stream] == [("", (), ())]
+    assert stream.report.noted == {"field 'entites' not read": 1}
+
+
+def test_words_come_from_the_segmenter_where_they_are_absent(lines_file, segmenter, changed):
+    stream = read_documents(lines_file(changed(RECORD, ("words",), ...)), segmenter=segmenter)
+    assert list(stream) == list(read_documents(lines_file(RECORD)))
+    assert stream.report.noted == {"words made by the segmenter": 1}
+
+
+def test_given_words_are_not_segmented_again(lines_file):
+    def segmenter(text):
+        raise AssertionError(text)
+
+    assert len(list(read_documents(lines_file(RECORD), segmenter=segmenter))) == 1
+
+
+def test_a_segmenter_that_goes_wrong_is_named(lines_file, changed):
+    path = lines_file(changed(RECORD, ("words",), ...))
+    with pytest.raises(DataError, match=r"segmenter\[0\]\[1\] is \(2, 99\).* 27 "):
+        list(read_documents(path, segmenter=lambda text: [[(0, 2), (2, 99)]]))
+
+
+DOCUMENT_FAULTS = [
+    (("text",), ..., "missing field", ["'text'"]),
+    (("text",), 3, "wrong type", ["text", "3"]),
+    (("text",), "\udc00", "lone surrogate", ["text", r"'\udc00'"]),
+    (("id",), True, "wrong type", ["id", "True"]),
+    (("words",), "Früh", "wrong type", ["words", "'Früh'"]),
+    (("entities",), {"start": 0}, "wrong type", ["entities", "{'start': 0}"]),
+    (("relations",), "none", "wrong type", ["relations", "'none'"]),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "kind", "data"), DOCUMENT_FAULTS)
+def test_a_bad_document_is_refused_or_skipped(lines_file, lenient, changed, path, value, kind, data):
+    file = lines_file(RECORD, changed(RECORD, path, value))
+    with pytest.raises(DataError) as caught:
+        list(read_documents(file))
+    assert_mentions(caught, "data.json, line 2", *data)
+    documents, report = lenient(file)
+    assert documents == list(read_documents(lines_file(RECORD)))
+    assert report.skipped == {f"document: {kind}": 1}
+
+
+SENTENCE_FAULTS = [
+    ([18, 20], "wrong type", ["words[1][0]", "18"]),
+    ([[18, 20, 21]], "wrong length", ["words[1][0]", "[18, 20, 21]"]),
+    ([[18, 20.0]], "wrong type", ["words[1][0][1]", "20.0"]),
+    ([[18, 18]], "end before start", ["words[1][0]", "[18, 18]"]),
+    ([[18, 28]], "index out of range", ["words[1][0]", "[18, 28]", "27 characters"]),
+    ([[16, 17]], "words out of order", ["words[1][0]", "[16, 17]"]),
+    ([[18, 20], [19, 21]], "words out of order", ["words[1][1]", "[19, 21]", "20"]),
+]
+
+
+@pytest.mark.parametrize(("value", "kind", "data"), SENTENCE_FAULTS)
+def test_bad_words_are_refused_or_their_sentence_skipped(lines_file, lenient, changed, value, kind, data):
+    file = lines_file(changed(RECORD, ("words", 1), value))
+    with pytest.raises(DataError) as caught:
+        list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1, document 'd1'", *data)
+    (document,), report = lenient(file)
+    assert len(document.sentences) == 1
+    assert [e.text for e in document.entities] == ["deep CRF", "CRF"]
+    assert report.skipped == {f"sentence: {kind}": 1, "entity: touches no word": 1}
+
+
+ENTITY_FAULTS = [
+    ({"start": "0", "end": 4, "label": "X"}, "wrong type", ["entities[3].start", "'0'"]),
+    ({"start": 0, "end": 4.0, "label": "X"}, "wrong type", ["entities[3].end", "4.0"]),
+    ({"start": False, "end": 4, "label": "X"}, "wrong type", ["entities[3].start", "False"]),
+    ({"start": 0, "end": 4}, "missing field", ["entities[3]", "'label'"]),
+    ({"start": 0, "end": 4, "label": None}, "missing field", ["entities[3]", "'label'"]),
+    ({"start": 0, "end": 4, "label": "\t"}, "blank label", ["entities[3].label", r"'\t'"]),
+    ({"start": 0, "end": 4, "label": "X", "score": "1"}, "wrong type", ["entities[3].score", "'1'"]),
+    ({"start": 0, "end": 4, "label": "X", "score": 7}, "score out of range", ["entities[3].score", "7"]),
+    ({"start": 0, "end": 4, "label": "X", "score": -0.1}, "score out of range", ["entities[3].score", "-0.1"]),
+    ({"start": 0, "end": 4, "label": "X", "score": 10**400}, "wrong type", ["entities[3].score", "1000"]),
+    ({"start": 0, "end": 4, "label": "X", "text": "Fruh"}, "text mismatch", ["entities[3]", "'Fruh'", "'Früh'"]),
+    ({"start": 4, "end": 0, "label": "X"}, "end before start", ["entities[3]", "4", "0"]),
+    ({"start": 0, "end": 28, "label": "X"}, "index out of range", ["entities[3]", "27 characters"]),
+    ({"start": 8, "end": 16, "label": "Method"}, "duplicate", ["'Method'", "[3, 5)", "sentence 0"]),
+]
+
+
+@pytest.mark.parametrize(("item", "kind", "data"), ENTITY_FAULTS)
+def test_a_bad_entity_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
+    file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
+    with pytest.raises(DataError) as caught:
+        list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1, document 'd1'", *data)
+    documents, report = lenient(file)
+    assert report.skipped == {f"entity: {kind}": 1}
+    assert documents == list(read_documents(lines_file(RECORD)))
+
+
+ALIGNMENT_FAULTS = [
+    (9, 16, "not on word boundaries", ["[9, 16)", "'eep CRF'", "'deep' [8, 12)", "'CRF' [13, 16)"]),
+    (5, 6, "touches no word", ["[5, 6)", "' '", "':' [4, 5)", "'a' [6, 7)"]),
+    (13, 20, "crosses a sentence boundary", ["[13, 20)", r"'CRF.\nIt'", "sentence 0", "sentence 1"]),
+]
+
+
+@pytest.mark.parametrize(("start", "end", "kind", "data"), ALIGNMENT_FAULTS)
+def test_an_entity_off_the_words_is_refused_or_skipped(lines_file, lenient, changed, start, end, kind, data):
+    item = {"start": start, "end": end, "label": "X"}
+    file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
+    with pytest.raises(AnnotationError) as caught:
+        list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1", "entities[3]", "'d1'", *data)
+    documents, report = lenient(file)
+    assert report.skipped == {f"entity: {kind}": 1}
+    assert documents == list(read_documents(lines_file(RECORD)))
+
+
+def test_expanding_is_counted_in_the_report(lines_file, changed):
+    item = {"start": 9, "end": 15, "label": "X", "text": "eep CR"}
+    stream = read_documents(lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item])), align="expand")
+    (document,) = stream
+    assert document.sentences[0].entities[-1] == Span(3, 5, "X")
+    assert stream.report.noted == {"entity aligned outward to whole words": 1}
+    assert not stream.report.skipped
+
+
+RELATION_FAULTS = [
+    ({"head": 0, "label": "R", "tail": 3}, "missing entity", [".tail", "3 items"]),
+    ({"head": 0, "label": "R", "tail": 2.0}, "wrong type", [".tail", "2.0"]),
+    ({"head": 0, "tail": 2}, "missing field", ["'label'"]),
+    ({"head": 0, "label": "R"}, "missing field", ["'tail'"]),
+    ({"head": 0, "label": "R", "tail": 2, "score": True}, "wrong type", [".score", "True"]),
+    ({"head": 0, "label": "R", "tail": 2, "score": 1.5}, "score out of range", [".score", "1.5"]),
+    ({"head": 0, "label": "R", "tail": 1}, "crosses a sentence boundary", ["sentence 0", "sentence 1"]),
+    ("0 R 1", "wrong type", ["'0 R 1'"]),
+]
+
+
+@pytest.mark.parametrize(("item", "kind", "data"), RELATION_FAULTS)
+def test_a_bad_relation_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
+    file = lines_file(changed(RECORD, ("relations",), [*RECORD["relations"], item]))
+    with pytest.raises(DataError) as caught:
+        list(read_documents(file))
+    assert_mentions(caught, "data.json, line 1, document 'd1'", "relations[1]", *data)
+    documents, report = lenient(file)
+    assert report.skipped == {f"relation: {kind}": 1}
+    assert documents == list(read_documents(lines_file(RECORD)))
+
+
+def test_a_relation_without_any_entities(lines_file):
+    record = {"text": "a", "words": [[[0, 1]]], "relations": [{"head": 0, "label": "R", "tail": 0}]}
+    with pytest.raises(DataError, match=r"relations\[0\]\.head is 0.* 0 items"):
+        list(read_documents(lines_file(record)))
+
+
+def test_a_skipped_entity_takes_its_relations_along(lines_file, lenient, changed):
+    (document,), report = lenient(lines_file(changed(RECORD, ("entities", 0, "start"), 9)))
+    assert report.skipped["relation: needs a skipped entity"] == 1
+    assert report.n_skipped == 2
+    assert document.relations == ()
+
+
+def test_a_repeated_relation_is_kept_and_noted(lines_file, changed):
+    stream = read_documents(lines_file(changed(RECORD, ("relations",), RECORD["relations"] * 3)))
+    assert [len(document.relations) for document in stream] == [3]
+    assert stream.report.noted == {"relation repeated": 2}
+
+
+def test_a_record_is_written_as_documented(lines_file, tmp_path):
+    write_documents(read_documents(lines_file(RECORD)), tmp_path / "out.jsonl")
+    text = (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+    assert text.count("\n") == 1
+    assert "Früh" in text
+    assert json.loads(text) == {
+        **RECORD,
+        "entities": [
+            {"start": 8, "end": 16, "label": "Method", "text": "deep CRF", "score": 0.5},
+            {"start": 13, "end": 16, "label": "Method", "text": "CRF", "score": 1.0},
+            {"start": 18, "end": 20, "label": "Generic", "text": "It"},
+        ],
+        "relations": [{"head": 1, "label": "Part-of", "tail": 0, "score": 0.25}],
+    }
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 7, -0.1])
+@pytest.mark.parametrize("of", ["entity", "relation"])
+def test_a_score_that_would_not_be_read_back_is_not_written(tmp_path, score, of):
+    entity = Span(0, 1, "X", score if of == "entity" else None)
+    triples = [Triple(entity, "R", entity, score)] if of == "relation" else []
+    document = Document.from_sentences([Sentence.from_words(["a"], [entity], triples)])
+    with pytest.raises(DataError, match=f" {score} "):
+        write_documents([document], tmp_path / "out.jsonl")
+
+
+def test_the_segmenter_of_the_package_is_the_default(lines_file):
+    record = {"text": "A CRF works. It does.", "entities": [{"start": 2, "end": 5, "label": "X", "text": "CRF"}]}
+    (document,) = read_documents(lines_file(record))
+    assert [sentence.words for sentence in document.sentences] == [("A", "CRF", "works", "."), ("It", "does", ".")]
+    assert document.sentences[0].entities == (Span(1, 2, "X"),)

@@ -1,0 +1,116 @@
+"""Raw text from files of all kinds, and what can be wrong with them."""
+
+import bz2
+import gzip
+import json
+import lzma
+
+import pytest
+
+from cascade_srn.inputs.raw_text import ENDINGS, find_files, read_texts
+from cascade_srn.errors import DataError
+
+TWO = ["One line\nand another.\n", "A café."]
+PLAIN = "\n\nOne line\nand another.\n \n\t\nA café.".encode()
+RECORDS = b"\n".join(json.dumps({"text": text}).encode() for text in [*TWO, " "]) + b"\n\n"
+PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+
+
+def texts(*paths, **options):
+    return list(read_texts(find_files(paths), **options))
+
+
+@pytest.mark.parametrize("packed", PACK)
+@pytest.mark.parametrize(("kind", "content"), [(".txt", PLAIN), (".jsonl", RECORDS), (".TXT", PLAIN)])
+def test_every_kind_of_file(tmp_path, kind, content, packed):
+    path = tmp_path / f"v1.2{kind}{packed}"
+    path.write_bytes(PACK[packed](content))
+    assert texts(path) == TWO
+
+
+def test_the_last_ending_counts(tmp_path):
+    (tmp_path / "a.txt.jsonl").write_bytes(RECORDS)
+    (tmp_path / "b.jsonl.txt").write_bytes(PLAIN)
+    assert texts(tmp_path) == [*TWO, *TWO]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfWords")
+    assert texts(path) == ["Words"]
+
+
+def test_folders_are_read_in_order_and_files_once(tmp_path):
+    for name in ("b.txt", "a/z.txt", ".hidden/x.txt", "a/.x.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name, encoding="utf-8")
+    (tmp_path / "notes.md").write_text("not read", encoding="utf-8")
+    assert texts(tmp_path / "b.txt", tmp_path, tmp_path / "a") == ["b.txt", "a/z.txt"]
+
+
+def test_another_field(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"abstract": "Words", "text": 3}', encoding="utf-8")
+    assert texts(path, field="abstract") == ["Words"]
+
+
+def test_a_file_without_blank_lines_is_read_in_parts(tmp_path):
+    path = tmp_path / "a.txt"
+    line = "word " * 20_000 + "\n"
+    path.write_text(line * 30, encoding="utf-8")
+    parts = texts(path)
+    assert len(parts) > 1
+    assert "".join(parts) == line * 30
+
+
+def test_text_is_read_as_it_is_needed(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "first"}\nbroken')
+    assert next(read_texts([path])) == "first"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'{"text": "half', r"a\.jsonl, line 2"),
+        (b"[1]", r"a\.jsonl, line 2.*'text'"),
+        (b'{"texts": "x"}', r"a\.jsonl, line 2.*'text'.*'texts'"),
+        (b'{"text": null}', r"a\.jsonl, line 2.*'text'.*NoneType"),
+        (b'{"text": "\xff"}', r"a\.jsonl, line 2.*UTF-8.*0xff"),
+    ],
+)
+def test_records_that_cannot_be_read(tmp_path, line, told):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "x"}\n' + line)
+    with pytest.raises(DataError, match=told):
+        texts(path)
+
+
+def test_plain_text_that_is_not_utf8(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\n\ntw\xe9\n")
+    with pytest.raises(DataError, match=r"a\.txt, line 3.*UTF-8"):
+        texts(path)
+
+
+@pytest.mark.parametrize("packed", [".gz", ".xz", ".bz2"])
+def test_compressed_files_that_are_not_whole(tmp_path, packed):
+    path = tmp_path / f"a.txt{packed}"
+    path.write_bytes(PACK[packed](PLAIN)[:-10])
+    with pytest.raises(DataError, match=r"a\.txt.*line \d+"):
+        texts(path)
+    path.write_bytes(b"not compressed at all")
+    with pytest.raises(DataError, match="line 0"):
+        texts(path)
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(DataError, match="missing.txt"):
+        find_files([tmp_path / "missing.txt"])
+    with pytest.raises(DataError, match=".txt.gz"):
+        find_files([tmp_path])
+    (tmp_path / "a.pdf").touch()
+    with pytest.raises(DataError, match="a.pdf.*.jsonl.bz2"):
+        find_files([tmp_path / "a.pdf"])
+    assert len(ENDINGS) == 8

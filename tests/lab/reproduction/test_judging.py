@@ -1,0 +1,163 @@
+"""Tests of claims and the bootstrap."""
+
+import numpy as np
+import pytest
+from tests.evaluation.saved_models import DOCUMENTS, saved_model
+from tests.small_models import SCHEMA
+
+from cascade_srn import Extractor
+from cascade_srn.errors import ConfigError
+from cascade_srn.evaluation.comparison import Bootstrap, compare
+from cascade_srn.lab.reproduction.claims import FEWER, MORE, NO_WORSE, Claim
+from cascade_srn.lab.reproduction.judging import (CONTRADICTED, HELD, NOT_SHOWN, Judge, Verdict, decide_outcome, judge_speed, resample,)
+from cascade_srn.lab.reproduction.measures import count_predictions, f1, number
+
+
+@pytest.mark.parametrize(
+    ("kind", "difference", "low", "p_value", "outcome"),
+    [
+        (MORE, 0.02, 0.001, 0.04, HELD),
+        (MORE, 0.02, -0.001, 0.06, NOT_SHOWN),
+        (MORE, -0.02, -0.06, 0.06, NOT_SHOWN),
+        (MORE, -0.02, -0.03, 0.04, CONTRADICTED),
+        (MORE, 0.0, 0.0, 1.0, NOT_SHOWN),
+        (FEWER, -9, -20, 0.01, HELD),
+        (FEWER, -9, -20, 0.1, NOT_SHOWN),
+        (FEWER, 9, 2, 0.01, CONTRADICTED),
+        (NO_WORSE, 0.0, -0.009, 1.0, HELD),
+        (NO_WORSE, 0.01, -0.011, 0.3, NOT_SHOWN),
+        (NO_WORSE, -0.004, -0.008, 0.01, CONTRADICTED),
+    ],
+)
+def test_outcomes(kind, difference, low, p_value, outcome):
+    assert decide_outcome(kind, difference, low, p_value) == outcome
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    seeds = {"a": (0, 1), "b": (2, 3)}
+    return {
+        name: [Extractor.from_pretrained(saved_model(s)).predict(DOCUMENTS) for s in ss] for name, ss in seeds.items()
+    }
+
+
+def _judge(predicted, documents=DOCUMENTS, unit="document"):
+    counts = {name: [count_predictions(documents, m, SCHEMA) for m in models] for name, models in predicted.items()}
+    return Judge(documents, predicted, counts, schema=SCHEMA, bootstrap=Bootstrap(300, unit))
+
+
+def test_scores_are_compared_as_in_the_evaluation(predicted):
+    judge = _judge(predicted)
+    found = compare(DOCUMENTS, predicted["a"], predicted["b"], schema=SCHEMA, bootstrap=Bootstrap(300))
+    for column, task in (("ner", "ner"), ("re", "re_strict"), ("boundaries", "re_boundaries")):
+        verdict = judge.judge(Claim("a beats b", column, "a", "b"), paper=1.5)
+        expected = found[task]
+        assert (verdict.first, verdict.second) == pytest.approx((expected.first.mean, expected.second.mean))
+        assert verdict.difference == pytest.approx(expected.difference)
+        assert (verdict.low, verdict.high, verdict.p_value) == (expected.low, expected.high, expected.p_value)
+        assert verdict.paper == 1.5
+        record = verdict.to_dict()
+        assert record["interval"] == {"low": expected.low, "high": expected.high}
+        assert (record["claim"], record["whose"], record["outcome"]) == ("a beats b", "the paper's", verdict.outcome)
+
+
+def test_other_figures(predicted):
+    judge = _judge(predicted, unit="sentence")
+    for column in ("in_f1", "out_recall", "ner_precision", "RNF", "ESE", "ESE_share"):
+        there, back = (judge.judge(Claim("", column, *pair)) for pair in (("a", "b"), ("b", "a")))
+        assert there.difference == pytest.approx(-back.difference)
+        assert there.low <= there.difference <= there.high
+    errors = judge.judge(Claim("", "ESE", "a", "b"))
+    assert errors.first == sum(counts.value("ESE") for counts in judge.counts["a"]) / 2
+
+
+def test_one_document_is_not_enough(predicted):
+    with pytest.raises(ConfigError, match="1 document"):
+        _judge({name: [model[:1] for model in models] for name, models in predicted.items()}, DOCUMENTS[:1])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p_value", "paper", "within"),
+    [
+        (-0.02, 0.01, 0.5, 1.0, True),
+        (-0.02, 0.01, 0.5, 1.1, False),
+        (-0.02, 0.01, 0.5, -2.1, False),
+        (-0.02, 0.01, 0.5, None, None),
+        # Speeds have no p-value, and their ratios are not percentages.
+        (2.5, 3.5, None, 3.0, True),
+        (2.5, 3.5, None, 32.6, False),
+    ],
+)
+def test_published_difference_in_the_interval(low, high, p_value, paper, within):
+    verdict = Verdict(Claim("", "ner", "a", "b"), 0.6, 0.6, 0.0, NOT_SHOWN, low, high, p_value, paper)
+    assert verdict.paper_within is within
+    assert verdict.to_dict()["paper_within"] is within
+
+
+def _speed(*times):
+    return {"times_s": list(times), "median_s": sorted(times)[len(times) // 2], "sentences_per_second": 1 / times[0]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome", "ratio"),
+    [
+        (_speed(1, 1.5, 2.1), _speed(2, 3, 6), HELD, 2),  # both slow in the last turn
+        (_speed(1, 1.5, 2.1), _speed(6, 3, 2), NOT_SHOWN, 2),
+        (_speed(2, 4, 6), _speed(1, 1, 5), CONTRADICTED, 0.25),
+        (_speed(1, 2, 2), _speed(1, 3, 3), NOT_SHOWN, 1.5),  # equal in one turn
+        (_speed(1, 3, 3), _speed(1, 2, 2), NOT_SHOWN, 2 / 3),
+    ],
+)
+def test_speeds(first, second, outcome, ratio):
+    verdict = judge_speed(Claim("a is faster", "speed", "a", "b"), {"a": first, "b": second}, paper=3.0)
+    assert (verdict.outcome, verdict.difference, verdict.p_value, verdict.paper) == (outcome, ratio, None, 3.0)
+    ratios = [b / a for a, b in zip(first["times_s"], second["times_s"], strict=True)]
+    assert (verdict.low, verdict.high) == (min(ratios), max(ratios))
+    assert verdict.to_dict()["ratio"] == ratio
+
+
+@pytest.mark.parametrize("unit", ["document", "sentence"])
+def test_bootstrap_of_f1_equals_the_evaluation(unit):
+    sides = [
+        [Extractor.from_pretrained(saved_model(s)).predict(DOCUMENTS) for s in seeds] for seeds in ((0, 1, 3), (2,))
+    ]
+    bootstrap = Bootstrap(400, unit, seed=3)
+    expected = compare(DOCUMENTS, *sides, schema=SCHEMA, bootstrap=bootstrap)["ner"]
+    first, second = (
+        np.stack([count_predictions(DOCUMENTS, model, SCHEMA).by_unit("ner", unit) for model in side]) for side in sides
+    )
+    found = resample(first, second, f1, bootstrap)
+    assert (found.low, found.high) == (expected.low, expected.high)
+    assert found.p_value == expected.p_value
+    assert found.low < found.high
+
+
+def test_bootstrap_of_counts_equals_a_loop():
+    generator = np.random.default_rng(5)
+    first, second = (generator.integers(0, 4, size=(n_models, 9, 1)).astype(float) for n_models in (3, 1))
+    bootstrap = Bootstrap(200, "sentence", seed=2)
+    found = resample(first, second, number, bootstrap)
+    draws = np.random.default_rng(2)
+    units = draws.multinomial(9, np.full(9, 1 / 9), size=200)
+    models = draws.multinomial(3, np.full(3, 1 / 3), size=200)
+    differences = []
+    for times, weights in zip(units, models, strict=True):
+        one = sum(w * sum(t * first[m, u, 0] for u, t in enumerate(times)) for m, w in enumerate(weights)) / 3
+        differences.append(one - sum(t * second[0, u, 0] for u, t in enumerate(times)))
+    assert (found.low, found.high) == pytest.approx(tuple(np.percentile(differences, (2.5, 97.5))))
+    smaller = min(sum(d <= 1e-12 for d in differences), sum(d >= -1e-12 for d in differences))
+    assert found.p_value == pytest.approx(min(1, 2 * (1 + smaller) / 201))
+
+
+def test_bootstrap_of_equal_sides():
+    counts = np.ones((1, 5, 1))
+    found = resample(counts, counts, number, Bootstrap(100, "sentence"))
+    assert (found.low, found.high, found.p_value) == (0, 0, 1)
+
+
+def test_bootstrap_in_parts(monkeypatch):
+    counts = np.random.default_rng(0).integers(0, 3, size=(1, 40, 1)).astype(float)
+    whole = resample(counts, np.zeros_like(counts), number, Bootstrap(300, "sentence"))
+    monkeypatch.setattr("cascade_srn.evaluation.comparison._DRAWS_AT_ONCE", 400)
+    # With one model, parts draw the same random numbers.
+    assert resample(counts, np.zeros_like(counts), number, Bootstrap(300, "sentence")) == whole

@@ -1,0 +1,55 @@
+"""Two processes label and learn what one does."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.training.distil.teachers import write_lessons
+
+from cascade_srn.training.run_folder import RunFolder
+
+pytestmark = pytest.mark.slow
+
+# Small ones: where a gradient is zero but for rounding, Adam makes a step of the rounding.
+RATES = {"learning_rate": 1e-3, "encoder_learning_rate": 1e-4}
+
+
+def _free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def _distilled(given, output, n_processes):
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", n_processes, "--master-port", _free_port()]
+    command = [*(launcher if n_processes > 1 else []), "-m", "cascade_srn", "distil", *given, "--output", output]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(
+        [sys.executable, *map(str, command)], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_two_processes_reach_the_labels_and_weights_of_one(tmp_path):
+    recipe, teacher, text = write_lessons(
+        tmp_path,
+        model={"dropout": 0.0},
+        fresh={"width": 32, "n_layers": 1, "n_heads": 2, "vocabulary": 200, "dropout": 0.0},
+        training={"corruption": 0.0, "epochs": 1, "evaluate_steps": None, "batch_size": 7, **RATES},
+    )
+    options = ["--text", text, "--recipe", recipe, "--shard-sentences", 5, "--set", "distillation.teacher_weight=0.5"]
+    for n_processes in (1, 2):
+        done = _distilled([teacher, *options], tmp_path / f"run-{n_processes}", n_processes)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("F1 of teacher and student") == 1
+    folders = [RunFolder(tmp_path / f"run-{n}") for n in (1, 2)]
+    assert folders[1].read_json("environment.json")["processes"] == 2
+    shards = [{p.name: p.read_bytes() for p in (f.path / "labels").glob("shard-*")} for f in folders]
+    assert shards[0] == shards[1]
+    assert len(shards[0]) == 8
+    one, two = (load_file(folder.path / "best" / "model.safetensors") for folder in folders)
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=1e-3, atol=1e-5)
