@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, SearchLimits, Thresholds
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.encoder.pieces import Row
+from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 from cascade_srn.network.markers import Markers
 from cascade_srn.network.span_extraction import LinearMatcher, SpanExtractor
-from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 

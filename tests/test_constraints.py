@@ -5,9 +5,9 @@ import json
 import pytest
 
 from cascade_srn import Document, Sentence, Span, Triple
+from cascade_srn.errors import SchemaError
 from cascade_srn.formats.registry import read_schema
 from cascade_srn.formats.schema_file import write_schema
-from cascade_srn.errors import SchemaError
 from cascade_srn.schema import EXAMPLES_PER_COUNT, RelationConstraints, Schema
 
 LABELS = {"entity_types": ["Method", "Task"], "relation_types": ["compare", "has-part", "part-of", "used-for"]}

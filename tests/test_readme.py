@@ -11,8 +11,8 @@ from tests.twelve_sentences import DOCUMENTS, WORDS
 
 from cascade_srn import Extractor
 from cascade_srn.cli import main
-from cascade_srn.formats.registry import write_documents
 from cascade_srn.encoder.fresh import create_encoder
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model
 

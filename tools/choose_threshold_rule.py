@@ -22,9 +22,9 @@ import numpy as np
 import torch
 
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.storage.bundled import find_model
 
 FLOOR = 0.02

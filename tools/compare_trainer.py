@@ -29,12 +29,12 @@ from transformers import (
     TrainingArguments,
 )
 
+from cascade_srn.inputs.raw_text import find_files, read_texts
+from cascade_srn.storage.bundled import find_model
 from cascade_srn.training.adapt.loop import AdaptLoop
 from cascade_srn.training.adapt.network import Masking, load_network
 from cascade_srn.training.adapt.packing import Packed, pack
 from cascade_srn.training.adapt.settings import AdaptSettings
-from cascade_srn.inputs.raw_text import find_files, read_texts
-from cascade_srn.storage.bundled import find_model
 
 SIZES = {"small": (384, 6, 1536), "base": (768, 12, 3072)}
 BATCH_SIZE, N_PIECES, LOG_STEPS = 32, 256, 50

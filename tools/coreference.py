@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn import Document, Extractor, read_documents
-from cascade_srn.network.cascade import ENTITY, words_at
-from cascade_srn.formats.registry import write_documents
-from cascade_srn.evaluation.coreference import CoreferenceScores, score_clusters
 from cascade_srn.apps.graph.generic import is_generic
 from cascade_srn.apps.graph.normalise import normalise
+from cascade_srn.evaluation.coreference import CoreferenceScores, score_clusters
+from cascade_srn.formats.registry import write_documents
+from cascade_srn.network.cascade import ENTITY, words_at
 from cascade_srn.types import Mention
 
 GENERIC = "Generic"

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn import Document, write_documents
-from cascade_srn.formats.registry import write_schema
-from cascade_srn.formats.files import replacing
 from cascade_srn.errors import CascadeError, ConfigError, TrainingError
+from cascade_srn.formats.files import replacing
+from cascade_srn.formats.registry import write_schema
 from cascade_srn.runs.parallel import run_parallel
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.training.corpus import read_corpus

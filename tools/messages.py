@@ -1,4 +1,4 @@
-"""List the wording of all error messages of the package, read from the source.
+"""List the wording of the error messages of the command line, read from the source.
 
     python tools/messages.py [--write]
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "messages.txt"
-PACKAGE = ROOT / "src" / "cascade_srn"
-ENDINGS = ("Error", "Refusal", "Refused", "unavailable", "unprocessable")
+PACKAGE = ROOT / "src" / "cascade_srn" / "cli"
+ENDINGS = ("Error",)
 
 
 def messages() -> str:

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
@@ -153,6 +154,20 @@ def package_graph(graph: Graph) -> Graph:
     return {name: targets - {name} for name, targets in merged.items()}
 
 
+def count_code_lines(path: Path) -> int:
+    """Return the number of lines with code: no docstrings, comments, blank lines and imports."""
+    with tokenize.open(path) as file:
+        kinds = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+        tokens = [token for token in tokenize.generate_tokens(file.readline) if token.type not in kinds]
+    lines = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+            assert isinstance(node, ast.stmt)
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
 def read_sources(root: Path) -> dict[str, Any]:
     """Return the figures that need nothing but the source files of a checkout."""
     package = root / "src" / PACKAGE
@@ -163,8 +178,10 @@ def read_sources(root: Path) -> dict[str, Any]:
     all_imports = import_graph(modules, deferred=True)
     return {
         "source_files": len(modules),
-        "root_modules": sum(path.parent == package for path in modules.values()),
+        "root_entries": sum(entry.name != "__pycache__" for entry in package.iterdir()),
         "lines": sum(lines.values()),
+        "code_lines": sum(map(count_code_lines, modules.values())),
+        "test_lines": sum(len(path.read_bytes().splitlines()) for path in (root / "tests").rglob("*.py")),
         "short_files": sum(n < SHORT_FILE for n in lines.values()),
         "circles": find_circles(import_graph(modules)),
         "circles_with_deferred": find_circles(all_imports),
@@ -317,8 +334,10 @@ def show(found: Mapping[str, Any]) -> None:
     """Print the figures as lines of text."""
     rows: list[tuple[str, object]] = [
         ("source files", found["source_files"]),
-        ("modules at the root of the package", found["root_modules"]),
+        ("entries at the root of the package", found["root_entries"]),
         ("lines of source", found["lines"]),
+        ("lines of code: no docstrings, comments, blanks, imports", found["code_lines"]),
+        ("lines of tests", found["test_lines"]),
         (f"files under {SHORT_FILE} lines", found["short_files"]),
         ("import circles", len(found["circles"])),
         ("import circles, imports in functions included", len(found["circles_with_deferred"])),

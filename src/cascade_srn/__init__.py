@@ -16,8 +16,8 @@ from cascade_srn.version import __version__
 
 if TYPE_CHECKING:
     from cascade_srn.config import ModelSettings, Thresholds
-    from cascade_srn.formats.registry import read_documents, read_schema, write_documents
     from cascade_srn.extractor import Extractor
+    from cascade_srn.formats.registry import read_documents, read_schema, write_documents
     from cascade_srn.model.model import Model
     from cascade_srn.model.start import start_model
     from cascade_srn.schema import Schema

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice
-from cascade_srn.formats.alignment import Align, place_entities
-from cascade_srn.network.examples import Example, examples_of
-from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
+from cascade_srn.formats.alignment import Align, place_entities
+from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
 from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
-from cascade_srn.runs.processor import lacks_bf16
 from cascade_srn.inference.streaming import (
     BadText,
     Context,
@@ -36,6 +34,8 @@ from cascade_srn.inference.streaming import (
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.base import BaseModel
 from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
+from cascade_srn.network.examples import Example, examples_of
+from cascade_srn.runs.processor import lacks_bf16
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
 from cascade_srn.text.segment import Segmenter, make_segmenter, segment

@@ -293,7 +293,7 @@ class Document:
             >>> [entity.text for entity in document.filter(min_score=0.5).entities]
             ['CRFs']
         """
-        filtered: Document = _late("data.selecting", "filter_document")(self, min_score, labels, related)
+        filtered: Document = _late("formats.label_filter", "filter_document")(self, min_score, labels, related)
         return filtered
 
     def to_pandas(self) -> Frames:
@@ -323,7 +323,7 @@ class Document:
             CascadeError: pandas is not installed.
             ConfigError: ``kind`` is something else.
         """
-        return _late("data.selecting", "to_dataframe")(self, kind)
+        return _late("formats.label_filter", "to_dataframe")(self, kind)
 
     def to_networkx(self) -> Any:
         """Convert the document to a ``networkx.MultiDiGraph``.
@@ -337,7 +337,7 @@ class Document:
         Raises:
             CascadeError: networkx is not installed.
         """
-        return _late("data.selecting", "to_networkx")(self)
+        return _late("formats.label_filter", "to_networkx")(self)
 
     def _repr_html_(self) -> str:
         """Draw the document in a notebook."""
@@ -360,7 +360,7 @@ class Document:
             >>> record["sentences"], record["entities"]
             ([[[0, 1], [2, 5]]], [{'id': 0, 'text': 'CRF', 'label': 'Method', 'start': 2, 'end': 5, 'score': 0.9}])
         """
-        plain: dict[str, Any] = _late("data.plain", "to_plain")(self)
+        plain: dict[str, Any] = _late("formats.plain", "to_plain")(self)
         return plain
 
     @classmethod
@@ -370,7 +370,7 @@ class Document:
         Raises:
             DataError: If a key is unknown or missing, or a value has the wrong type or contradicts the text.
         """
-        document: Document = _late("data.plain", "from_plain")(record)
+        document: Document = _late("formats.plain", "from_plain")(record)
         return document
 
     def locate(self, mention: Mention) -> tuple[int, int]:

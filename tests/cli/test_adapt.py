@@ -5,16 +5,16 @@ import inspect
 import json
 
 import pytest
-from tests.training.adapt.fields import documents, write_text
 from tests.cli.conftest import failure, run
 from tests.tiny_encoders import tiny_encoder
+from tests.training.adapt.fields import documents, write_text
 from tests.training.runs import write_recipe
 
-from cascade_srn.training.adapt import AdaptSettings
 from cascade_srn.cli.adapt import adapt
-from cascade_srn.formats.registry import write_documents
 from cascade_srn.extractor import Extractor
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.text.segment import segment
+from cascade_srn.training.adapt import AdaptSettings
 from cascade_srn.types import Document
 
 

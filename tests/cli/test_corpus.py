@@ -8,8 +8,8 @@ import subprocess
 import time
 
 import pytest
-from tests.cli.conftest import failure, restore_sigint, run, start
 from tests.apps.corpus.jobs import InProcessEngine, fingerprints, rows_of, save_model, texts, write_lines
+from tests.cli.conftest import failure, restore_sigint, run, start
 
 from cascade_srn.apps.corpus import local
 from cascade_srn.apps.corpus.engine import JobError

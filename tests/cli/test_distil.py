@@ -6,15 +6,15 @@ import json
 
 import pytest
 from tests.cli.conftest import failure, run
-from tests.training.distil.teachers import saved_teacher, write_lessons
 from tests.tiny_encoders import tiny_encoder
+from tests.training.distil.teachers import saved_teacher, write_lessons
 from tests.twelve_sentences import SCHEMA, SENTENCES
 
 from cascade_srn.cli.distil import distil
-from cascade_srn.training.labelled.labels import LabelledText
-from cascade_srn.training.distil.settings import LabelSettings
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
+from cascade_srn.training.distil.settings import LabelSettings
+from cascade_srn.training.labelled.labels import LabelledText
 
 
 @pytest.fixture(scope="module")

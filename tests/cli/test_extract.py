@@ -12,13 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.apps.extract.models import model_folder
 from tests.cli.conftest import failure, restore_sigint, start
 from tests.cli.conftest import run as run_command
-from tests.apps.extract.models import model_folder
 
 from cascade_srn import read_documents
-from cascade_srn.config import SearchLimits
 from cascade_srn.apps.corpus.manifest import model_checksum
+from cascade_srn.config import SearchLimits
 from cascade_srn.model.model import Model
 from cascade_srn.version import __version__
 

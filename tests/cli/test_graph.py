@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tests.cli.conftest import failure, run
 from tests.apps.graph.documents import DOCUMENTS, write_lines
+from tests.cli.conftest import failure, run
 
 pytest.importorskip("duckdb")
 

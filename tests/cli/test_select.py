@@ -4,8 +4,8 @@ import json
 
 import pytest
 from tests.apps.annotation.test_selection import TEXTS
-from tests.cli.conftest import failure, run
 from tests.apps.extract.models import model_folder
+from tests.cli.conftest import failure, run
 
 from cascade_srn import read_documents
 

@@ -11,8 +11,8 @@ import threading
 
 import httpx
 import pytest
-from tests.cli.conftest import failure, run, start
 from tests.apps.service.live import PATIENCE, until
+from tests.cli.conftest import failure, run, start
 
 from cascade_srn.cli.serve import is_loopback
 

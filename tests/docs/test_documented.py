@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.apps.service.live import PATIENCE
 from tests.cli.conftest import run, start
 from tests.evaluation.saved_models import DOCUMENTS, saved_model
-from tests.apps.service.live import PATIENCE
 
 from cascade_srn import Extractor, write_documents
 from cascade_srn.training.recipe import Recipe

@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.cli.conftest import run, start
 from tests.apps.service.live import PATIENCE
+from tests.cli.conftest import run, start
 
 from cascade_srn import read_documents
 

@@ -8,16 +8,16 @@ import subprocess
 import sys
 
 import pytest
-from tests.training.adapt.fields import write_text
 from tests.small_models import small_model
 from tests.tiny_encoders import tiny_encoder
+from tests.training.adapt.fields import write_text
 from tests.training.runs import write_recipe
 
-from cascade_srn.training.adapt.network import load_network
 from cascade_srn.encoder.config_checks import check_sizes
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer
 from cascade_srn.errors import ModelError
 from cascade_srn.model.model import Model
+from cascade_srn.training.adapt.network import load_network
 
 PAYLOAD = """
 from pathlib import Path

@@ -8,14 +8,14 @@ from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
 from tests.small_models import SCHEMA
 
 from cascade_srn import Document, Extractor, Sentence, Span, Triple, write_documents
-from cascade_srn.formats.registry import write_schema
-from cascade_srn.formats.reports import WITHOUT_ENTITY
 from cascade_srn.errors import AnnotationError, ConfigError, DataError, SchemaError
 from cascade_srn.evaluation import score_documents
 from cascade_srn.evaluation.evaluate import evaluate, write_reports
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.predictions import match_documents, read_predictions
 from cascade_srn.evaluation.text import format_evaluation
+from cascade_srn.formats.registry import write_schema
+from cascade_srn.formats.reports import WITHOUT_ENTITY
 
 CRF, TAGGING, PARSING = Span(1, 2, "Method"), Span(3, 4, "Task"), Span(0, 1, "Task")
 SENTENCES = [

@@ -10,10 +10,10 @@ from tests.evaluation.saved_models import DOCUMENTS, THRESHOLDS, corpus
 from tests.small_models import SCHEMA, small_model, spread_probabilities
 
 from cascade_srn import Document, read_documents
-from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.evaluation.analysis import analyse
 from cascade_srn.evaluation.report import render_report
 from cascade_srn.evaluation.violations import count_violations
+from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.schema import RelationConstraints
 from cascade_srn.types import Sentence, Span, Triple
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.asserting import assert_mentions
 
-from cascade_srn.formats.alignment import MisalignedSpan, WordMap, WordSpan
 from cascade_srn.errors import ConfigError
+from cascade_srn.formats.alignment import MisalignedSpan, WordMap, WordSpan
 
 TEXT = "A CRF tags.  It works."
 #       0 2   6   10  13 16  21

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.errors import AnnotationError, DataError
 from cascade_srn.evaluation.from_text import align_by_characters, rebuild_text
+from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.types import Document, Mention, Sentence, Span
 
 RECORD = {

@@ -16,8 +16,17 @@ from pathlib import Path
 import pytest
 from tests.formats.web import Site, serving
 
-from cascade_srn.formats.corpora import (CORPORA, SCIERC, PublishedCorpus, PublishedFile, check, download, find_corpus, unpack,)
 from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.formats.corpora import (
+    CORPORA,
+    SCIERC,
+    PublishedCorpus,
+    PublishedFile,
+    check,
+    download,
+    find_corpus,
+    unpack,
+)
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "scierc"
 FOUND = BESIDE if BESIDE.is_dir() else Path(os.environ.get("CASCADE_SRN_SCIERC", "nowhere"))

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cascade_srn.cli import app
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.corpora import SCIERC
+from cascade_srn.formats.registry import read_documents
 from cascade_srn.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.formats.registry import read_documents, read_schema
-from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.errors import AnnotationError, DataError
+from cascade_srn.formats.label_map import LabelMap
+from cascade_srn.formats.registry import read_documents, read_schema
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 

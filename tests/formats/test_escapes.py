@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from cascade_srn.errors import AnnotationError
 from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.formats.reports import ESCAPES
-from cascade_srn.errors import AnnotationError
 from cascade_srn.types import Document, Sentence, Span
 
 TOKENS = ["A", "``", "CRF", "''", "-LRB-", "1\\/2", "-rrb-", "(", '"', "."]

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from cascade_srn.formats.registry import read_documents, read_schema, write_documents
-from cascade_srn.formats.files import replacing
 from cascade_srn.errors import DataError
+from cascade_srn.formats.files import replacing
+from cascade_srn.formats.registry import read_documents, read_schema, write_documents
 from cascade_srn.types import Document
 
 GOOD = b'{"id": "g", "text": "ab", "words": [[[0, 2]]]}\n'

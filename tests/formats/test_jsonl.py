@@ -3,8 +3,8 @@ import json
 import pytest
 from tests.formats.asserting import assert_mentions
 
-from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.errors import AnnotationError, DataError
+from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 RECORD = {

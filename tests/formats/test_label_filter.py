@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from cascade_srn import Document, Schema, Sentence, Span, Triple
-from cascade_srn.formats.label_filter import Selection, select_labels
 from cascade_srn.errors import CascadeError, ConfigError, SchemaError
+from cascade_srn.formats.label_filter import Selection, select_labels
 
 SCHEMA = Schema(("Method", "Task", "Metric"), ("USED-FOR", "COMPARE"), frozenset({"COMPARE"}))
 CRF, HMM, TAGGING = Span(1, 2, "Method", 0.9), Span(3, 4, "Method", 0.4), Span(5, 6, "Task", 0.8)

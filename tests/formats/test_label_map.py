@@ -1,9 +1,9 @@
 import pytest
 
-from cascade_srn.formats.registry import read_documents, write_documents
-from cascade_srn.formats.label_map import LabelMap
-from cascade_srn.formats.reports import ReadReport
 from cascade_srn.errors import DataError
+from cascade_srn.formats.label_map import LabelMap
+from cascade_srn.formats.registry import read_documents, write_documents
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 A, B, C = Span(0, 1, "A"), Span(0, 1, "B"), Span(1, 2, "C")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
 from cascade_srn.formats.base import ReadContext
-from cascade_srn.formats.jsonl import read_document
 from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.jsonl import read_document
+from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
 from cascade_srn.formats.reports import Place
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"

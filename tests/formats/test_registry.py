@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
 from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 DYGIE = {"doc_key": "a", "sentences": [["x"]]}

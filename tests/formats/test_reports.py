@@ -1,6 +1,5 @@
-from cascade_srn.formats.reports import Occurrence, Place, ReadReport
-from cascade_srn.formats.reports import EXAMPLES_KEPT
 from cascade_srn.errors import short_repr
+from cascade_srn.formats.reports import EXAMPLES_KEPT, Occurrence, Place, ReadReport
 from cascade_srn.types import Document
 
 

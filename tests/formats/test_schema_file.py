@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from cascade_srn.formats.registry import read_schema, write_schema
 from cascade_srn.errors import ConfigError, DataError, SchemaError
+from cascade_srn.formats.registry import read_schema, write_schema
 from cascade_srn.schema import Schema
 
 SCHEMA = Schema(("Task", "Method"), ("Used-for", "Compare"), frozenset({"Compare"}))

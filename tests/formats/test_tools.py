@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
 from cascade_srn.errors import CascadeError, DataError
+from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 TEXT = "We train a CRF for tagging. It beats an HMM."

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import MERGED
-from cascade_srn.errors import DataError
 
 TEXT = {"text": "Ada Berg leads Norlux."}
 DOCCANO = {**TEXT, "id": 1, "label": [[0, 8, "Person"]]}

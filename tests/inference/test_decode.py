@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.training.distil.turns import pair_with_spans as pair_with_spans_on_device
 from cascade_srn.inference.decode import find_candidates, find_entity, pair_with_spans
+from cascade_srn.training.distil.turns import pair_with_spans as pair_with_spans_on_device
 from cascade_srn.types import Span
 
 

@@ -20,10 +20,10 @@ from tests.small_models import (
     without_unrelated,
 )
 
-from cascade_srn.network.cascade import OBJECT, SUBJECT
 from cascade_srn.config import ENTITY_FUSIONS, PRESETS, SUBJECT_FUSIONS, Thresholds
-from cascade_srn.network.examples import Example
 from cascade_srn.errors import ConfigError
+from cascade_srn.network.cascade import OBJECT, SUBJECT
+from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 

@@ -11,10 +11,10 @@ from tests.small_models import NO_LIMITS, examples, small_model, spread_probabil
 
 from cascade_srn import Document, Extractor
 from cascade_srn.config import PRESETS, SearchLimits, Thresholds
-from cascade_srn.network.examples import Example
 from cascade_srn.errors import ConfigError
 from cascade_srn.inference.decode import find_candidates, select_best
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 from cascade_srn.types import Sentence
 
 EVERYTHING = Thresholds(0, 0, 0)

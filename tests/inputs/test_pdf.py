@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.apps.extract.models import model_folder
 from tests.cli.conftest import run
 from tests.text.pdf.make import draw_pdf
-from tests.apps.extract.models import model_folder
 
 from cascade_srn.inputs import sources
 from cascade_srn.inputs.sources import Sources, Text, Unreadable

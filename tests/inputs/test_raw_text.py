@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.inputs.raw_text import (ENDINGS, find_text_files, has_records, open_text, plain_name, read_lines,)
 from cascade_srn.errors import DataError
+from cascade_srn.inputs.raw_text import (
+    ENDINGS,
+    find_text_files,
+    has_records,
+    open_text,
+    plain_name,
+    read_lines,
+)
 
 
 @pytest.mark.parametrize(

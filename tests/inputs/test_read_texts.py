@@ -7,8 +7,8 @@ import lzma
 
 import pytest
 
-from cascade_srn.inputs.raw_text import ENDINGS, find_files, read_texts
 from cascade_srn.errors import DataError
+from cascade_srn.inputs.raw_text import ENDINGS, find_files, read_texts
 
 TWO = ["One line\nand another.\n", "A café."]
 PLAIN = "\n\nOne line\nand another.\n \n\t\nA café.".encode()

@@ -5,11 +5,10 @@ import torch
 from tests.small_models import NESTED, NO_RELATION, SAME_SPAN, SCHEMA, examples, small_model
 
 from cascade_srn.config import ENTITY_FUSIONS, MATCHERS, SEQUENCE_ENCODERS, SUBJECT_FUSIONS
+from cascade_srn.network.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.network.sequence import BiLSTM
-from cascade_srn.network.srn import SelectionRecurrentNetwork
-from cascade_srn.network.fusion_tags import EntityTags, SubjectTag
-from cascade_srn.network.fusion_span import SubjectSpan
 from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher
+from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.schema import Schema
 
 SENTENCES = (NESTED, SAME_SPAN)

@@ -8,10 +8,10 @@ from tests.small_models import small_model
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 
 from cascade_srn.config import PRESETS, TEXT_FORMS, ModelSettings
-from cascade_srn.network.examples import examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ModelError
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import examples_of
 from cascade_srn.schema import Schema
 
 

@@ -11,10 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 from cascade_srn import Extractor
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.scores import score_documents
-from cascade_srn.runtime.model import LightModel, count_threads
+from cascade_srn.formats.registry import read_documents
 from cascade_srn.model.folder import (
     ENCODER_FILE,
     LIGHT_FILE,
@@ -25,6 +24,7 @@ from cascade_srn.model.folder import (
     runs_light,
 )
 from cascade_srn.model.model import Model
+from cascade_srn.runtime.model import LightModel, count_threads
 from cascade_srn.storage.bundled import DEFAULT, bundled_models, find_model
 
 FOLDER = find_model()

@@ -16,10 +16,10 @@ from tests.small_models import (
     spread_probabilities,
 )
 
-from cascade_srn.network.cascade import CascadeLoss
 from cascade_srn.config import ENTITY_FUSIONS, PRESETS, LossWeights, TurnWeights
 from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.fusion_tags import Queries
+from cascade_srn.network.cascade import CascadeLoss
+from cascade_srn.network.fusion import Queries
 from cascade_srn.network.span_extraction import Pairs
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import binary_cross_entropy
 
 from cascade_srn.config import LossWeights
+from cascade_srn.network.loss import SpanLabels, SpanTargets, TargetWeights, pair_positions, span_loss, span_targets
 from cascade_srn.network.sequence import padding_mask
-from cascade_srn.network.span_extraction import SpanExtractor, SpanLogits, pairs_within
-from cascade_srn.network.loss import SpanLabels, SpanTargets, TargetWeights, span_loss, span_targets
-from cascade_srn.network.loss import pair_positions
-from cascade_srn.network.span_extraction import LinearMatcher
+from cascade_srn.network.span_extraction import LinearMatcher, SpanExtractor, SpanLogits, pairs_within
 
 N_LABELS = 2
 

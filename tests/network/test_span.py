@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from cascade_srn.network.fusion_tags import Queries
-from cascade_srn.network.fusion_span import SubjectSpan
+from cascade_srn.network.fusion import Queries, SubjectSpan
 
 INPUT, WIDTH, LIMIT = 5, 4, 2
 

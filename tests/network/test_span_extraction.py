@@ -4,9 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_models import dense_match
 
-from cascade_srn.network.span_extraction import Pairs, SpanExtractor, pairs_within
 from cascade_srn.network import span_extraction
-from cascade_srn.network.span_extraction import BOUNDARY_PRIOR, MATCH_PRIOR, LinearMatcher, MlpMatcher
+from cascade_srn.network.span_extraction import (
+    BOUNDARY_PRIOR,
+    MATCH_PRIOR,
+    LinearMatcher,
+    MlpMatcher,
+    Pairs,
+    SpanExtractor,
+    pairs_within,
+)
 
 WIDTH, N_LABELS = 6, 3
 MATCHERS = {

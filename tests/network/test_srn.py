@@ -7,9 +7,9 @@ from tests.network.invariances import INPUT_WIDTH, LENGTHS, example, randomise
 from torch import Tensor
 from torch.func import functional_call
 
+from cascade_srn.network.kernels.reference import srn_scan
 from cascade_srn.network.sequence import padding_mask, reverse_sequences
 from cascade_srn.network.srn import SelectionRecurrentCell, SelectionRecurrentNetwork
-from cascade_srn.network.kernels.reference import srn_scan
 
 HIDDEN = 3
 

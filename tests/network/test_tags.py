@@ -3,7 +3,7 @@ import torch
 from tests.small_models import NESTED, SHARED_SUBJECT, examples, small_model
 
 from cascade_srn.network.cascade import OBJECT, SUBJECT
-from cascade_srn.network.fusion_tags import EntityTags, Queries, SubjectTag
+from cascade_srn.network.fusion import EntityTags, Queries, SubjectTag
 
 N_TYPES, WIDTH = 3, 5
 NONE = N_TYPES  # the row of the table for "no entity"

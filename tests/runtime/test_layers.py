@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
+from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.runtime.layers import LayerNorm, Linear, SpanHead, erf, gelu, sigmoid, sum_segments
 from cascade_srn.runtime.srn import Srn
 

@@ -9,9 +9,9 @@ import tracemalloc
 
 import pytest
 
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.inputs.raw_text import read_lines, read_texts
-from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.inputs.sources import Sources, Unreadable
 from cascade_srn.storage import files as limits
 

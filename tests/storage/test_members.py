@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.formats.registry import read_documents
-from cascade_srn.formats.brat import sniff
-from cascade_srn.inputs.raw_text import find_text_files
 from cascade_srn.errors import DataError
+from cascade_srn.formats.brat import sniff
+from cascade_srn.formats.registry import read_documents
+from cascade_srn.inputs.raw_text import find_text_files
 from cascade_srn.storage.files import encodable_names, files_below, is_hidden
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.apps.service.live import live, random_extractor
 from tools.attack_service import ATTACKS, Attacker, Load, Pressure, Service, http_request, parse, select_attacks
 
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.service.messages import ExtractRequest
+from cascade_srn.apps.web.settings import ServeSettings
 from tools import attack_service
 
 pytestmark = pytest.mark.slow

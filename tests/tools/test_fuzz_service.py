@@ -4,8 +4,8 @@ import pytest
 from tests.apps.service.live import live, random_extractor
 from tools.fuzz import FuzzOptions, asked, is_faultless, measure
 
-from cascade_srn.errors import ConfigError
 from cascade_srn.apps.web.settings import Limits, ServeSettings
+from cascade_srn.errors import ConfigError
 
 pytestmark = pytest.mark.slow
 

@@ -104,8 +104,10 @@ def test_the_figures_of_a_checkout(written, tmp_path):
     )
     assert read_sources(tmp_path) == {
         "source_files": 4,
-        "root_modules": 2,
+        "root_entries": 3,
         "lines": 62,
+        "code_lines": 1,
+        "test_lines": 0,
         "short_files": 3,
         "circles": [],
         "circles_with_deferred": [["cascade_srn.a", "cascade_srn.p.b"]],

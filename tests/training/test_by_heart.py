@@ -5,11 +5,11 @@ import torch
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, SENTENCES, WORDS
 
 from cascade_srn.config import PRESETS, SEQUENCE_ENCODERS, ModelSettings
-from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.examples import examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
+from cascade_srn.network.batch import BatchSettings
+from cascade_srn.network.examples import examples_of
 from cascade_srn.training import TrainingSettings, train
 
 pytestmark = pytest.mark.slow

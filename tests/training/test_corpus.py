@@ -5,9 +5,8 @@ import pytest
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
-from cascade_srn.formats.registry import write_documents
-from cascade_srn.formats.registry import write_schema
 from cascade_srn.errors import ConfigError, DataError, SchemaError
+from cascade_srn.formats.registry import write_documents, write_schema
 from cascade_srn.schema import RelationConstraints, Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.training.corpus import read_corpus

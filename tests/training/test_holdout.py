@@ -9,8 +9,8 @@ import pytest
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
-from cascade_srn.formats.registry import write_documents
 from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.training.corpus import compute_checksums, read_corpus
 from cascade_srn.training.holdout import count_labels, hold_out
 from cascade_srn.training.recipe import DataSettings

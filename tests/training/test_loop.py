@@ -8,10 +8,10 @@ import torch
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 
 from cascade_srn.config import ModelSettings
-from cascade_srn.network.examples import examples_of
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import examples_of
 from cascade_srn.schema import Schema
 from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.loop import Loop, evaluate

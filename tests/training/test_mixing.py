@@ -3,12 +3,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.training.distil.teachers import saved_teacher, write_text
 from tests.small_models import SENTENCES, examples
+from tests.training.distil.teachers import saved_teacher, write_text
 
-from cascade_srn.training.labelled.labels import LabelledText
-from cascade_srn.training.distil.labelling import Labelling
 from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.training.distil.labelling import Labelling
+from cascade_srn.training.labelled.labels import LabelledText
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.settings import DistillationSettings
 

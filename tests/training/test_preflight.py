@@ -7,8 +7,8 @@ import pytest
 from tests.small_models import small_encoder
 
 from cascade_srn.config import ModelSettings
-from cascade_srn.formats.registry import write_documents
 from cascade_srn.errors import DataError, SchemaError
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import read_corpus

@@ -13,13 +13,13 @@ from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import Extractor, read_documents
-from cascade_srn.evaluation.calibration.choose import SLACK
 from cascade_srn.config import Temperatures
-from cascade_srn.formats.registry import write_documents
-from cascade_srn.network.examples import examples_of
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError, SchemaError
+from cascade_srn.evaluation.calibration.choose import SLACK
 from cascade_srn.evaluation.scores import score_documents
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import examples_of
 from cascade_srn.storage.files import checksum
 from cascade_srn.training.loop import evaluate
 from cascade_srn.training.recipe import load_recipe

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cascade_srn.training.adapt.settings import AdaptSettings
 from cascade_srn.cli.options import Device, settings_as_options
+from cascade_srn.training.adapt.settings import AdaptSettings
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from cascade_srn.apps.web.settings import ServeSettings, find_api_key
 from cascade_srn.cli.failures import print_note
 from cascade_srn.cli.options import AllowedHosts, ApiKeyFile, Host, OpenPage, Port, Quiet
 from cascade_srn.cli.serve import prepare_service, print_line
 from cascade_srn.errors import ConfigError
-from cascade_srn.apps.web.settings import ServeSettings, find_api_key
 
 
 def annotate(

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.lab.benchmarks.options import (CorpusOptions, ExtractOptions, GrowthOptions, RuntimesOptions, ServeOptions, SrnOptions, TrainOptions, WorstTextOptions,)
 from cascade_srn.cli.failures import INTERRUPTED, print_note
 from cascade_srn.cli.options import settings_as_options
+from cascade_srn.lab.benchmarks.options import (
+    CorpusOptions,
+    ExtractOptions,
+    GrowthOptions,
+    RuntimesOptions,
+    ServeOptions,
+    SrnOptions,
+    TrainOptions,
+    WorstTextOptions,
+)
 
 if TYPE_CHECKING:
     from cascade_srn.lab.benchmarks.measuring import Result

@@ -48,8 +48,8 @@ def convert(
 
         cascade-srn convert annotations/ corpus.jsonl --from brat --align expand --map labels.yaml
     """
-    from cascade_srn.formats.registry import read_documents, write_documents
     from cascade_srn.formats.label_map import read_label_map
+    from cascade_srn.formats.registry import read_documents, write_documents
 
     documents = read_documents(
         source,

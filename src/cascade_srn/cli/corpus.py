@@ -20,10 +20,10 @@ from cascade_srn.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cascade_srn.config import Thresholds
     from cascade_srn.apps.corpus import CorpusSettings, JobReport, Progress, StatusReport, VerifyReport
     from cascade_srn.apps.corpus.engine import Engine
     from cascade_srn.apps.corpus.sample import Estimate
+    from cascade_srn.config import Thresholds
 
 SOME_FAILED = NOT_CORRECT = 1
 ENGINES = ("local", "ray")

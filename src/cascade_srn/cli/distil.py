@@ -55,11 +55,11 @@ def distil(
 
     The labels are written to DIR/labels. The run of the student is in DIR, like a run of the train command.
     """
-    from cascade_srn.training.distil.display import comparison
-    from cascade_srn.training.distil.run import Distillation, student_overrides
     from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
     from cascade_srn.training.display import describe_scores
+    from cascade_srn.training.distil.display import comparison
+    from cascade_srn.training.distil.run import Distillation, student_overrides
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
 

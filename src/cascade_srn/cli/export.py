@@ -9,8 +9,8 @@ import typer
 
 from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat
-from cascade_srn.formats.alignment import Align
 from cascade_srn.errors import ConfigError
+from cascade_srn.formats.alignment import Align
 
 if TYPE_CHECKING:
     from cascade_srn.training.export.run import ExportResult
@@ -42,9 +42,9 @@ def export(
     no weights are copied, and torch still runs the model where it is installed.
     """
     _check_options(output, in_place=in_place, int8=int8, dev=dev)
+    from cascade_srn.runs.display import show_status
     from cascade_srn.training.export.in_place import add_light_files
     from cascade_srn.training.export.run import export_model
-    from cascade_srn.runs.display import show_status
 
     with show_status(f"Exporting {model} …"):
         if output is None:

@@ -24,8 +24,8 @@ from cascade_srn.config import check_overlaps
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cascade_srn.inputs.sources import Sources
     from cascade_srn.extractor import Extractor
+    from cascade_srn.inputs.sources import Sources
 
 SOME_SKIPPED = 1
 
@@ -94,8 +94,8 @@ def extract(
 
     Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was extracted.
     """
-    from cascade_srn.inputs.sources import Sources
     from cascade_srn.apps.extract.writers import check_kept, check_output, choose_format
+    from cascade_srn.inputs.sources import Sources
     from cascade_srn.runs.display import show_status
     from cascade_srn.runs.process import sigterm_as_exit
 
@@ -120,12 +120,12 @@ def extract(
     with show_status(f"Loading {model or 'the model'} …"):
         # After the checks, since these imports take seconds.
         from cascade_srn.extractor import Extractor, find_model
-        from cascade_srn.runs.device import find_device
+        from cascade_srn.runtime.device import find_model_device
 
         folder = find_model(model)
         extractor = Extractor.from_pretrained(
             folder,
-            device=find_device(device, folder, precision),
+            device=find_model_device(device, folder, precision),
             precision=precision,
             segmenter=split,
             overlaps=overlaps,
@@ -191,9 +191,9 @@ def _run(
     strict: bool,
 ) -> int:
     """Extract, write the results, and return the number of skipped texts."""
-    from cascade_srn.formats.label_filter import select_labels
     from cascade_srn.apps.extract.run import extract_all, format_totals, show_extraction_progress
     from cascade_srn.apps.extract.writers import make_writer
+    from cascade_srn.formats.label_filter import select_labels
     from cascade_srn.inference.thresholds import parse_thresholds
 
     thresholds = parse_thresholds(threshold, extractor.schema, extractor.model.settings.thresholds)

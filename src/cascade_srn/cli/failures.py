@@ -13,8 +13,15 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cascade_srn.formats.reports import (ESCAPES, EXPANDED, EXPANDED_MENTION, WITHOUT_ENTITY, ReadReport, may_be_missed,)
 from cascade_srn.errors import CascadeError
+from cascade_srn.formats.reports import (
+    ESCAPES,
+    EXPANDED,
+    EXPANDED_MENTION,
+    WITHOUT_ENTITY,
+    ReadReport,
+    may_be_missed,
+)
 
 USAGE, INTERRUPTED = 2, 130
 CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 
 import typer
 
+from cascade_srn.apps.web.settings import KEY_VARIABLE
 from cascade_srn.config import Settings, require_choice
 from cascade_srn.errors import ConfigError
-from cascade_srn.apps.web.settings import KEY_VARIABLE
 
 if TYPE_CHECKING:
     from cascade_srn.text.segment import Segmenter

@@ -17,8 +17,8 @@ from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
     from cascade_srn.apps.annotation.selection_files import ReadableTexts
-    from cascade_srn.inputs.sources import Sources
     from cascade_srn.extractor import Extractor
+    from cascade_srn.inputs.sources import Sources
     from cascade_srn.text.segment import Segmenter
     from cascade_srn.types import Document
 
@@ -91,9 +91,9 @@ def select(
     from cascade_srn.apps.annotation.selection import select as select_units
     from cascade_srn.apps.annotation.selection_files import ReadableTexts, choose_format, write_selected
     from cascade_srn.apps.annotation.units import UnitSettings
+    from cascade_srn.apps.extract.writers import check_output
     from cascade_srn.config import require_range
     from cascade_srn.inputs.sources import Sources
-    from cascade_srn.apps.extract.writers import check_output
 
     if output is None and was_closed("stdout"):
         raise ConfigError("standard output is closed", "Pass a file for the results", option="output")
@@ -146,10 +146,10 @@ def _load(model: str, device: str, precision: str, segmenter: Segmenter) -> Extr
     with show_status(f"Loading {model} …"):
         # These imports take seconds.
         from cascade_srn.extractor import Extractor, find_model
-        from cascade_srn.runs.device import find_device
+        from cascade_srn.runtime.device import find_model_device
 
         folder = find_model(model)
-        found = find_device(device, folder, precision)
+        found = find_model_device(device, folder, precision)
         return Extractor.from_pretrained(folder, device=found, precision=precision, segmenter=segmenter)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cascade_srn.apps.web.settings import LOG_FORMAT, Limits, ServeSettings, find_api_key
 from cascade_srn.cli.options import (
     AllowedHosts,
     ApiKeyFile,
@@ -22,7 +23,6 @@ from cascade_srn.cli.options import (
     make_settings,
 )
 from cascade_srn.config import check_overlaps
-from cascade_srn.apps.web.settings import LOG_FORMAT, Limits, ServeSettings, find_api_key
 from cascade_srn.storage.bundled import DEFAULT
 
 
@@ -105,12 +105,12 @@ def serve(
     from cascade_srn.apps.service.workers import ModelSource  # first, since it needs an extra
 
     # isort: split
-    from cascade_srn.extractor import find_model
-    from cascade_srn.runs.device import find_device
     from cascade_srn.apps.service.workers import serve as run_service
+    from cascade_srn.extractor import find_model
+    from cascade_srn.runtime.device import find_model_device
 
     folder = find_model(model)
-    find_device(device, folder, precision)  # refuses a device that does not exist before the model is loaded
+    find_model_device(device, folder, precision)  # refuses a device that does not exist before the model is loaded
     # Large texts are tokenized in a thread of low priority. Threads of the tokenizer itself would have normal priority.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     prepare_service(settings, quiet=quiet)

@@ -10,11 +10,6 @@ from typing import Any, cast
 
 import torch
 
-from cascade_srn.formats.registry import read_documents
-from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.files import replacing
-from cascade_srn.formats.label_map import read_label_map
-from cascade_srn.formats.reports import ReadReport
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, suggest
 from cascade_srn.evaluation.from_text import rebuild_text, restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions
@@ -27,6 +22,11 @@ from cascade_srn.evaluation.predictions import (
 )
 from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name, display_names
 from cascade_srn.extractor import Extractor
+from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.files import replacing
+from cascade_srn.formats.label_map import read_label_map
+from cascade_srn.formats.registry import read_documents
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import is_model
 from cascade_srn.storage.folders import try_writing

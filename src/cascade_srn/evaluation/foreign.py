@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from cascade_srn.inputs.raw_text import find_files, read_texts
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.evaluation.false_positives import SentenceShare
 from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.options import ForeignOptions
 from cascade_srn.evaluation.result import display_name, display_names
 from cascade_srn.extractor import Extractor
+from cascade_srn.inputs.raw_text import find_files, read_texts
 from cascade_srn.storage.bundled import is_model
 from cascade_srn.types import Document
 

@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass
 
 from cascade_srn.config import CONSTRAINTS, Settings, check_overlaps, require_choice, require_range
-from cascade_srn.formats.alignment import check_align
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
+from cascade_srn.formats.alignment import check_align
 
 # A copy of those in inference/predictor.py, which imports torch.
 PRECISIONS = ("auto", "float32", "bf16")

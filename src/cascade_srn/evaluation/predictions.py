@@ -12,15 +12,15 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import cast
 
-from cascade_srn.formats.registry import read_documents, read_schema
+from cascade_srn.errors import AnnotationError, ConfigError, DataError
+from cascade_srn.evaluation.from_text import align_by_characters, restore_words, split_characters
+from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.dygie_predictions import has_predictions, make_format
 from cascade_srn.formats.files import DocumentStream
 from cascade_srn.formats.label_map import read_label_map
+from cascade_srn.formats.registry import read_documents, read_schema
 from cascade_srn.formats.reports import ReadReport
-from cascade_srn.errors import AnnotationError, ConfigError, DataError
-from cascade_srn.evaluation.from_text import align_by_characters, restore_words, split_characters
-from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.model.folder import read_settings
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model, is_model

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.unread import UnreadLists
-from cascade_srn.formats.reports import Occurrence, ReadReport
 from cascade_srn.errors import CascadeError
+from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.reports import Occurrence, ReadReport
+from cascade_srn.formats.unread import UnreadLists
 from cascade_srn.types import Document
 
 Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
@@ -38,7 +38,7 @@ def read_strictly(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """Options of :func:`cascade_srn.data.read_documents`, and the report of this pass."""
+    """Options of :func:`cascade_srn.formats.registry.read_documents`, and the report of this pass."""
 
     strict: bool = True
     align: Align = "exact"

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.files import open_file, open_for_writing, read_head, read_json, to_json
-from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
+from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError
+from cascade_srn.formats.standoff import Link, Mention, StandoffReader
 from cascade_srn.storage.files import decompress
 from cascade_srn.types import Document
 

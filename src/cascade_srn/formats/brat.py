@@ -7,13 +7,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.alignment import WordMap
 from cascade_srn.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, check_text, read_word_offsets
-from cascade_srn.formats.files import (BYTE_ORDER_MARK, decode_text, is_stream, read_bytes, replacing, stream_error,)
+from cascade_srn.formats.files import (
+    BYTE_ORDER_MARK,
+    decode_text,
+    is_stream,
+    read_bytes,
+    replacing,
+    stream_error,
+)
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Occurrence, Place
-from cascade_srn.errors import DataError, short_repr
 from cascade_srn.storage.atomic import AtomicFolder
 from cascade_srn.storage.files import encodable_names, files_below, is_hidden
 from cascade_srn.types import Document, Span

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cascade_srn.errors import AnnotationError, short_repr
 from cascade_srn.formats.alignment import MisalignedSpan, WordMap, WordSpan, sentence_hint
 from cascade_srn.formats.base import MalformedInput, ReadContext
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import ESCAPES, EXPANDED, MERGED
-from cascade_srn.errors import AnnotationError, short_repr
 from cascade_srn.text.forms import unescape
 from cascade_srn.types import Document, Mention, Offsets, Sentence, Span, Triple
 

@@ -12,14 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.formats.brat import check_id, new_folder
 from cascade_srn.formats.files import read_bytes, read_head, replacing
-from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
+from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Occurrence, Place
-from cascade_srn.errors import DataError
+from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
 from cascade_srn.storage.files import files_below, is_hidden, max_file_bytes
 from cascade_srn.types import Document, Offsets
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import SCORES, Format, ReadContext, read_strictly
 from cascade_srn.formats.builder import DocumentBuilder, read_tokens
 from cascade_srn.formats.files import decode_text, empty_file, number_lines, open_file, open_for_writing
 from cascade_srn.formats.json_records import Value
-from cascade_srn.errors import DataError
 from cascade_srn.storage.files import decompress
 from cascade_srn.types import Document, Sentence, Span
 

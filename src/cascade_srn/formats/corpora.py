@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.errors import CascadeError, ConfigError, DataError, did_you_mean
+from cascade_srn.formats.registry import read_documents
 from cascade_srn.storage.atomic import replace_durably
 from cascade_srn.storage.download import Progress, fetch
 from cascade_srn.storage.files import checksum, decompress_by_content, read_errors

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats import jsonl
 from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.brat import new_folder
@@ -17,7 +18,6 @@ from cascade_srn.formats.conll import read_tags
 from cascade_srn.formats.files import replacing
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Sentence, Span
 
 _TAGS = ("ner_tags", "tags", "labels", "ner", "bio_tags")

@@ -6,8 +6,8 @@ from typing import Any
 
 from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
-from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, has_item
 from cascade_srn.types import Document
 

@@ -11,12 +11,12 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
 from cascade_srn.formats.clusters import read_clusters
 from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.formats.json_records import Value
-from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Mention, Sentence, Span
 
 FIELDS = ("doc_key", "sentences", "ner", "relations", "clusters")

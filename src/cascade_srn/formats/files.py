@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NoReturn
 
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.base import Format, MalformedInput, ReadContext, Segmenter, read_strictly
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.formats.reports import Occurrence, Place, ReadReport
-from cascade_srn.errors import DataError, short_repr
 from cascade_srn.storage.atomic import AtomicFile
 from cascade_srn.storage.files import (
     LINE_VARIABLE,

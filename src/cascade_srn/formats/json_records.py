@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cascade_srn.errors import CascadeError, DataError, short_repr
 from cascade_srn.formats.base import MalformedInput, ReadContext
 from cascade_srn.formats.reports import Occurrence, Place
-from cascade_srn.errors import CascadeError, DataError, short_repr
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.alignment import WordMap
 from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, read_entity, read_word_offsets
 from cascade_srn.formats.clusters import clusters_field, place_by_characters, read_clusters
 from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.formats.json_records import Value
-from cascade_srn.errors import DataError
 from cascade_srn.types import Document, Span
 
 FIELDS = ("id", "text", "words", "entities", "relations", "clusters")

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.formats.reports import Occurrence, Place, ReadReport
 from cascade_srn.errors import DataError, did_you_mean, short_repr
+from cascade_srn.formats.reports import Occurrence, Place, ReadReport
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 _FIELDS = ("entities", "relations", "others")

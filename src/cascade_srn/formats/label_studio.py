@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.files import open_for_writing, read_json, to_json
-from cascade_srn.formats.jsonl import check_score, number_entities
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, has_item
+from cascade_srn.formats.jsonl import check_score, number_entities
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError, short_repr
+from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, has_item
 from cascade_srn.types import Document
 
 # Fields of a task that say who did what when.

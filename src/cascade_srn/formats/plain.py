@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cascade_srn.errors import AnnotationError, did_you_mean, short_repr
 from cascade_srn.formats.alignment import WordMap
 from cascade_srn.formats.base import ReadContext, read_strictly
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, read_entity, read_word_offsets
 from cascade_srn.formats.clusters import clusters_field, place_by_characters, read_clusters
-from cascade_srn.formats.jsonl import check_score, number_entities
 from cascade_srn.formats.json_records import Value, is_encodable
+from cascade_srn.formats.jsonl import check_score, number_entities
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import AnnotationError, did_you_mean, short_repr
 from cascade_srn.types import Document
 
 FIELDS = ("id", "text", "sentences", "entities", "relations", "clusters")

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import SCORES, Format, ReadContext, read_strictly
 from cascade_srn.formats.files import decode_text, empty_file, number_lines, open_file, open_for_writing
-from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
+from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError
+from cascade_srn.formats.standoff import Link, Mention, StandoffReader
 from cascade_srn.storage.files import decompress
 from cascade_srn.types import Document
 

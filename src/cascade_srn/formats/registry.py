@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.formats.alignment import Align, check_align
 from cascade_srn.formats.base import CLUSTERS, LOSSES, Format, ReadContext, Segmenter
 from cascade_srn.formats.bioc import BIOC
@@ -14,19 +15,18 @@ from cascade_srn.formats.datasets import DATASETS
 from cascade_srn.formats.doccano import DOCCANO
 from cascade_srn.formats.dygie import DYGIE
 from cascade_srn.formats.files import DocumentStream, empty_file, is_stream, read_head
+from cascade_srn.formats.json_records import is_encodable
 from cascade_srn.formats.jsonl import JSONL
+from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.formats.label_studio import LABEL_STUDIO
 from cascade_srn.formats.prodigy import PRODIGY
 from cascade_srn.formats.pubtator import PUBTATOR
-from cascade_srn.formats.json_records import is_encodable
+from cascade_srn.formats.reports import WriteReport
 from cascade_srn.formats.schema_file import read_schema, write_schema
 from cascade_srn.formats.spacy import SPACY
 from cascade_srn.formats.spert import SPERT
 from cascade_srn.formats.table import TABLE
 from cascade_srn.formats.triples import TRIPLES
-from cascade_srn.formats.label_map import LabelMap
-from cascade_srn.formats.reports import WriteReport
-from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.storage.files import is_compressed, plain_name
 from cascade_srn.types import Document, Sentence
 

@@ -117,7 +117,7 @@ class ReadReport:
 
 @dataclass
 class WriteReport:
-    """Report of :func:`cascade_srn.data.write_documents`.
+    """Report of :func:`cascade_srn.formats.registry.write_documents`.
 
     Attributes:
         format: Name of the format.

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.errors import ConfigError, DataError, SchemaError, did_you_mean
 from cascade_srn.formats.base import read_strictly
 from cascade_srn.formats.files import read_json, replacing
 from cascade_srn.formats.json_records import Value
-from cascade_srn.errors import ConfigError, DataError, SchemaError, did_you_mean
 from cascade_srn.schema import Schema
 
 

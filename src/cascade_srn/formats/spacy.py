@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.files import read_bytes, replacing
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError
+from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
 from cascade_srn.types import Document, Offsets
 
 GROUP = "cascade_srn"

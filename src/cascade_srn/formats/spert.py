@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
 from cascade_srn.formats.files import empty_file, open_for_writing, read_json, to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError, short_repr
 from cascade_srn.types import Document, Sentence, Span
 
 FIELDS = ("tokens", "entities", "relations", "orig_id")

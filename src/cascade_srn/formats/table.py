@@ -13,13 +13,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import Format, ReadContext, read_strictly
 from cascade_srn.formats.datasets import parquet_columns
 from cascade_srn.formats.files import BYTE_ORDER_MARK, decode_text, open_for_writing, read_bytes
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError
+from cascade_srn.formats.standoff import Link, Mention, StandoffReader
 from cascade_srn.storage.files import plain_name
 from cascade_srn.types import Document, Entity
 

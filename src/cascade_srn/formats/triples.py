@@ -13,10 +13,10 @@ from typing import Any
 from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity
 from cascade_srn.formats.files import open_for_writing, read_head, read_json, read_json_lines, to_json
-from cascade_srn.formats.locate import FUZZY, NORMALISED, Locator, Match
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import first_records
+from cascade_srn.formats.locate import FUZZY, NORMALISED, Locator, Match
 from cascade_srn.formats.reports import Place
+from cascade_srn.formats.standoff import first_records
 from cascade_srn.types import Document, Span
 
 DEFAULT_TYPE = "Entity"

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascade_srn.formats.reports import KNOWN_FIELDS
 from cascade_srn.errors import DataError
+from cascade_srn.formats.reports import KNOWN_FIELDS
 
 
 def _is_offsets(item: Any) -> bool:

@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from cascade_srn.network.examples import Example
-from cascade_srn.network.rows import RowCollator
 from cascade_srn.encoder.pieces import Row, RowArrays
 from cascade_srn.encoder.windows import Integers
+from cascade_srn.inference.annotations import (
+    ScoredTriple,
+    SearchResult,
+    limit_entities,
+    relation_score,
+    scale_relation,
+)
 from cascade_srn.inference.batching import group_by_words
 from cascade_srn.inference.decode import Floats, find_candidates, find_entity, list_spans, pair_with_spans, select_best
 from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.annotations import (ScoredTriple, SearchResult, limit_entities, relation_score, scale_relation,)
 from cascade_srn.inference.turns import Turns
+from cascade_srn.network.examples import Example
+from cascade_srn.network.rows import RowCollator
 from cascade_srn.types import Span, Triple
 
 

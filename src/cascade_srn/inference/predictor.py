@@ -18,16 +18,16 @@ from cascade_srn.config import (
     require_choice,
     require_range,
 )
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
+from cascade_srn.inference.annotations import SearchResult, Selection
 from cascade_srn.inference.batching import (
     halve_on_out_of_memory,
     unless_out_of_memory,
     without_garbage_collection,
 )
 from cascade_srn.inference.decode import Floats
-from cascade_srn.inference.annotations import SearchResult, Selection
+from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from cascade_srn.encoder.cuda_graphs.passes import pass_graphs
+from cascade_srn.encoder.pieces import Row
+from cascade_srn.inference.annotations import SearchResult
+from cascade_srn.inference.cascade_search import CascadeSearch
+from cascade_srn.inference.cuda_graphs.captured_turns import CapturedTurns
+from cascade_srn.inference.cuda_graphs.static_shapes import MAX_PIECES, MAX_ROWS
+from cascade_srn.inference.cuda_graphs.turns import PredictionGraphs, prediction_graphs
+from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.torch_turns import TorchTurns
 from cascade_srn.network.cascade import Cascade
 from cascade_srn.network.examples import Example
 from cascade_srn.network.rows import RowCollator
-from cascade_srn.encoder.cuda_graphs.passes import pass_graphs
-from cascade_srn.encoder.pieces import Row
-from cascade_srn.inference.cuda_graphs.captured_turns import CapturedTurns
-from cascade_srn.inference.cascade_search import CascadeSearch
-from cascade_srn.inference.cuda_graphs.turns import PredictionGraphs, prediction_graphs
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.annotations import SearchResult
-from cascade_srn.inference.cuda_graphs.static_shapes import MAX_PIECES, MAX_ROWS
-from cascade_srn.inference.torch_turns import TorchTurns
 
 _THREAD = threading.local()
 

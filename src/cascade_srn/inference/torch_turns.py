@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cascade_srn.network.cascade import Cascade
 from cascade_srn.encoder.cuda_graphs.passes import PassGraphs
 from cascade_srn.encoder.pieces import RowArrays, RowBatch
 from cascade_srn.encoder.windows import FullPasses, Integers
-from cascade_srn.network.fusion_tags import Queries
-from cascade_srn.network.span_extraction import Pairs
-from cascade_srn.network.loss import SpanLabels
 from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.transfer import HostCopy, send
 from cascade_srn.inference.turns import EntityScores, ObjectScores
+from cascade_srn.network.cascade import Cascade
+from cascade_srn.network.fusion import Queries
+from cascade_srn.network.loss import SpanLabels
+from cascade_srn.network.span_extraction import Pairs
 
 # Number of pieces of an encoder pass that is captured as a CUDA graph.
 _PASS_PIECES = 8192

@@ -10,8 +10,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from cascade_srn.formats.files import is_stream, stream_error
 from cascade_srn.errors import CascadeError, DataError, suggest
+from cascade_srn.formats.files import is_stream, stream_error
 from cascade_srn.storage.files import PACKED, convert_to_utf8, decompress_as, files_below
 
 if TYPE_CHECKING:

@@ -8,10 +8,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from cascade_srn.formats.base import read_strictly
-from cascade_srn.formats.files import (BYTE_ORDER_MARK, decode_text, is_stream, number_lines, open_file, parse_json_record, stream_error,)
-from cascade_srn.formats.reports import Place
 from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.formats.base import read_strictly
+from cascade_srn.formats.files import (
+    BYTE_ORDER_MARK,
+    decode_text,
+    is_stream,
+    number_lines,
+    open_file,
+    parse_json_record,
+    stream_error,
+)
+from cascade_srn.formats.reports import Place
 from cascade_srn.storage.files import PACKED, decompress, files_below, is_hidden, read_whole
 from cascade_srn.storage.files import plain_name as plain_name
 

@@ -7,13 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.inputs.addresses import OpenFile, damaged
-from cascade_srn.apps.corpus.fields import BadValueError
-from cascade_srn.formats.files import BYTE_ORDER_MARK
 from cascade_srn.errors import DataError, short_repr
+from cascade_srn.formats.files import BYTE_ORDER_MARK
+from cascade_srn.inputs.addresses import OpenFile, damaged
 from cascade_srn.storage.files import EncodingError, max_line_bytes, read_errors
 
 _CHUNK = 1 << 17
+
+
+class BadValueError(Exception):
+    """A value of a record that cannot be used. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,21 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cascade_srn.config import require_choice
+from cascade_srn.errors import CascadeError, DataError, did_you_mean, short_repr
 from cascade_srn.formats.base import MalformedInput
 from cascade_srn.formats.files import decode_text, is_stream, parse_json_record
 from cascade_srn.formats.json_records import Value
-from cascade_srn.inputs.raw_text import ENDINGS as TEXT_ENDINGS
-from cascade_srn.inputs.raw_text import (RECORDS, TEXT, TextFile, find_text_files, has_records, open_text, plain_name,)
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import CascadeError, DataError, did_you_mean, short_repr
+from cascade_srn.inputs.raw_text import ENDINGS as TEXT_ENDINGS
+from cascade_srn.inputs.raw_text import (
+    RECORDS,
+    TEXT,
+    TextFile,
+    find_text_files,
+    has_records,
+    open_text,
+    plain_name,
+)
 from cascade_srn.inputs.table_input import PARQUET, TABLE_ENDINGS, is_table, read_rows
 from cascade_srn.storage.files import PACKED, convert_to_utf8, encodable_names
 from cascade_srn.text.pdf import is_pdf, parse_pdf

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cascade_srn.formats.json_records import Value, is_encodable
-from cascade_srn.inputs.raw_text import TextFile, open_text, plain_name
-from cascade_srn.formats.reports import Place
 from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.formats.json_records import Value, is_encodable
+from cascade_srn.formats.reports import Place
+from cascade_srn.inputs.raw_text import TextFile, open_text, plain_name
 from cascade_srn.storage.files import PACKED, max_line_bytes
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from cascade_srn.config import OVERLAPS, ModelSettings, Thresholds
-from cascade_srn.network.examples import Example
 from cascade_srn.inference.predictor import Predictor, RowMaker, Search, SearchSettings, never_stop
+from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 
 

@@ -1,25 +1,27 @@
 """Build the parts of a model from its settings."""
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from cascade_srn.network.cascade import N_TASKS, Cascade, RelationTurns
 from cascade_srn.config import ModelSettings
-from cascade_srn.network.collate import Collator
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.network.sequence import BiLSTM, SequenceEncoder
-from cascade_srn.network.srn import SelectionRecurrentNetwork
-from cascade_srn.network.fusion_tags import EntityTags, SubjectTag
-from cascade_srn.network.fusion_span import SubjectSpan
-from cascade_srn.network.markers import Markers, marker_names
-from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.torch_search import TorchSearch
 from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
+from cascade_srn.model.unreachable import Unreachable, unreachable_by_key
+from cascade_srn.network.cascade import N_TASKS, Cascade, RelationTurns
+from cascade_srn.network.collate import Collator
+from cascade_srn.network.fusion import EntityTags, SubjectSpan, SubjectTag
+from cascade_srn.network.markers import Markers, marker_names
+from cascade_srn.network.sequence import BiLSTM, SequenceEncoder
+from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
+from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.schema import Schema
+from cascade_srn.types import Sentence
 
-# The module that registers the baselines.
+# The module with the baselines, which is above this one and therefore imported by name, on first use.
 BASELINES_MODULE = "cascade_srn.lab.baselines.build"
 
 
@@ -98,6 +100,12 @@ def _search(cascade: Cascade, collator: Collator, settings: SearchSettings) -> T
     return TorchSearch(cascade, collator, settings)
 
 
+def _unreachable(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
+    """Yield relations of entities on the same words. All entities are reachable, nested ones included."""
+    problem = "relation of a second entity on the same words"
+    return unreachable_by_key(problem, lambda entity: (entity.start, entity.end), sentence)
+
+
 def _label_rows(settings: ModelSettings) -> dict[str, LabelRows]:
     entity, relation = LabelRows(ENTITY_ROWS), LabelRows(RELATION_ROWS)
     matcher = ("matcher.start.", "matcher.last.") if settings.matcher == "linear" else ("matcher.output.",)
@@ -112,6 +120,7 @@ CASCADE = ModelFamily(
     network=build_cascade,
     collator=_collator,
     search=_search,
+    unreachable=_unreachable,
     label_rows=_label_rows,
 )
 """The family of ``ModelSettings.method == "cascade"``."""

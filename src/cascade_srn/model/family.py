@@ -5,21 +5,23 @@ Families share everything else: data, encoders, the training loop, the predictor
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import torch
 from torch import nn
 
-from cascade_srn.network.cascade import CascadeLoss
 from cascade_srn.config import ModelSettings, TurnWeights
-from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.inference.predictor import RowMaker, Search, SearchSettings, TorchModule
+from cascade_srn.model.unreachable import Unreachable
+from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings
+from cascade_srn.network.cascade import CascadeLoss
+from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
+from cascade_srn.types import Sentence
 
 
 class Batch(Protocol):
@@ -93,5 +95,7 @@ class ModelFamily:
     collator: Callable[[ModelSettings, Schema, WordPieces, Any], BatchMaker]
     # Makes a search from a network, a collator and the search settings of a batch.
     search: Callable[[Any, Any, SearchSettings], Search]
+    # Yields the annotations of a sentence that no model of these settings can predict.
+    unreachable: Callable[[ModelSettings, Schema, Sentence], Iterator[Unreachable]]
     # Returns the weights with a row for each label, by the start of their names.
     label_rows: Callable[[ModelSettings], Mapping[str, LabelRows]]

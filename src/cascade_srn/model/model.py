@@ -14,9 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from cascade_srn.network.cascade import Cascade
 from cascade_srn.config import FRESH, ModelSettings
-from cascade_srn.network.collate import Collator
 from cascade_srn.encoder.config_checks import FLOATS, check_sizes, refuse_remote_code, remove_auto_map
 from cascade_srn.encoder.cuda_graphs.passes import begin_prediction
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
@@ -39,6 +37,8 @@ from cascade_srn.model.folder import (
     stored_weights,
 )
 from cascade_srn.model.stored import StoredModel
+from cascade_srn.network.cascade import Cascade
+from cascade_srn.network.collate import Collator
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.version import __version__

@@ -10,9 +10,9 @@ from torch import Tensor
 from cascade_srn.config import require_choice
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.windows import Division
-from cascade_srn.network.fusion_tags import Queries
-from cascade_srn.network.span_extraction import Pairs
+from cascade_srn.network.fusion import Queries
 from cascade_srn.network.loss import SpanLabels, SpanTargets
+from cascade_srn.network.span_extraction import Pairs
 
 CANDIDATES = ("entities", "subjects")
 

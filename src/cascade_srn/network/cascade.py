@@ -13,16 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.config import TurnWeights
-from cascade_srn.network.batch import CascadeBatch
 from cascade_srn.encoder.cuda_graphs.passes import PassGraphs
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.network.sequence import SequenceEncoder, padding_mask
-from cascade_srn.network.fusion_tags import EntityTags, Queries, SubjectTag
-from cascade_srn.network.fusion_span import SubjectSpan
-from cascade_srn.network.fusion_span import subject_means
-from cascade_srn.network.span_extraction import Pairs, SpanExtractor, SpanLogits
+from cascade_srn.network.batch import CascadeBatch
+from cascade_srn.network.fusion import EntityTags, Queries, SubjectSpan, SubjectTag, subject_means
 from cascade_srn.network.loss import SpanLabels, span_loss
+from cascade_srn.network.sequence import SequenceEncoder, padding_mask
+from cascade_srn.network.span_extraction import Pairs, SpanExtractor, SpanLogits
 
 # Tasks of the sequence encoder, one per turn.
 ENTITY, SUBJECT, OBJECT = 0, 1, 2

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cascade_srn.encoder.pieces import Row
 from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, CascadeBatch
 from cascade_srn.network.examples import Example
-from cascade_srn.network.rows import RowCollator
-from cascade_srn.network.targets import SoftLabels, SoftSource, TargetTable
-from cascade_srn.encoder.pieces import Row
-from cascade_srn.network.fusion_tags import Queries
-from cascade_srn.network.span_extraction import Pairs, pairs_within
+from cascade_srn.network.fusion import Queries
 from cascade_srn.network.loss import SpanLabels
+from cascade_srn.network.rows import RowCollator
+from cascade_srn.network.span_extraction import Pairs, pairs_within
+from cascade_srn.network.targets import SoftLabels, SoftSource, TargetTable
 from cascade_srn.types import Sentence, Span
 
 MISTAKES = ("missed", "moved", "retyped", "invented")

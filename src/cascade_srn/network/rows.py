@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from cascade_srn.config import FusionSettings
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.encoder.windows import Integers
+from cascade_srn.network.examples import Example
 from cascade_srn.network.markers import Markers
 from cascade_srn.schema import Schema
 from cascade_srn.types import Span

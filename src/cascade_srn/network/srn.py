@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.config import SRN_BACKENDS, require_choice
-from cascade_srn.network.sequence import SequenceEncoder, reverse_sequences
 from cascade_srn.network.kernels import choose_backend, run_cell
+from cascade_srn.network.sequence import SequenceEncoder, reverse_sequences
 from cascade_srn.network.task_sets import task_sets
 
 

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cascade_srn.network.span_extraction import Pairs
 from cascade_srn.network.loss import SpanLabels, SpanTargets, TargetWeights, pair_positions, span_targets
+from cascade_srn.network.span_extraction import Pairs
 
 TURNS, KINDS = ("entity", "subject", "object"), ("start", "end", "match")
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from safetensors import SafetensorError
 
-from cascade_srn.formats.files import replacing
 from cascade_srn.errors import CascadeError, ConfigError, DataError
+from cascade_srn.formats.files import replacing
 from cascade_srn.storage.atomic import open_without_links
 from cascade_srn.storage.folders import try_writing
 from cascade_srn.storage.lock import LOCK, FolderLock

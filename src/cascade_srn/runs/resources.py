@@ -1,79 +1,12 @@
-"""How many workers a machine has room for: cores, memory and GPUs, with the limits of containers."""
+"""What a machine has: cores and memory, with the limits of containers."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.errors import CascadeError
 
-# Memory of a worker apart from the model: Python, torch, a shard with its documents, and the tensors of a batch.
-_WORKER_BYTES = 1_500_000_000
-# A model is read into memory and copied to its place.
-_MODEL_COPIES = 2
-WORKERS_PER_GPU = 8
-"""Most workers for each GPU if their number is "auto". One keeps a fast GPU busy for a tenth of the time only."""
-CORES_PER_GPU_WORKER = 2
-"""A worker reads, segments and writes while it computes, so it uses more than one core."""
-# Memory of a worker on its GPU apart from the model: the context of CUDA, its libraries, and the tensors of a batch.
-_GPU_WORKER_BYTES = 3_000_000_000
 _CGROUP = Path("/sys/fs/cgroup")
-
-
-class Slot(NamedTuple):
-    """Place of one worker: its device and its CPU threads."""
-
-    device: str
-    n_threads: int
-
-
-def choose_slots(workers: int | str, device: str, threads: int | None, *, model: Path, n_shards: int) -> list[Slot]:
-    """Return the places of workers.
-
-    Args:
-        workers: Number of workers, or "auto". On CPUs, "auto" is the number of cores, and on GPUs half of it, at least
-            one and at most eight for each GPU. There are fewer if memory or the number of shards is small.
-        device: "auto", "cpu", "cuda" or "cuda:N".
-        threads: Threads of each worker. None: the cores divided by the workers.
-        model: Folder of the model.
-        n_shards: Number of shards to process. There are no more workers than shards.
-    """
-    devices = find_devices(device, model)
-    cores = count_cores()
-    if workers == "auto":
-        weights = sum(path.stat().st_size for path in model.iterdir() if path.is_file())
-        most = cores // (threads or 1) if devices == ["cpu"] else _gpu_workers(devices, cores, threads, weights)
-        workers = min(most, int(available_memory() // (_WORKER_BYTES + _MODEL_COPIES * weights)))
-    elif isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise ConfigError(f"workers is {workers!r}", "Give a number of at least 1, or auto", option="workers")
-    n_workers = max(1, min(workers, n_shards))
-    n_threads = max(1, cores // n_workers) if threads is None else threads
-    return [Slot(devices[at % len(devices)], n_threads) for at in range(n_workers)]
-
-
-def find_devices(device: str, model: Path) -> list[str]:
-    """Return the devices that a setting stands for: all GPUs for "cuda" and, if there are any, for "auto".
-
-    A model that runs without torch has only the CPU.
-    """
-    # Imported here because the command line counts cores on each start.
-    from cascade_srn.runs.processor import may_have_gpu
-    from cascade_srn.model.folder import runs_light
-    from cascade_srn.runs.device import find_device
-
-    if device == "cpu" or (device == "auto" and not may_have_gpu()):
-        return ["cpu"]
-    if runs_light(model, device):
-        find_device(device, model)
-        return ["cpu"]
-    import torch
-
-    if device not in ("auto", "cuda"):
-        return [str(find_device(device))]
-    if device == "auto" and not torch.cuda.is_available():
-        return ["cpu"]
-    find_device(device)
-    return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
 
 
 def count_cores() -> int:
@@ -101,20 +34,6 @@ def available_memory() -> int:
         for limit in (_read_numbers(limits) or [])[:1]
     ]
     return max(0, min([available, *limits]))
-
-
-def _gpu_workers(devices: Sequence[str], cores: int, threads: int | None, weights: int) -> int:
-    """Return the number of workers that cores and the memory of the GPUs have room for, the same on each GPU."""
-    room = min(gpu_memory(device) for device in devices) // (_GPU_WORKER_BYTES + _MODEL_COPIES * weights)
-    per_gpu = min(WORKERS_PER_GPU, room, cores // (threads or CORES_PER_GPU_WORKER) // len(devices))
-    return max(1, per_gpu) * len(devices)
-
-
-def gpu_memory(device: str) -> int:
-    """Return the number of bytes of a GPU."""
-    import torch
-
-    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def _cpu_quota() -> float | None:

@@ -122,7 +122,7 @@ class LayerNorm:
 
 @dataclass(frozen=True)
 class SpanHead:
-    """The span extraction model of a turn. See :class:`cascade_srn.heads.SpanExtractor`.
+    """The span extraction model of a turn. See :class:`cascade_srn.network.span_extraction.SpanExtractor`.
 
     ``norm`` and ``output`` are None if the matcher is linear.
     """

@@ -19,17 +19,12 @@ from typing import Any
 import numpy as np
 
 from cascade_srn.config import ModelSettings
-from cascade_srn.network.rows import RowCollator
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.tokenizing import SpecialPieces
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.errors import ConfigError, ModelError
-from cascade_srn.network.markers import Markers, marker_names
 from cascade_srn.inference.cascade_search import CascadeSearch
 from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.runtime.layers import Array
-from cascade_srn.runtime.stored import read_tensors
-from cascade_srn.runtime.turns import LightNetwork, LightTurns
 from cascade_srn.model.base import BaseModel
 from cascade_srn.model.folder import (
     COPY_AGAIN,
@@ -43,6 +38,11 @@ from cascade_srn.model.folder import (
     read_export,
     read_light,
 )
+from cascade_srn.network.markers import Markers, marker_names
+from cascade_srn.network.rows import RowCollator
+from cascade_srn.runtime.layers import Array
+from cascade_srn.runtime.stored import read_tensors
+from cascade_srn.runtime.turns import LightNetwork, LightTurns
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import file_crc32
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cascade_srn.network.task_sets import CELL_BOUND, gate_coefficients, task_sets
 from cascade_srn.encoder.windows import Integers
+from cascade_srn.network.task_sets import CELL_BOUND, gate_coefficients, task_sets
 from cascade_srn.runtime.layers import Array, Linear, Weights, sigmoid
 
 N_TASKS = 3

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from cascade_srn.errors import ModelError
-from cascade_srn.runtime.layers import Array
 from cascade_srn.model.folder import COPY_AGAIN, stored_weights
+from cascade_srn.runtime.layers import Array
 
 # Types of safetensors that can be read, and their size in bytes.
 _SIZES = {"F32": 4, "F16": 2, "BF16": 2}

@@ -12,7 +12,16 @@ from cascade_srn.encoder.pieces import RowArrays
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.inference.turns import EntityScores, ObjectScores
-from cascade_srn.runtime.layers import (Array, LayerNorm, Linear, SpanHead, Weights, gelu, sigmoid, sum_segments,)
+from cascade_srn.runtime.layers import (
+    Array,
+    LayerNorm,
+    Linear,
+    SpanHead,
+    Weights,
+    gelu,
+    sigmoid,
+    sum_segments,
+)
 from cascade_srn.runtime.srn import Srn
 
 ENTITY, SUBJECT, OBJECT = 0, 1, 2
@@ -26,7 +35,7 @@ ReadWindows = Callable[[Integers, Integers], Array]
 
 @dataclass(frozen=True)
 class SubjectFusion:
-    """Joins words with the subject. See :class:`cascade_srn.fusion.SubjectSpan` and ``SubjectTag``.
+    """Joins words with the subject. See :class:`cascade_srn.network.fusion.SubjectSpan` and ``SubjectTag``.
 
     ``table`` has the rows of distances, or of words outside and inside of the subject. The other layers are None for
     ``SubjectTag``.
@@ -48,7 +57,7 @@ class SubjectFusion:
         return cls(weights[f"{name}.distance"], linear[0], linear[1], LayerNorm.read(weights, f"{name}.norm"))
 
     def join(self, own: Array, subject: Array, from_start: Integers, from_last: Integers) -> Array:
-        """Combine projected words and subjects. Shapes: as of :meth:`cascade_srn.fusion.SubjectSpan.join`."""
+        """Combine projected words and subjects. Shapes: as of :meth:`cascade_srn.network.fusion.SubjectSpan.join`."""
         if self.norm is None:
             inside = (from_start >= 0) & (from_last <= 0)
             return np.concatenate((own, self.table[inside.astype(np.int64)]), axis=-1)

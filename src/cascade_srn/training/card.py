@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.network.examples import examples_of
 from cascade_srn.evaluation.comparison import Bootstrap, count_units, f1_intervals
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.model.card import CardDetails, CardLabel, CardScore, model_card
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import examples_of
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Corpus
 from cascade_srn.training.holdout import count_labels

@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from cascade_srn.formats.files import replacing
 from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.formats.files import replacing
 from cascade_srn.inference.predictor import TorchModule
 from cascade_srn.runs.process import seed_everything
 from cascade_srn.storage.atomic import replacing_path

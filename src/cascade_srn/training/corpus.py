@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from cascade_srn.formats.registry import read_documents, read_schema
-from cascade_srn.formats.alignment import Align
-from cascade_srn.network.examples import Example, examples_of
-from cascade_srn.formats.label_map import read_label_map
-from cascade_srn.training.labelled.labels import LabelledText
-from cascade_srn.formats.reports import ReadReport
 from cascade_srn.errors import ConfigError, DataError, SchemaError
+from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.label_map import read_label_map
+from cascade_srn.formats.registry import read_documents, read_schema
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.training.holdout import divide, hold_out
+from cascade_srn.training.labelled.labels import LabelledText
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.types import Document
 

@@ -12,11 +12,11 @@ from typing import Any
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 
-from cascade_srn.network.examples import Example
 from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.inference.batching import explain_out_of_memory
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 from cascade_srn.runs.device import few_threads, matmul_precision
 from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.mixing import Gold, Mixture, Picked

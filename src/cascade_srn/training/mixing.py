@@ -8,9 +8,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.network.examples import Example
 from cascade_srn.training.labelled.labels import LabelledText
-from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.settings import DistillationSettings
 
 Numbers = NDArray[np.int64]

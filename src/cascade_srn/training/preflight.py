@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from cascade_srn.lab.baselines.limits import find_unreachable
-from cascade_srn.training.labelled.labels import LabelledText
-from cascade_srn.inputs.raw_text import sentence_key
-from cascade_srn.formats.reports import may_be_missed
 from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.errors import DataError
+from cascade_srn.formats.reports import may_be_missed
+from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import StartedLabels
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Corpus, Split
+from cascade_srn.training.labelled.labels import LabelledText
 from cascade_srn.types import Document, Sentence, Span
 
 # A label may be misspelt if it has fewer than _FEW examples, and one with _TIMES as many has a similar name.
@@ -283,8 +283,9 @@ def find_long(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Pr
 def find_unrepresentable(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Problem]:
     """Find annotations that the model family cannot represent."""
     where: dict[str, list[str]] = {}
+    unreachable = family_of(model.settings).unreachable
     for located in sentences:
-        for problem, what in find_unreachable(model.settings, model.schema, located.sentence):
+        for problem, what in unreachable(model.settings, model.schema, located.sentence):
             shown = located.describe(what) if isinstance(what, Span) else f"{what.label} in {located}"
             where.setdefault(problem, []).append(shown)
     for problem, occurrences in where.items():

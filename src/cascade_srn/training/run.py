@@ -11,14 +11,14 @@ from typing import Any
 from accelerate import Accelerator
 from torch import Tensor
 
-from cascade_srn.evaluation.calibration.calibrate import calibrate
 from cascade_srn.config import FRESH
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.evaluation.calibration.calibrate import calibrate
 from cascade_srn.model.folder import CARD_FILE
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import OPTION, Start
+from cascade_srn.network.examples import Example
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.folders import leaving_no_folders

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from cascade_srn.config import MAX_SEED, Settings, require_choice, require_range
-from cascade_srn.network.batch import CANDIDATES
 from cascade_srn.errors import ConfigError
+from cascade_srn.network.batch import CANDIDATES
 
 PRECISIONS = ("float32", "tf32", "bf16")
 SCHEDULES = ("linear", "cosine", "constant")
@@ -44,7 +44,7 @@ class TrainingSettings(Settings):
         evaluate_steps: Steps between evaluations.
         patience: Number of evaluations without a new best after which training ends.
         calibrate: Whether to choose temperatures and thresholds of the best model on the development documents.
-        calibrate_labels: Whether to choose a threshold for each label (:mod:`cascade_srn.evaluation.calibration.choose`).
+        calibrate_labels: Whether to choose a threshold for each label (``evaluation/calibration/choose.py``).
         seed: Seed of initial weights, order, dropout and all other random choices.
         log_steps: Steps between lines of the log.
         save_every: Epochs between states to resume from; 0 or None for none.

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import yaml
 
-from cascade_srn.formats.registry import read_documents
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.files import DocumentStream, replacing
 from cascade_srn.formats.label_map import read_label_map
-from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.formats.registry import read_documents
 from cascade_srn.model.start import Start
 from cascade_srn.storage.bundled import DEFAULT, bundled_models
 from cascade_srn.training.holdout import count_labels

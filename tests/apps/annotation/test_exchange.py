@@ -8,9 +8,15 @@ import pytest
 from tests.apps.annotation.projects import FIRST, MARKED, SECOND, make_project
 
 from cascade_srn.apps.annotation.annotations import Annotation
-from cascade_srn.apps.annotation.exchange import (export_bytes, export_file, file_name, import_bytes, import_documents,)
-from cascade_srn.formats.registry import FORMATS, read_documents
+from cascade_srn.apps.annotation.exchange import (
+    export_bytes,
+    export_file,
+    file_name,
+    import_bytes,
+    import_documents,
+)
 from cascade_srn.errors import AnnotationError, DataError, SchemaError
+from cascade_srn.formats.registry import FORMATS, read_documents
 from cascade_srn.types import Document, Sentence, Span
 
 # Formats of other libraries are slow, and are tested with convert.

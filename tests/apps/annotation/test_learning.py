@@ -11,7 +11,15 @@ import pytest
 from tests.apps.annotation.projects import LABELS, make_project
 
 from cascade_srn.apps.annotation.annotations import Annotation
-from cascade_srn.apps.annotation.learning import (CANCELLED, DONE, FAILED, IDLE, Learner, current_model, describe_uncertainty,)
+from cascade_srn.apps.annotation.learning import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    IDLE,
+    Learner,
+    current_model,
+    describe_uncertainty,
+)
 from cascade_srn.apps.annotation.project import Project, ProjectSettings
 from cascade_srn.apps.annotation.worker import restrict, score
 from cascade_srn.errors import DataError, TrainingError

@@ -7,7 +7,13 @@ from tests.apps.annotation.projects import FIRST, MARKED, make_project
 
 from cascade_srn.apps.annotation.annotations import Annotation
 from cascade_srn.apps.annotation.queue import QueueFilter, list_queue, order_documents
-from cascade_srn.apps.annotation.suggestions import (SUGGESTIONS, Suggestions, remove_older, suggestion_line, write_priorities,)
+from cascade_srn.apps.annotation.suggestions import (
+    SUGGESTIONS,
+    Suggestions,
+    remove_older,
+    suggestion_line,
+    write_priorities,
+)
 from cascade_srn.types import Document, Span, Triple
 
 METHOD, TASK = Span(3, 4, "Method", 0.9), Span(5, 6, "Task", 0.5)

@@ -7,7 +7,12 @@ from tests.apps.annotation.test_selection import TEXTS, extractor
 
 from cascade_srn import read_documents
 from cascade_srn.apps.annotation import select
-from cascade_srn.apps.annotation.selection_files import (ReadableTexts, choose_format, to_prediction_task, write_selected,)
+from cascade_srn.apps.annotation.selection_files import (
+    ReadableTexts,
+    choose_format,
+    to_prediction_task,
+    write_selected,
+)
 from cascade_srn.errors import DataError
 from cascade_srn.inputs.sources import Text, Unreadable
 from cascade_srn.text.segment import segment

@@ -7,8 +7,8 @@ import pytest
 from tests.apps.corpus.jobs import run_here, save_model, texts, write_lines
 from typer.main import get_command
 
-from cascade_srn.cli import app
 from cascade_srn.apps.corpus.tables import TABLE_VERSION, TABLES, table_schema
+from cascade_srn.cli import app
 
 PAGE = (Path(__file__).parents[3] / "docs" / "corpus.md").read_text(encoding="utf-8")
 

@@ -15,12 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cascade_srn.inputs import addresses
 from cascade_srn.apps.corpus import inputs
-from cascade_srn.apps.corpus.inputs import (InputChangedError, InputSettings, RowReader, find_input_files, kept_types,)
+from cascade_srn.apps.corpus.inputs import (
+    InputChangedError,
+    InputSettings,
+    RowReader,
+    find_input_files,
+    kept_types,
+)
 from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.apps.corpus.shards import InputFile, Shard
 from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.inputs import addresses
 from cascade_srn.storage.files import LINE_VARIABLE
 
 

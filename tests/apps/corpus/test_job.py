@@ -8,7 +8,17 @@ import sys
 from dataclasses import asdict
 
 import pytest
-from tests.apps.corpus.jobs import (InProcessEngine, fingerprints, members, rows_of, run_here, save_model, settings, texts, write_lines,)
+from tests.apps.corpus.jobs import (
+    InProcessEngine,
+    fingerprints,
+    members,
+    rows_of,
+    run_here,
+    save_model,
+    settings,
+    texts,
+    write_lines,
+)
 
 from cascade_srn.apps.corpus import job as jobs
 from cascade_srn.apps.corpus import writing

@@ -90,8 +90,8 @@ def test_random_kills_of_drivers_and_workers_change_nothing(tmp_path):
 
 IN_PROCESS = """
 import sys
-from tests.corpus.jobs import InProcessEngine, settings
-from cascade_srn.corpus.job import run
+from tests.apps.corpus.jobs import InProcessEngine, settings
+from cascade_srn.apps.corpus.job import run
 source, output, model = sys.argv[1:]
 run(source, output, model=model, engine=InProcessEngine(), workers=1, settings=settings())
 """

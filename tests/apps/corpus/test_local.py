@@ -208,9 +208,9 @@ def test_workers_end_with_their_driver(job, tmp_path):
     # A script without a guard against being imported.
     script.write_text(
         "import pickle, sys\n"
-        "from tests.corpus import fake_workers\n"
-        "from cascade_srn.corpus import local\n"
-        "from cascade_srn.corpus.engine import Control\n"
+        "from tests.apps.corpus import fake_workers\n"
+        "from cascade_srn.apps.corpus import local\n"
+        "from cascade_srn.apps.corpus.engine import Control\n"
         "local.start_worker = fake_workers.start_all_slow\n"
         "job, shards = pickle.load(open(sys.argv[1], 'rb'))\n"
         "list(local.LocalEngine(1).run(job, shards, Control()))\n"
@@ -264,7 +264,7 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path_factory, workers):
 def test_workers_do_without_pandas():
     code = (
         "import sys\n"
-        "from cascade_srn.corpus.local import _keep_pandas_out\n"
+        "from cascade_srn.apps.corpus.local import _keep_pandas_out\n"
         "_keep_pandas_out()\n"
         "import pyarrow\n"
         "assert pyarrow.array(['a', None]).to_pylist() == ['a', None]\n"

@@ -32,7 +32,7 @@ PATIENCE = 240.0
 ROOT = Path(__file__).parents[3]
 _CLUSTER = """
 import sys
-from cascade_srn.corpus.ray_cluster import OBJECT_STORE_BYTES, connection, import_ray
+from cascade_srn.apps.corpus.ray_cluster import OBJECT_STORE_BYTES, connection, import_ray
 ray = import_ray()
 with connection(ray, "local", int(sys.argv[1]), 0, OBJECT_STORE_BYTES):
     print(ray.get_runtime_context().gcs_address, flush=True)
@@ -41,11 +41,11 @@ with connection(ray, "local", int(sys.argv[1]), 0, OBJECT_STORE_BYTES):
 _DRIVER = """
 import sys
 from pathlib import Path
-from tests.corpus import fake_workers
-from tests.corpus.jobs import settings
-from cascade_srn.corpus import ray
-from cascade_srn.corpus.job import run
-from cascade_srn.corpus.ray import RayEngine
+from tests.apps.corpus import fake_workers
+from tests.apps.corpus.jobs import settings
+from cascade_srn.apps.corpus import ray
+from cascade_srn.apps.corpus.job import run
+from cascade_srn.apps.corpus.ray import RayEngine
 ray.start_on_node = fake_workers.start_unhurried
 folder = Path(sys.argv[1])
 run(folder / "in.jsonl", folder / "out", model=folder / "model", engine=RayEngine(2), settings=settings())

@@ -27,7 +27,7 @@ BUCKET = "corpus"
 START_SECONDS = 120
 WORKER = """
 import sys, pickle
-from cascade_srn.corpus.inputs import RowReader
+from cascade_srn.apps.corpus.inputs import RowReader
 files, settings, shards = pickle.load(sys.stdin.buffer)
 with RowReader(files, settings) as reader:
     print([row.text for shard in shards for row in reader.read(shard)])

@@ -4,8 +4,8 @@ import pytest
 from tests.apps.extract.models import extractor
 
 from cascade_srn import Document
-from cascade_srn.errors import DataError
 from cascade_srn.apps.extract.run import ExtractionTotals, extract_all, format_progress, format_totals
+from cascade_srn.errors import DataError
 from cascade_srn.inputs.sources import Text, Unreadable
 
 

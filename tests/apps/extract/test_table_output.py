@@ -8,11 +8,11 @@ import pytest
 from tests.drawing.sentences import DOCUMENT, HOSTILE, SCHEMA
 
 from cascade_srn import Document, Sentence, Span, Triple, read_documents
-from cascade_srn.formats.table import COLUMNS
-from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.from_text import split_characters
 from cascade_srn.apps.extract.table_output import TEXT_COLUMNS
 from cascade_srn.apps.extract.writers import StreamTarget, make_writer
+from cascade_srn.errors import ConfigError
+from cascade_srn.evaluation.from_text import split_characters
+from cascade_srn.formats.table import COLUMNS
 
 FORMATS = ("csv", "tsv", "parquet")
 CRF, TAGGING = Span(0, 1, "Method", 0.75), Span(2, 3, "Task", 0.5)

@@ -17,8 +17,8 @@ from tests.drawing.markup import read_markup
 from tests.drawing.sentences import DOCUMENT, HOSTILE, NESTED, PLAIN, SCHEMA, sentence
 
 from cascade_srn import Document, Span, read_documents
-from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.apps.extract.writers import StreamTarget, choose_format, format_document, make_writer
+from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.schema import Schema
 
 FIRST = Document.from_sentences([PLAIN, NESTED], id="first")

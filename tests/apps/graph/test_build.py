@@ -4,9 +4,9 @@ import random
 import pytest
 from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 
-from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
 from cascade_srn.apps.graph.tables import STEPS, TABLES
+from cascade_srn.errors import ConfigError, DataError
 
 pytest.importorskip("duckdb")
 pytest.importorskip("rapidfuzz")

@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("duckdb")
 
 from cascade_srn import Document, Sentence, Span, Triple
-from cascade_srn.formats.jsonl import to_record
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
 from cascade_srn.apps.graph.coreference import find_antecedents
 from cascade_srn.apps.graph.explore import Explorer
+from cascade_srn.formats.jsonl import to_record
 from cascade_srn.types import Mention
 
 CRF, IT, PARSING = Span(1, 2, "Method"), Span(0, 1, "Generic"), Span(3, 4, "Task")

@@ -9,9 +9,9 @@ pytest.importorskip("duckdb")
 
 from tests.apps.graph.large_graph import write_large_graph
 
-from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.apps.graph.explore import MAX_CENTRES, Explorer, NotInGraph
 from cascade_srn.apps.graph.explore_sql import Filters
+from cascade_srn.errors import ConfigError, DataError
 
 NER, CRF, BERT, LSTM = "named-entity-recognition-task", "crf-method", "bert-crf-method", "lstm-method"
 

@@ -6,9 +6,9 @@ import pytest
 from tests.apps.graph.documents import DOCUMENTS, write_lines
 
 from cascade_srn.apps.corpus.tables import table_schema
-from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
 from cascade_srn.apps.graph.load import load
+from cascade_srn.errors import ConfigError, DataError
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

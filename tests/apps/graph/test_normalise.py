@@ -4,7 +4,14 @@ from hypothesis import strategies as st
 from tests.characters import ANY_CHARACTER
 
 from cascade_srn.apps.graph.generic import is_generic
-from cascade_srn.apps.graph.normalise import (describe_difference, display_form, is_acronym, normalise, singular, squeeze,)
+from cascade_srn.apps.graph.normalise import (
+    describe_difference,
+    display_form,
+    is_acronym,
+    normalise,
+    singular,
+    squeeze,
+)
 
 SAME = [
     ("Named Entity Recognition", "named entity recognition"),

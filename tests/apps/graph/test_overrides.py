@@ -1,8 +1,8 @@
 import pytest
 
-from cascade_srn.errors import DataError
 from cascade_srn.apps.graph.forest import Forest, Merge
 from cascade_srn.apps.graph.overrides import read_aliases, read_merges, read_splits
+from cascade_srn.errors import DataError
 
 
 def pairs(aliases):

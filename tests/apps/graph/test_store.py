@@ -3,9 +3,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cascade_srn.errors import DataError
 from cascade_srn.apps.graph.store import check_target, open_graph, read_record, write_graph
 from cascade_srn.apps.graph.tables import TABLES, table_schema
+from cascade_srn.errors import DataError
 
 duckdb = pytest.importorskip("duckdb")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -4,8 +4,8 @@ import pytest
 from tests.small_models import SCHEMA
 
 from cascade_srn import Document, Schema, Span
-from cascade_srn.errors import ConfigError, SchemaError
 from cascade_srn.apps.integrations.graphs import map_labels, merge_mentions, plain_label
+from cascade_srn.errors import ConfigError, SchemaError
 
 NAMES = map_labels(SCHEMA, None)
 

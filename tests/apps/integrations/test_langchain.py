@@ -11,8 +11,8 @@ from langchain_core.runnables import RunnableLambda
 from tests.apps.integrations.models import TEXTS
 
 from cascade_srn import Extractor
-from cascade_srn.errors import ConfigError, SchemaError
 from cascade_srn.apps.integrations.langchain import CascadeGraphTransformer
+from cascade_srn.errors import ConfigError, SchemaError
 
 pytestmark = pytest.mark.slow
 DOCUMENTS = [LangChainDocument(page_content=text, metadata={"n": n}) for n, text in enumerate(TEXTS)]

@@ -14,8 +14,8 @@ from llama_index.core.schema import TextNode
 from tests.apps.integrations.models import TEXTS
 
 from cascade_srn import Extractor
-from cascade_srn.errors import SchemaError
 from cascade_srn.apps.integrations.llama_index import CascadePathExtractor
+from cascade_srn.errors import SchemaError
 
 pytestmark = pytest.mark.slow
 

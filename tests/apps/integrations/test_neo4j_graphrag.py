@@ -20,8 +20,8 @@ from pydantic import validate_call
 from tests.apps.integrations.models import TEXTS
 
 from cascade_srn import Extractor
-from cascade_srn.errors import ConfigError
 from cascade_srn.apps.integrations.neo4j_graphrag import CascadeEntityRelationExtractor
+from cascade_srn.errors import ConfigError
 
 pytestmark = pytest.mark.slow
 INFO = DocumentInfo(path="paper.pdf", uid="paper")

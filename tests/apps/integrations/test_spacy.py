@@ -10,8 +10,8 @@ from spacy.tokens import Doc, DocBin, Span
 from tests.apps.integrations.models import TEXTS
 
 from cascade_srn import Extractor
-from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.apps.integrations.spacy import CascadeComponent
+from cascade_srn.errors import CascadeError, ConfigError
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ import sys
 import pytest
 from tests.small_models import SENTENCES, small_model, spread_probabilities
 
+from cascade_srn.apps.integrations.spark import annotations, extract_partition, output_schema
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
-from cascade_srn.apps.integrations.spark import annotations, extract_partition, output_schema
 from cascade_srn.types import Document
 
 THRESHOLDS = {"entity": 0.5, "subject": 0.3, "object": 0.3}

@@ -6,13 +6,13 @@ import tempfile
 from contextlib import contextmanager
 from functools import cache
 
-from tests.drawing.browser import WIDTHS
 from tests.apps.service.live import until
+from tests.drawing.browser import WIDTHS
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 
 from cascade_srn import Document, Extractor, Model, ModelSettings, Sentence, TrainingSettings, train
-from cascade_srn.formats.alignment import WordMap
 from cascade_srn.encoder.fresh import create_encoder
+from cascade_srn.formats.alignment import WordMap
 from cascade_srn.text.segment import segment
 from cascade_srn.types import Span, Triple
 

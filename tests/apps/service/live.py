@@ -14,9 +14,9 @@ from tests.small_models import small_model, spread_probabilities
 
 from cascade_srn import Extractor
 from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.service.engine import Engine
 from cascade_srn.apps.service.run import Server, listening_socket, make_server
+from cascade_srn.apps.web.settings import ServeSettings
 
 TEXT = "A tagger helps parsing and search engines. It needs data, and accuracy measures the parser."
 PATIENCE = 60

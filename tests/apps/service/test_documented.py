@@ -10,9 +10,9 @@ import pytest
 from tests.small_models import small_model
 
 from cascade_srn import Extractor
-from cascade_srn.cli.serve import serve
-from cascade_srn.apps.web.settings import Limits
 from cascade_srn.apps.service.messages import DocumentForm, ExtractRequest
+from cascade_srn.apps.web.settings import Limits
+from cascade_srn.cli.serve import serve
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def test_every_metric(service):
 
 
 def test_every_code():
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/cascade_srn/serving").glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/cascade_srn/apps").glob("[sw]e*/*.py"))
     codes = set(re.findall(r'Refusal\(\s*[\w.]+,\s*"(\w+)"', source)) | set(re.findall(r'unavailable\("(\w+)"', source))
     assert len(codes) > 10
     for code in codes - {"client_gone"}:  # no client receives it

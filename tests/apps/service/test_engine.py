@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.apps.service.live import PATIENCE, TEXT, live, random_extractor, until
 
-from cascade_srn.errors import ModelError
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.service.engine import Engine, log_failure
 from cascade_srn.apps.service.requests import prepare_item
+from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.errors import ModelError
 
 BAD = "unspeakable"
 

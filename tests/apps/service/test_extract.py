@@ -7,12 +7,12 @@ import pytest
 from tests.apps.service.live import TEXT, live, random_extractor
 
 from cascade_srn import Entity, Extractor
+from cascade_srn.apps.service.messages import ThresholdsForm
+from cascade_srn.apps.service.requests import request_thresholds
+from cascade_srn.apps.web.refusals import Refusal
+from cascade_srn.apps.web.settings import Limits, ServeSettings
 from cascade_srn.config import Thresholds
 from cascade_srn.inference.thresholds import resolve_thresholds
-from cascade_srn.apps.web.settings import Limits, ServeSettings
-from cascade_srn.apps.service.messages import ThresholdsForm
-from cascade_srn.apps.web.refusals import Refusal
-from cascade_srn.apps.service.requests import request_thresholds
 
 WORDS = ["a", "tagger", "helps", "parsing", "translation", "search", "engines", "neural", "speech", "accuracy", "data"]
 

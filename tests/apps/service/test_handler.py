@@ -11,9 +11,9 @@ import pytest
 from tests.apps.service.live import live, until
 from tests.apps.web.test_refusals import DOCUMENT
 
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.service import handler, routes
 from cascade_srn.apps.web.refusals import Refusal
+from cascade_srn.apps.web.settings import ServeSettings
 
 WORDS = "a " * 80
 

@@ -4,9 +4,25 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from tests.drawing.browser import start_browser
-from tests.apps.service.browsing import (ATTACK, CY, EMOJI, TEXT, click_node, enter_text, expected_drawing, open_page, read_drawing, read_triples, sent_bodies, set_min_score, show_graph, trained_extractor, wait_for_result,)
+from tests.apps.service.browsing import (
+    ATTACK,
+    CY,
+    EMOJI,
+    TEXT,
+    click_node,
+    enter_text,
+    expected_drawing,
+    open_page,
+    read_drawing,
+    read_triples,
+    sent_bodies,
+    set_min_score,
+    show_graph,
+    trained_extractor,
+    wait_for_result,
+)
 from tests.apps.service.live import live
+from tests.drawing.browser import start_browser
 
 from cascade_srn import Extractor, Thresholds
 

@@ -3,9 +3,17 @@
 import xml.etree.ElementTree as ET
 
 import pytest
-from tests.drawing.browser import start_browser
-from tests.apps.service.browsing import (ATTACK, EMOJI, TEXT, enter_text, open_page, set_min_score, trained_extractor,)
+from tests.apps.service.browsing import (
+    ATTACK,
+    EMOJI,
+    TEXT,
+    enter_text,
+    open_page,
+    set_min_score,
+    trained_extractor,
+)
 from tests.apps.service.live import live
+from tests.drawing.browser import start_browser
 
 from cascade_srn import read_documents
 from cascade_srn.drawing import draw_svg

@@ -4,9 +4,17 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.drawing.browser import start_browser
-from tests.apps.service.browsing import (TEXT, enter_text, open_page, read_drawing, sent_bodies, trained_extractor, wait_for_result,)
+from tests.apps.service.browsing import (
+    TEXT,
+    enter_text,
+    open_page,
+    read_drawing,
+    sent_bodies,
+    trained_extractor,
+    wait_for_result,
+)
 from tests.apps.service.live import PATIENCE, Held, live, until
+from tests.drawing.browser import start_browser
 
 from cascade_srn.apps.web.settings import Limits, ServeSettings
 

@@ -4,14 +4,14 @@ import re
 from importlib.resources import files
 
 import pytest
-from tests.drawing.browser import scrolls_sideways, start_browser
-from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.apps.service.browsing import TEXT, enter_text, open_page, trained_extractor, wait_for_result
 from tests.apps.service.live import live
+from tests.drawing.browser import scrolls_sideways, start_browser
+from tests.evaluation.report.test_in_browser import CONTRASTS
 
 pytestmark = pytest.mark.browser
 
-PAGE = files("cascade_srn.apps.service").joinpath("page")
+PAGE = files("cascade_srn.apps.web").joinpath("page")
 
 
 @pytest.fixture(scope="module")

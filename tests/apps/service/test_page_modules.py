@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from tests.drawing.browser import start_browser
 from tests.apps.service.browsing import trained_extractor
 from tests.apps.service.live import live
+from tests.drawing.browser import start_browser
 
 pytestmark = pytest.mark.browser
 

@@ -6,9 +6,17 @@ import time
 import pytest
 from tests.apps.service.live import until
 
+from cascade_srn.apps.service.queue import (
+    LONG_SENTENCE,
+    ExtractionItem,
+    QueueClosed,
+    QueuedRequest,
+    QueueFull,
+    RequestQueue,
+    RequestTooLarge,
+)
 from cascade_srn.config import Thresholds
 from cascade_srn.network.examples import examples_of
-from cascade_srn.apps.service.queue import (LONG_SENTENCE, ExtractionItem, QueueClosed, QueuedRequest, QueueFull, RequestQueue, RequestTooLarge,)
 from cascade_srn.types import Document
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.errors import ConfigError
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.service.queue import QueueClosed, QueuedRequest
 from cascade_srn.apps.service.run import allow_many_connections, listening_socket, make_server, service_url
+from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 
@@ -64,8 +64,10 @@ def test_signals(extractor):
 STOP_DURING_WORK = """
 import os, signal, sys, threading
 import httpx
-from tests.serving.live import TEXT, Held, until
-from cascade_srn.serving import ServeSettings, routes, serve
+from tests.apps.service.live import TEXT, Held, until
+from cascade_srn.apps.service import routes
+from cascade_srn.apps.service.workers import serve
+from cascade_srn.apps.web.settings import ServeSettings
 
 held = Held()
 drawing = threading.Event()

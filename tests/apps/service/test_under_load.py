@@ -8,11 +8,11 @@ import pytest
 from tests.apps.service.live import PATIENCE, TEXT, live, received, until
 from tests.apps.web.test_refusals import refusal
 
-from cascade_srn.errors import ModelError
-from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.apps.web import bodies
 from cascade_srn.apps.service import handler
 from cascade_srn.apps.service.requests import prepare_item
+from cascade_srn.apps.web import bodies
+from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.errors import ModelError
 
 pytestmark = pytest.mark.slow
 

@@ -12,14 +12,13 @@ import httpx
 import pytest
 from tests.apps.service.live import PATIENCE, TEXT, random_extractor
 
-from cascade_srn.lab.benchmarks.serve import is_equal
-from cascade_srn.errors import CascadeError, ConfigError, ModelError
-from cascade_srn.apps.service.workers import ModelSource, serve
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.service import workers
-from cascade_srn.apps.web.metrics import WorkerMetrics, merge_metrics
 from cascade_srn.apps.service.run import listening_socket
-from cascade_srn.apps.service.workers import WorkerPool
+from cascade_srn.apps.service.workers import ModelSource, WorkerPool, serve
+from cascade_srn.apps.web.metrics import WorkerMetrics, merge_metrics
+from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.errors import CascadeError, ConfigError, ModelError
+from cascade_srn.lab.benchmarks.serve import is_equal
 
 
 def load():

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 from tests.apps.web.test_refusals import JSON, refusal
 
-from cascade_srn.apps.web import bodies
 from cascade_srn.apps.service.messages import ConvertRequest, ExtractRequest
+from cascade_srn.apps.web import bodies
 from cascade_srn.apps.web.refusals import Refusal
 
 MANY = 1000

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.apps.service.live import TEXT, live, until
 
-from cascade_srn.apps.web.settings import Limits, ServeSettings
-from cascade_srn.apps.web.connections import BODY_PIECES, HEAD_BYTES, HEAD_LINES, PIPELINED, ConnectionLimiter
 from cascade_srn.apps.service.run import connection_limits
+from cascade_srn.apps.web.connections import BODY_PIECES, HEAD_BYTES, HEAD_LINES, PIPELINED, ConnectionLimiter
+from cascade_srn.apps.web.settings import Limits, ServeSettings
 
 pytestmark = pytest.mark.slow
 

@@ -10,12 +10,12 @@ from tests.apps.web.test_refusals import DOCUMENT
 from tests.small_models import small_model
 
 from cascade_srn import Document, Extractor
-from cascade_srn.drawing import draw_document, draw_svg, stylesheet
-from cascade_srn.apps.web.settings import Limits
-from cascade_srn.apps.web.assets import Asset, page_files
 from cascade_srn.apps.service.messages import DocumentForm
-from cascade_srn.apps.web.refusals import Refusal
 from cascade_srn.apps.service.requests import read_document
+from cascade_srn.apps.web.assets import Asset, page_files
+from cascade_srn.apps.web.refusals import Refusal
+from cascade_srn.apps.web.settings import Limits
+from cascade_srn.drawing import draw_document, draw_svg, stylesheet
 from cascade_srn.version import __version__
 
 
@@ -155,7 +155,7 @@ def test_every_file_of_the_page(service):
     ],
 )
 def test_no_other_file(service, path):
-    assert files("cascade_srn.apps.service").joinpath("settings.py").is_file()
+    assert files("cascade_srn.apps.web").joinpath("settings.py").is_file()
     with service.connect() as connection:  # client libraries normalize such paths
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")

@@ -5,11 +5,11 @@ import json
 import pytest
 from tests.apps.service.live import TEXT, live, received
 
-from cascade_srn.errors import CascadeError
-from cascade_srn.apps.web.settings import Limits, ServeSettings
 from cascade_srn.apps.service.messages import DocumentForm
-from cascade_srn.apps.web.refusals import Refusal
 from cascade_srn.apps.service.requests import read_document, refuse_text
+from cascade_srn.apps.web.refusals import Refusal
+from cascade_srn.apps.web.settings import Limits, ServeSettings
+from cascade_srn.errors import CascadeError
 from cascade_srn.types import Document
 
 JSON = {"Content-Type": "application/json"}

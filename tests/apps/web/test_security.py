@@ -7,11 +7,10 @@ from fastapi.testclient import TestClient
 from tests.apps.service.live import TEXT, live, received
 from tests.apps.web.test_refusals import refusal
 
-from cascade_srn.errors import ConfigError
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.service.app import create_app
 from cascade_srn.apps.web.middleware import PROTECTED
-from cascade_srn.apps.web.settings import find_api_key
+from cascade_srn.apps.web.settings import ServeSettings, find_api_key
+from cascade_srn.errors import ConfigError
 
 KEY = "letters-and-digits-123"
 

@@ -14,7 +14,13 @@ import torch
 from tests.small_models import SENTENCES, examples, small_model
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 
-from cascade_srn.encoder.cuda_graphs.passes import (HalfLinears, PassGraphs, begin_prediction, pass_graphs, read_pass,)
+from cascade_srn.encoder.cuda_graphs.passes import (
+    HalfLinears,
+    PassGraphs,
+    begin_prediction,
+    pass_graphs,
+    read_pass,
+)
 from cascade_srn.encoder.pretrained import load_encoder
 from cascade_srn.encoder.windows import FullPasses
 from cascade_srn.types import Sentence

@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
-from cascade_srn.evaluation.calibration.choose import (FLOOR, RELATED_SHARE, SLACK, THRESHOLDS, choose_thresholds, find_label_thresholds, find_related_threshold, find_threshold,)
-from cascade_srn.evaluation.calibration.scaling import Scaling, fit_temperature
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.network.examples import Example
+from cascade_srn.evaluation.calibration.choose import (
+    FLOOR,
+    RELATED_SHARE,
+    SLACK,
+    THRESHOLDS,
+    choose_thresholds,
+    find_label_thresholds,
+    find_related_threshold,
+    find_threshold,
+)
+from cascade_srn.evaluation.calibration.scaling import Scaling, fit_temperature
 from cascade_srn.evaluation.items import Pair
 from cascade_srn.evaluation.reliability import measure_entity_reliability
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 
 LOW = Thresholds(entity=0.4, subject=0.3, object=0.5)
 

@@ -8,10 +8,10 @@ from tests.cli.conftest import failure, run
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn import Document, write_documents
-from cascade_srn.evaluation.calibration.constraints import MIN_RELATIONS, choose_constraints
-from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import SchemaError
+from cascade_srn.evaluation.calibration.constraints import MIN_RELATIONS, choose_constraints
+from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
 from cascade_srn.model.model import CONFIG_FILE, Model
 from cascade_srn.schema import RelationConstraints
 from cascade_srn.types import Sentence, Span, Triple

@@ -10,10 +10,10 @@ from tests.small_models import SENTENCES, examples, small_model, spread_probabil
 from tests.twelve_sentences import DOCUMENTS as OTHERS
 
 from cascade_srn import Document, write_documents
-from cascade_srn.evaluation.calibration.choose import choose_thresholds
-from cascade_srn.evaluation.calibration.model_folder import NOTICE, calibrate_model_folder
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ModelError, SchemaError
+from cascade_srn.evaluation.calibration.choose import choose_thresholds
+from cascade_srn.evaluation.calibration.model_folder import NOTICE, calibrate_model_folder
 from cascade_srn.model.model import Model
 
 
@@ -66,8 +66,8 @@ def test_thresholds_and_temperatures_are_written(model, data, tmp_path):
 
 @pytest.mark.slow
 def test_the_choice_is_that_of_training(model, data, tmp_path):
-    from cascade_srn.network.examples import examples_of
     from cascade_srn.formats.registry import read_documents
+    from cascade_srn.network.examples import examples_of
 
     loaded = Model.load(model)
     for by_label in (False, True):

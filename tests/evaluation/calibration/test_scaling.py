@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cascade_srn.evaluation.calibration.scaling import (MAX_TEMPERATURE, MIN_EXAMPLES, SHRINKAGE, Scaling, fit_scaling, fit_temperature, has_enough_examples, logit, sigmoid,)
+from cascade_srn.evaluation.calibration.scaling import (
+    MAX_TEMPERATURE,
+    MIN_EXAMPLES,
+    SHRINKAGE,
+    Scaling,
+    fit_scaling,
+    fit_temperature,
+    has_enough_examples,
+    logit,
+    sigmoid,
+)
 from cascade_srn.evaluation.reliability import measure_reliability
 
 NAMES = ["Method", "Task", "Metric"]

@@ -5,8 +5,8 @@ from pathlib import Path
 from random import Random
 
 from cascade_srn import read_documents
-from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.evaluation.analysis import analyse
+from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.types import Document, Span, Triple
 
 NEWS = Path(__file__).parents[3] / "examples" / "news"

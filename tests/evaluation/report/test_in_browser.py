@@ -5,10 +5,10 @@ from tests.drawing.browser import opened, scrolls_sideways
 from tests.evaluation.report.example import NEWS
 
 from cascade_srn import read_documents
-from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.evaluation.analysis import analyse
 from cascade_srn.evaluation.report import write_report
 from cascade_srn.evaluation.report.filters import FilterKeys
+from cascade_srn.formats.schema_file import read_schema
 
 pytestmark = pytest.mark.browser
 

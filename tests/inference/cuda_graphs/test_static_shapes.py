@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 from tests.small_models import EMPTY, NESTED, SENTENCES, examples, small_model
 
-from cascade_srn.network.examples import Example
+from cascade_srn.inference.cuda_graphs.static_shapes import (
+    MAX_PIECES,
+    MAX_ROWS,
+    RowShape,
+    SpanPairs,
+    SpanShape,
+    pack_rows,
+    split_points,
+    triangle_position,
+)
 from cascade_srn.inference.decode import pair_with_spans
-from cascade_srn.inference.cuda_graphs.static_shapes import (MAX_PIECES, MAX_ROWS, RowShape, SpanPairs, SpanShape, pack_rows, split_points, triangle_position,)
+from cascade_srn.network.examples import Example
 from cascade_srn.types import Sentence
 
 

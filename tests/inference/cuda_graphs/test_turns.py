@@ -14,13 +14,13 @@ import torch
 from tests.small_models import EMPTY, NESTED, SENTENCES, SHARED_SUBJECT, examples, small_model, spread_probabilities
 
 from cascade_srn.config import PRESETS, Thresholds
-from cascade_srn.network.examples import Example
-from cascade_srn.encoder.cuda_graphs.pool import MIN_OCCURRENCES
 from cascade_srn.encoder.cuda_graphs.passes import pass_graphs
+from cascade_srn.encoder.cuda_graphs.pool import MIN_OCCURRENCES
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference import predictor as predictor_module
 from cascade_srn.inference.cuda_graphs.turns import PredictionGraphs, prediction_graphs
 from cascade_srn.inference.torch_search import TorchSearch
+from cascade_srn.network.examples import Example
 from cascade_srn.types import Sentence
 
 SCIERC_DEV = (Path("/data/scierc/dev.json"), Path(__file__).parents[4] / "shared/data/scierc/dygie/dev.json")

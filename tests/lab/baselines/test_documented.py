@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cascade_srn.lab.baselines.limits import find_unreachable
 from cascade_srn.config import MODEL_FAMILIES, EncoderSettings, ModelSettings
 from cascade_srn.formats.registry import read_documents
+from cascade_srn.model.build import family_of
 from cascade_srn.schema import Schema
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +46,12 @@ def test_number_of_long_entities_in_scierc(split, n_long, n_entities):
     sentences = [s for d in documents for s in d.sentences]
     settings = ModelSettings(EncoderSettings("e"), method="pipeline")
     schema = Schema.from_documents(documents)
-    found = [lost for s in sentences for lost in find_unreachable(settings, schema, s) if "8 words" in lost.problem]
+    found = [
+        lost
+        for s in sentences
+        for lost in family_of(settings).unreachable(settings, schema, s)
+        if "8 words" in lost.problem
+    ]
     assert len(found) == n_long
     assert sum(len(s.entities) for s in sentences) == n_entities
     assert f"{n_long} of {n_entities:,}" in TEXT.replace("\n", " ")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cascade_srn.lab.baselines.limits import find_unreachable
 from cascade_srn.config import BaselineSettings, EncoderSettings, ModelSettings
 from cascade_srn.inference.decode import find_entity
+from cascade_srn.model.build import family_of
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple
 
@@ -19,7 +19,7 @@ SCHEMA = Schema(("A", "B"), ("r", "s", "t"))
 
 def _unreachable(method, entities, triples=(), schema=SCHEMA, **baseline):
     settings = ModelSettings(EncoderSettings("e"), method=method, baseline=BaselineSettings(**baseline))
-    return list(find_unreachable(settings, schema, Sentence.from_words(WORDS, entities, triples)))
+    return list(family_of(settings).unreachable(settings, schema, Sentence.from_words(WORDS, entities, triples)))
 
 
 EVERYTHING = (

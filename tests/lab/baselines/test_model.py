@@ -9,14 +9,14 @@ import torch
 from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn import Document, Extractor
-from cascade_srn.network.cascade import Cascade
 from cascade_srn.config import MODEL_FAMILIES, EncoderSettings, ModelSettings, Thresholds
-from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.examples import Example
-from cascade_srn.network.targets import SoftLabels
 from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
+from cascade_srn.network.batch import BatchSettings
+from cascade_srn.network.cascade import Cascade
+from cascade_srn.network.examples import Example
+from cascade_srn.network.targets import SoftLabels
 from cascade_srn.schema import Schema
 from cascade_srn.training import TrainingSettings
 from cascade_srn.training.optimiser import make_optimiser

@@ -5,11 +5,10 @@ import torch
 from tests.small_models import NO_ENTITY, SCHEMA, SENTENCES, examples, small_model
 from torch.nn.functional import cross_entropy, layer_norm, linear
 
-from cascade_srn.lab.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
+from cascade_srn.lab.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders
 from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.span_extraction import pairs_within
-from cascade_srn.network.span_extraction import MATCH_PRIOR
+from cascade_srn.network.span_extraction import MATCH_PRIOR, pairs_within
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tests.small_models import NESTED, SAME_SPAN, SCHEMA, SENTENCES, SHARED_SUBJECT, examples, small_model
 
-from cascade_srn.lab.baselines.pipeline import ordered_pairs, pipeline_markers
 from cascade_srn.config import BaselineSettings
+from cascade_srn.lab.baselines.pipeline import ordered_pairs, pipeline_markers
 from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.examples import Example
 from cascade_srn.types import Sentence, Span, Triple

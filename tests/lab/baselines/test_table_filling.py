@@ -6,11 +6,16 @@ from tests.small_models import SCHEMA, SENTENCES, examples, small_model
 from torch.nn.functional import binary_cross_entropy_with_logits, elu, layer_norm, linear
 
 import cascade_srn.lab.baselines.table_filling as table_filling
-from cascade_srn.lab.baselines.table_filling import (PartitionFilterNetwork, Table, entity_cells, pairs_of_words, relation_cells,)
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
+from cascade_srn.lab.baselines.table_filling import (
+    PartitionFilterNetwork,
+    Table,
+    entity_cells,
+    pairs_of_words,
+    relation_cells,
+)
+from cascade_srn.network.span_extraction import MATCH_PRIOR, Pairs, pairs_within
 from cascade_srn.network.srn import SelectionRecurrentNetwork
-from cascade_srn.network.span_extraction import Pairs, pairs_within
-from cascade_srn.network.span_extraction import MATCH_PRIOR
 
 METHODS = ("pfn", "table-srn")
 

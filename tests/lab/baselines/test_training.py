@@ -7,11 +7,11 @@ from tests.training.runs import write_recipe
 from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
 from cascade_srn import Extractor
-from cascade_srn.evaluation.calibration.choose import choose_thresholds
 from cascade_srn.cli import main
-from cascade_srn.network.examples import examples_of
+from cascade_srn.evaluation.calibration.choose import choose_thresholds
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import examples_of
 from cascade_srn.training.recipe import load_recipe
 from cascade_srn.training.run import Run
 

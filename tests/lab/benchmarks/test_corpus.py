@@ -6,9 +6,9 @@ import sys
 import pytest
 from tests.apps.corpus.jobs import save_model, texts, write_lines
 
+from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.lab.benchmarks.corpus import STREAM, measure, run_process
 from cascade_srn.lab.benchmarks.options import CorpusOptions
-from cascade_srn.errors import CascadeError, DataError
 
 
 @pytest.mark.slow

@@ -3,9 +3,9 @@
 import pytest
 from tests.small_models import NESTED, SENTENCES, SHARED_SUBJECT, examples, small_model, spread_probabilities
 
+from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.lab.benchmarks.extract import Batching, Extraction, accepting_thresholds, with_bilstm
 from cascade_srn.lab.benchmarks.workload import count
-from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.network.collate import candidate_subjects
 from cascade_srn.network.sequence import BiLSTM
 

@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 from tests.small_models import SCHEMA, small_model
 
-from cascade_srn.lab.benchmarks.growth import (_exponents, _Sentences, growth_exponent, plot_growth, require_matplotlib,)
-from cascade_srn.lab.benchmarks.workload import read_corpus
 from cascade_srn.errors import CascadeError
+from cascade_srn.lab.benchmarks.growth import (
+    _exponents,
+    _Sentences,
+    growth_exponent,
+    plot_growth,
+    require_matplotlib,
+)
+from cascade_srn.lab.benchmarks.workload import read_corpus
 
 SIZES = [8, 16, 32, 64, 128, 256, 512]
 

@@ -2,8 +2,15 @@
 
 import pytest
 
-from cascade_srn.lab.benchmarks.options import (CorpusOptions, ExtractOptions, GrowthOptions, RuntimesOptions, SrnOptions, TrainOptions,)
 from cascade_srn.errors import ConfigError
+from cascade_srn.lab.benchmarks.options import (
+    CorpusOptions,
+    ExtractOptions,
+    GrowthOptions,
+    RuntimesOptions,
+    SrnOptions,
+    TrainOptions,
+)
 
 
 @pytest.mark.parametrize(

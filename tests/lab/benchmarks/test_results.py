@@ -6,7 +6,15 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from cascade_srn.lab.benchmarks.measuring import (RESULTS, Result, environment, milliseconds, number, plain_settings, text,)
+from cascade_srn.lab.benchmarks.measuring import (
+    RESULTS,
+    Result,
+    environment,
+    milliseconds,
+    number,
+    plain_settings,
+    text,
+)
 from cascade_srn.lab.benchmarks.options import ExtractOptions
 from cascade_srn.runs.processor import cpu_instructions
 

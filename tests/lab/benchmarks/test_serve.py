@@ -10,9 +10,9 @@ from tests.apps.service.live import TEXT, live, random_extractor
 from tests.small_models import small_model, spread_probabilities
 
 from cascade_srn import Extractor, Thresholds
+from cascade_srn.errors import ConfigError
 from cascade_srn.lab.benchmarks.options import ServeOptions
 from cascade_srn.lab.benchmarks.serve import Question, Tally, ask_at_once, ask_in_turn, is_faultless, measure
-from cascade_srn.errors import ConfigError
 
 TEXTS = [TEXT, "a tagger helps parsing", "search engines need data .", "accuracy measures the parser"]
 

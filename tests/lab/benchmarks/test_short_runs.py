@@ -8,10 +8,16 @@ from tests.lab.benchmarks.test_progress import InterruptedRun
 from tests.small_models import SCHEMA, SENTENCES, small_encoder, small_model
 
 from cascade_srn import write_documents
-from cascade_srn.lab.benchmarks import extract, growth, runtimes, srn, train
-from cascade_srn.lab.benchmarks.options import (ExtractOptions, GrowthOptions, RuntimesOptions, SrnOptions, TrainOptions,)
 from cascade_srn.config import PRESETS
 from cascade_srn.errors import ConfigError, SchemaError
+from cascade_srn.lab.benchmarks import extract, growth, runtimes, srn, train
+from cascade_srn.lab.benchmarks.options import (
+    ExtractOptions,
+    GrowthOptions,
+    RuntimesOptions,
+    SrnOptions,
+    TrainOptions,
+)
 from cascade_srn.types import Document
 
 pytestmark = pytest.mark.slow

@@ -4,10 +4,16 @@ import pytest
 from tests.small_models import NO_ENTITY, SENTENCES, examples, small_model
 
 from cascade_srn import write_documents
-from cascade_srn.lab.benchmarks import workload
-from cascade_srn.lab.benchmarks.workload import (PredictionCounts, calibrate_threshold, count, encoder_name, read_corpus,)
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
+from cascade_srn.lab.benchmarks import workload
+from cascade_srn.lab.benchmarks.workload import (
+    PredictionCounts,
+    calibrate_threshold,
+    count,
+    encoder_name,
+    read_corpus,
+)
 from cascade_srn.types import Document
 
 

@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 from tests.small_models import small_model
 
+from cascade_srn.cli import main
+from cascade_srn.errors import ConfigError
 from cascade_srn.lab.benchmarks import worst_text
 from cascade_srn.lab.benchmarks.options import WorstTextOptions
 from cascade_srn.lab.benchmarks.worst_text import MEMORY_FLOOR, measure
-from cascade_srn.lab.benchmarks.worst_text_patterns import (Pattern, PatternPart, mutate, ordinary, seed_patterns,)
+from cascade_srn.lab.benchmarks.worst_text_patterns import (
+    Pattern,
+    PatternPart,
+    mutate,
+    ordinary,
+    seed_patterns,
+)
 from cascade_srn.lab.benchmarks.worst_text_worker import Cost, Usage, Worker, WorkerError
-from cascade_srn.cli import main
-from cascade_srn.errors import ConfigError
 
 
 class FakeWorker:

@@ -9,7 +9,16 @@ from cascade_srn import Extractor
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.comparison import Bootstrap, compare
 from cascade_srn.lab.reproduction.claims import FEWER, MORE, NO_WORSE, Claim
-from cascade_srn.lab.reproduction.judging import (CONTRADICTED, HELD, NOT_SHOWN, Judge, Verdict, decide_outcome, judge_speed, resample,)
+from cascade_srn.lab.reproduction.judging import (
+    CONTRADICTED,
+    HELD,
+    NOT_SHOWN,
+    Judge,
+    Verdict,
+    decide_outcome,
+    judge_speed,
+    resample,
+)
 from cascade_srn.lab.reproduction.measures import count_predictions, f1, number
 
 

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.lab.reproduction.options import (DEFAULTS, QUICK, VARIANTS, ReproduceOptions, check_changes, data_overrides,)
+from cascade_srn.lab.reproduction.options import (
+    DEFAULTS,
+    QUICK,
+    VARIANTS,
+    ReproduceOptions,
+    check_changes,
+    data_overrides,
+)
 from cascade_srn.training.recipe import load_recipe
 from cascade_srn.training.run_folder import differences
 

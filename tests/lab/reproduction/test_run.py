@@ -9,8 +9,8 @@ from rich.console import Console
 from tests.formats.other_processes import held_elsewhere
 from tests.training.runs import write_recipe
 
-from cascade_srn.formats.registry import write_documents
 from cascade_srn.errors import ConfigError, DataError, ModelError, TrainingError
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.lab.reproduction.options import ReproduceOptions
 from cascade_srn.lab.reproduction.plan import Plan
 from cascade_srn.lab.reproduction.run import reproduce

@@ -7,7 +7,13 @@ from cascade_srn.lab.reproduction.claims import FEWER, MORE, NO_WORSE
 from cascade_srn.lab.reproduction.markdown import describe_tables
 from cascade_srn.lab.reproduction.measures import MEASURES
 from cascade_srn.lab.reproduction.options import VARIANTS
-from cascade_srn.lab.reproduction.tables import (COLUMNS, TABLES, find_paper_figures, list_variants, select_tables,)
+from cascade_srn.lab.reproduction.tables import (
+    COLUMNS,
+    TABLES,
+    find_paper_figures,
+    list_variants,
+    select_tables,
+)
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from cascade_srn.errors import ConfigError
 from cascade_srn.network import kernels as srn_kernels
 from cascade_srn.network.srn import SelectionRecurrentCell, SelectionRecurrentNetwork
-from cascade_srn.errors import ConfigError
 
 LENGTHS = torch.tensor([4, 6, 1])
 

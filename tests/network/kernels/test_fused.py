@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from cascade_srn.network.sequence import padding_mask
 from cascade_srn.network.kernels.fused import fused_srn_scan, monomials, monomials_to_gates
 from cascade_srn.network.kernels.reference import CELL_BOUND, Packing, selection_gates, srn_scan
+from cascade_srn.network.sequence import padding_mask
 
 
 def scan(projected: Tensor, *rest: Any) -> Tensor:

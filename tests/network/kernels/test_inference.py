@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cascade_srn.network.sequence import padding_mask
-from cascade_srn.network.srn import SelectionRecurrentCell
 from cascade_srn.network.kernels import inference
 from cascade_srn.network.kernels.inference import inference_srn_scan
 from cascade_srn.network.kernels.reference import CELL_BOUND, Packing, srn_scan
+from cascade_srn.network.sequence import padding_mask
+from cascade_srn.network.srn import SelectionRecurrentCell
 
 
 def arguments(n_tasks: int, batch: int, length: int, hidden: int) -> list[torch.Tensor]:

@@ -4,12 +4,12 @@ import inspect
 import re
 from pathlib import Path
 
-from tests.training.adapt.fields import write_text
 from tests.tiny_encoders import tiny_encoder
+from tests.training.adapt.fields import write_text
 
-from cascade_srn.training.adapt.packing import MIN_HELD_OUT, MIN_SEQUENCES
 from cascade_srn.cli.adapt import adapt
 from cascade_srn.encoder.pretrained import load_encoder
+from cascade_srn.training.adapt.packing import MIN_HELD_OUT, MIN_SEQUENCES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "adapt.md").read_text(encoding="utf-8")
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from cascade_srn.errors import CascadeError
 from cascade_srn.training.adapt.folder import AdaptFolder
 from cascade_srn.training.adapt.settings import AdaptSettings
-from cascade_srn.errors import CascadeError
 
 SETTINGS = AdaptSettings(encoder="some-encoder")
 

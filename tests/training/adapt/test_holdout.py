@@ -1,7 +1,7 @@
 """Sentences of an evaluation set do not stay in raw text."""
 
-from cascade_srn.training.adapt.packing import HeldOutSentences
 from cascade_srn.formats.registry import write_documents
+from cascade_srn.training.adapt.packing import HeldOutSentences
 from cascade_srn.types import Document
 
 HELD = Document.from_words([["We", "train", "a", "parser", ",", "twice", "."], ["It", "works", "."], []])

@@ -6,14 +6,14 @@ from functools import cache
 
 import pytest
 import torch
-from tests.training.adapt.fields import documents, small_settings
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
+from tests.training.adapt.fields import documents, small_settings
 
+from cascade_srn.encoder.pretrained import load_tokenizer
+from cascade_srn.errors import CascadeError
 from cascade_srn.training.adapt.loop import AdaptLoop
 from cascade_srn.training.adapt.network import Masking, load_network
 from cascade_srn.training.adapt.packing import pack
-from cascade_srn.encoder.pretrained import load_tokenizer
-from cascade_srn.errors import CascadeError
 
 
 @pytest.fixture(scope="module")

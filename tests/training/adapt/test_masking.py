@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from tests.training.adapt.fields import documents
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_tokenizer
+from tests.training.adapt.fields import documents
 
 from cascade_srn.training.adapt.network import Masking
 from cascade_srn.training.adapt.packing import BEGINS, SPECIAL, pack

@@ -7,9 +7,9 @@ import torch
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 from transformers import AutoModel, AutoModelForMaskedLM
 
-from cascade_srn.training.adapt.network import load_network
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
 from cascade_srn.errors import ModelError
+from cascade_srn.training.adapt.network import load_network
 
 IDS = torch.randint(6, 40, (3, 12), generator=torch.Generator().manual_seed(0))
 HIDDEN = torch.tensor([1, 2, 13, 30, 35])

@@ -4,12 +4,12 @@ from itertools import chain, pairwise
 
 import numpy as np
 import pytest
-from tests.training.adapt.fields import documents
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_tokenizer
+from tests.training.adapt.fields import documents
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from cascade_srn.training.adapt.packing import BEGINS, CONTINUES, SPECIAL, pack, word_starts
 from cascade_srn.errors import DataError, ModelError
+from cascade_srn.training.adapt.packing import BEGINS, CONTINUES, SPECIAL, pack, word_starts
 
 TEXTS = documents(150)
 

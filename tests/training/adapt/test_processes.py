@@ -9,8 +9,8 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.training.adapt.fields import small_settings, write_text
 from tests.tiny_encoders import tiny_encoder
+from tests.training.adapt.fields import small_settings, write_text
 
 from cascade_srn.training.adapt.run import Adaptation
 

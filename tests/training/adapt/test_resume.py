@@ -8,13 +8,13 @@ import signal
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.training.adapt.fields import small_settings, write_text
 from tests.tiny_encoders import tiny_encoder
+from tests.training.adapt.fields import small_settings, write_text
 from tests.training.runs import in_process
 
-from cascade_srn.training.adapt.run import Adaptation
 from cascade_srn.errors import DataError, ModelError
 from cascade_srn.runs.process import seed_everything
+from cascade_srn.training.adapt.run import Adaptation
 
 pytestmark = pytest.mark.slow
 

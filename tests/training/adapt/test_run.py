@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.adapt.fields import documents, small_settings, write_text
 from tests.formats.other_processes import can_hold, held_elsewhere
 from tests.tiny_encoders import FAMILIES, tiny_encoder
+from tests.training.adapt.fields import documents, small_settings, write_text
 from transformers import AutoModel
 
-from cascade_srn.training.adapt.run import Adaptation, check_finished
-from cascade_srn.formats.registry import write_documents
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.text.segment import segment
+from cascade_srn.training.adapt.run import Adaptation, check_finished
 from cascade_srn.types import Document
 
 

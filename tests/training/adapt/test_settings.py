@@ -2,8 +2,8 @@
 
 import pytest
 
-from cascade_srn.training.adapt import AdaptSettings
 from cascade_srn.errors import ConfigError
+from cascade_srn.training.adapt import AdaptSettings
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.training.distil.teachers import teacher
 from tests.small_models import (
     NESTED,
     NO_ENTITY,
@@ -17,13 +16,14 @@ from tests.small_models import (
     dense_match,
     small_model,
 )
+from tests.training.distil.teachers import teacher
 
 from cascade_srn.config import PRESETS
+from cascade_srn.errors import ModelError, SchemaError
 from cascade_srn.network.examples import Example
 from cascade_srn.network.targets import KINDS
-from cascade_srn.training.distil.labelling import Ensemble, label_batches, predict
-from cascade_srn.errors import ModelError, SchemaError
 from cascade_srn.schema import Schema
+from cascade_srn.training.distil.labelling import Ensemble, label_batches, predict
 from cascade_srn.types import Span
 
 pytestmark = pytest.mark.slow

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascade_srn.training.labelled.shards import ShardFiles
-from cascade_srn.training.distil.folder import LabelFolder
 from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.training.distil.folder import LabelFolder
+from cascade_srn.training.labelled.shards import ShardFiles
 
 MADE_WITH = {"teachers": ["abc"]}
 

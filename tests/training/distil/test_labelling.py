@@ -6,16 +6,16 @@ import shutil
 import numpy as np
 import pytest
 from tests.formats.other_processes import can_hold, held_elsewhere
-from tests.training.distil.teachers import saved_teacher, teacher, write_text
 from tests.small_models import small_model
+from tests.training.distil.teachers import saved_teacher, teacher, write_text
 
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.inputs.raw_text import read_texts
+from cascade_srn.schema import Schema
 from cascade_srn.training.distil.labelling import Ensemble, Labelling, label_batches
 from cascade_srn.training.distil.sampling import select
 from cascade_srn.training.distil.settings import LabelSettings
-from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
-from cascade_srn.schema import Schema
+from cascade_srn.training.labelled.labels import LabelledText
 from cascade_srn.types import Document, Sentence
 
 pytestmark = pytest.mark.slow

@@ -9,14 +9,14 @@ from tests.formats.other_processes import can_hold, held_elsewhere
 from tests.training.distil.teachers import saved_teacher, teacher, write_lessons
 from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
+from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.network.examples import examples_of
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.schema import Schema
+from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.distil.display import opening
 from cascade_srn.training.distil.labelling import Labelling
 from cascade_srn.training.distil.run import Distillation, student_overrides
-from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
-from cascade_srn.schema import Schema
-from cascade_srn.training.corpus import read_corpus
+from cascade_srn.training.labelled.labels import LabelledText
 from cascade_srn.training.loop import evaluate
 from cascade_srn.training.recipe import load_recipe
 from cascade_srn.training.run import Run

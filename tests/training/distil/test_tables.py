@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from cascade_srn.training.distil.turns import certainties, keep_pairs, keep_words, min_by_row
 from cascade_srn.network.span_extraction import pairs_within
+from cascade_srn.training.distil.turns import certainties, keep_pairs, keep_words, min_by_row
 
 
 def test_certainty_is_nothing_at_the_threshold_and_1_at_the_ends():

@@ -20,10 +20,10 @@ from cascade_srn.cli import main
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.extractor import Extractor
-from cascade_srn.runtime.model import LightModel
 from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE
 from cascade_srn.model.info import describe_model
 from cascade_srn.model.model import Model
+from cascade_srn.runtime.model import LightModel
 from cascade_srn.types import Document
 
 MANY = Thresholds(0.3, 0.1, 0.1)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from cascade_srn.apps.annotation.labels import Labels, read_labels
 from cascade_srn.apps.annotation.project import Project, ProjectSettings
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.registry import read_documents
-from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.inputs.sources import Sources, Unreadable
 from cascade_srn.schema import Schema
 from cascade_srn.text.segment import Segmenter

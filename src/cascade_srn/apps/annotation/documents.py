@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.base import ReadContext, read_strictly
 from cascade_srn.formats.files import to_json
-from cascade_srn.formats.jsonl import read_document, to_record
 from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.jsonl import read_document, to_record
 from cascade_srn.formats.reports import Place
-from cascade_srn.errors import DataError
 from cascade_srn.types import Document
 
 DOCUMENTS = "documents.jsonl"

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from cascade_srn.apps.annotation.annotations import Annotation, annotation_of, check_annotation
 from cascade_srn.apps.annotation.documents import check_new
 from cascade_srn.apps.annotation.project import Project, check_name
-from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
-from cascade_srn.formats.base import Format
-from cascade_srn.formats.reports import WriteReport
 from cascade_srn.errors import AnnotationError, CascadeError, DataError, SchemaError, did_you_mean
+from cascade_srn.formats.base import Format
+from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
+from cascade_srn.formats.reports import WriteReport
 from cascade_srn.types import Document
 
 # Limits of archives, which can be much larger than they look.

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from cascade_srn.formats.registry import read_schema
-from cascade_srn.formats.files import read_bytes
 from cascade_srn.errors import DataError, SchemaError, did_you_mean, short_repr
+from cascade_srn.formats.files import read_bytes
+from cascade_srn.formats.registry import read_schema
 from cascade_srn.schema import Schema
 
 _SECTIONS = ("entities", "relations")
@@ -80,7 +80,7 @@ class Labels:
 def read_labels(path: str | Path) -> Labels:
     """Read a file with labels.
 
-    The file is YAML, or a JSON file that :func:`cascade_srn.formats.registry.read_schema` accepts. In YAML, a section is a list of
+    The file is YAML, or a JSON file that :func:`cascade_srn.read_schema` accepts. In YAML, a section is a list of
     names, or a mapping of names to definitions, or to mappings with ``definition`` and ``symmetric``::
 
         entities:

@@ -21,9 +21,9 @@ from typing import Any
 from cascade_srn.apps.annotation.log import AppendOnlyFile, read_lines
 from cascade_srn.apps.annotation.project import Project
 from cascade_srn.apps.annotation.suggestions import SUGGESTIONS, Suggestions
-from cascade_srn.formats.registry import write_documents, write_schema
-from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.errors import DataError, TrainingError
+from cascade_srn.formats.files import replacing, to_json
+from cascade_srn.formats.registry import write_documents, write_schema
 from cascade_srn.storage.bundled import DEFAULT
 from cascade_srn.types import Document
 

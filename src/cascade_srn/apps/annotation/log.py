@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.errors import DataError
+from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.storage.atomic import open_without_links
 
 logger = logging.getLogger("cascade_srn.apps.annotation")

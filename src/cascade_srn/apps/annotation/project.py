@@ -20,10 +20,20 @@ from cascade_srn.apps.annotation.annotations import Annotation, annotate, annota
 from cascade_srn.apps.annotation.documents import DOCUMENTS, check_new, document_line, read_stored_documents
 from cascade_srn.apps.annotation.labels import Labels
 from cascade_srn.apps.annotation.log import AppendOnlyFile, Change, ChangeLog, read_lines
-from cascade_srn.apps.annotation.project_files import (FORMAT_VERSION, GUIDELINES, MARKER, copy_inside, find_inside, read_record, stored_encoder, stored_model, write_text,)
+from cascade_srn.apps.annotation.project_files import (
+    FORMAT_VERSION,
+    GUIDELINES,
+    MARKER,
+    copy_inside,
+    find_inside,
+    read_record,
+    stored_encoder,
+    stored_model,
+    write_text,
+)
 from cascade_srn.config import MAX_SEED, Settings, require_range
-from cascade_srn.formats.files import to_json
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError, did_you_mean
+from cascade_srn.formats.files import to_json
 from cascade_srn.storage.atomic import AtomicFolder
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.types import Document

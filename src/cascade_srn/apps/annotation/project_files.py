@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.formats.files import read_stored_json, replacing
 from cascade_srn.errors import DataError
+from cascade_srn.formats.files import read_stored_json, replacing
 from cascade_srn.storage.bundled import find_model, is_model
 
 MARKER, GUIDELINES = "project.json", "guidelines.md"

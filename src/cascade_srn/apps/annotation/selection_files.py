@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.annotation.selection import Selected
+from cascade_srn.apps.extract.targets import StreamTarget, Target
+from cascade_srn.apps.extract.writers import check_suffix
 from cascade_srn.config import require_choice
+from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.formats.files import to_json
 from cascade_srn.formats.jsonl import to_record
 from cascade_srn.formats.label_studio import to_task
-from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.inputs.sources import Text, Unreadable
-from cascade_srn.apps.extract.targets import StreamTarget, Target
-from cascade_srn.apps.extract.writers import check_suffix
 from cascade_srn.storage.atomic import AtomicFile
 from cascade_srn.types import Document
 

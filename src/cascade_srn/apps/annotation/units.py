@@ -12,15 +12,15 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from cascade_srn.config import MAX_SEED, Thresholds, require_choice, require_range
-from cascade_srn.inputs.raw_text import sentence_key
 from cascade_srn.errors import ConfigError
+from cascade_srn.inputs.raw_text import sentence_key
 from cascade_srn.types import Document, Sentence, Span
 
 if TYPE_CHECKING:
-    from cascade_srn.network.examples import Example
     from cascade_srn.extractor import Extractor
-    from cascade_srn.inference.predictor import Predictor
     from cascade_srn.inference.annotations import ScoredTriple, SearchResult
+    from cascade_srn.inference.predictor import Predictor
+    from cascade_srn.network.examples import Example
 
 UNITS = ("sentence", "document")
 # Words in a shingle. Sentences that share three words in a row by chance are rare.

@@ -22,11 +22,16 @@ from cascade_srn.apps.annotation import learning
 from cascade_srn.apps.annotation.documents import DOCUMENTS, read_stored_documents, without_annotations
 from cascade_srn.apps.annotation.log import read_lines
 from cascade_srn.apps.annotation.selection import select
-from cascade_srn.apps.annotation.suggestions import (SUGGESTIONS, remove_older, suggestion_line, write_priorities,)
+from cascade_srn.apps.annotation.suggestions import (
+    SUGGESTIONS,
+    remove_older,
+    suggestion_line,
+    write_priorities,
+)
 from cascade_srn.apps.annotation.units import UnitSettings
-from cascade_srn.formats.registry import read_documents, read_schema
-from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.errors import CascadeError, DataError, ModelError
+from cascade_srn.formats.files import replacing, to_json
+from cascade_srn.formats.registry import read_documents, read_schema
 from cascade_srn.model.folder import missing_for_torch
 from cascade_srn.runs.process import sigterm_as_exit
 from cascade_srn.schema import Schema

@@ -5,12 +5,20 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import IO, Any, BinaryIO, cast
 
-from cascade_srn.inputs.addresses import (COMPRESSIONS, OpenFile, RawFile, damaged, file_version, is_remote, split_suffixes,)
+from cascade_srn.apps.corpus.fields import DEFAULT_ID, InputSettings, suggest_field
 from cascade_srn.apps.corpus.parquet import MAGIC, ParquetRows
-from cascade_srn.inputs.records import Csv, JsonLines, PlainText, Records
-from cascade_srn.apps.corpus.fields import DEFAULT_ID, BadValueError, InputSettings, suggest_field
 from cascade_srn.apps.corpus.shards import InputFile
 from cascade_srn.errors import DataError, short_repr
+from cascade_srn.inputs.addresses import (
+    COMPRESSIONS,
+    OpenFile,
+    RawFile,
+    damaged,
+    file_version,
+    is_remote,
+    split_suffixes,
+)
+from cascade_srn.inputs.records import BadValueError, Csv, JsonLines, PlainText, Records
 from cascade_srn.storage.files import read_errors
 
 SUFFIXES = {

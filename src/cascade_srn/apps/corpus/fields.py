@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.apps.corpus.shards import Row
 from cascade_srn.apps.corpus.tables import column_names
-from cascade_srn.formats.json_records import is_encodable
+from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError, did_you_mean, short_repr, suggest
+from cascade_srn.formats.json_records import is_encodable
+from cascade_srn.inputs.records import BadValueError
 
 FORMATS = ("jsonl", "parquet", "csv", "tsv", "text")
 KEPT_TYPES = ("string", "int64", "float64", "bool")
@@ -90,10 +91,6 @@ def suggest_field(name: str, known: Iterable[str]) -> str:
     clean = [" ".join(key.encode("utf-8", "replace").decode().split()) for key in known]
     shown = sorted(key if len(key) <= _MAX_NAME else f"{key[:_MAX_NAME]}…" for key in clean if key)
     return suggest(name, shown) or did_you_mean(name, shown[:_MAX_NAMES])
-
-
-class BadValueError(Exception):
-    """A value of a record that cannot be used. The message says why."""
 
 
 def make_row(

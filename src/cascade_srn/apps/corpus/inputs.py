@@ -6,14 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cascade_srn.inputs.addresses import choose_names, file_version, find_files, is_remote, without_repeats
 from cascade_srn.apps.corpus.counting import SUFFIXES, CountedFile, count_file, open_records
+from cascade_srn.apps.corpus.fields import InputSettings, make_row, suggest_field
 from cascade_srn.apps.corpus.parquet import ParquetRows
-from cascade_srn.inputs.records import Records
-from cascade_srn.apps.corpus.fields import BadValueError, make_row, suggest_field
-from cascade_srn.apps.corpus.fields import InputSettings
 from cascade_srn.apps.corpus.shards import InputFile, Row, Shard
 from cascade_srn.errors import DataError
+from cascade_srn.inputs.addresses import choose_names, file_version, find_files, is_remote, without_repeats
+from cascade_srn.inputs.records import BadValueError, Records
 from cascade_srn.storage.files import encodable_names
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from cascade_srn.config import require_choice
 from cascade_srn.apps.corpus.engine import Control, Engine, JobError, ShardFailure, stop_signals
 from cascade_srn.apps.corpus.inputs import find_input_files, kept_types
 from cascade_srn.apps.corpus.local import LocalEngine
@@ -22,6 +21,7 @@ from cascade_srn.apps.corpus.progress import Progress
 from cascade_srn.apps.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals
 from cascade_srn.apps.corpus.worker import write_failed_shard, write_unreadable_shard
+from cascade_srn.config import require_choice
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.folders import try_writing

@@ -11,12 +11,12 @@ from queue import Empty, SimpleQueue
 
 from cascade_srn.apps.corpus.engine import Control, JobError, ShardFailure
 from cascade_srn.apps.corpus.process import DONE, ENDED, FAILED, READY, WARNED, Child, Event
-from cascade_srn.runs.resources import Slot, choose_slots
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult
 from cascade_srn.apps.corpus.worker import ENVIRONMENT, ShardWorker
 from cascade_srn.errors import CascadeError
 from cascade_srn.inference.streaming import describe_error
+from cascade_srn.runtime.device import Slot, choose_slots
 
 # Seconds between two looks at the clock and at the signals.
 _INTERVAL = 0.2

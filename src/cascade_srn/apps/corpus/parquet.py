@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any, BinaryIO
 
-from cascade_srn.inputs.addresses import damaged
-from cascade_srn.inputs.records import Record, Records
-from cascade_srn.apps.corpus.fields import DEFAULT_ID, BadValueError, InputSettings, suggest_field
+from cascade_srn.apps.corpus.fields import DEFAULT_ID, InputSettings, suggest_field
 from cascade_srn.errors import DataError
+from cascade_srn.inputs.addresses import damaged
+from cascade_srn.inputs.records import BadValueError, Record, Records
 from cascade_srn.storage.files import max_line_bytes
 
 MAGIC = b"PAR1"

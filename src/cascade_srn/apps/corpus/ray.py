@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.config import require_range
 from cascade_srn.apps.corpus.engine import Control, JobError, ShardFailure
 from cascade_srn.apps.corpus.progress import with_number
 from cascade_srn.apps.corpus.ray_cluster import OBJECT_STORE_BYTES, connection, find_address, import_ray
 from cascade_srn.apps.corpus.ray_worker import RayWorker, start_on_node
-from cascade_srn.runs.resources import Slot, choose_slots, find_devices
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult
+from cascade_srn.config import require_range
 from cascade_srn.errors import ConfigError
+from cascade_srn.runtime.device import Slot, choose_slots, find_devices
 
 _POLL_SECONDS = 0.5
 # A busy worker is asked whether it is alive so often, and replaced if it does not answer for so long.

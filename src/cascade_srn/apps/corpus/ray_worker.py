@@ -8,12 +8,12 @@ from pathlib import Path
 from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.local import start_worker
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest
-from cascade_srn.runs.resources import Slot
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult
 from cascade_srn.errors import CascadeError
 from cascade_srn.inference.streaming import describe_error
 from cascade_srn.runs.folder import differences
+from cascade_srn.runtime.device import Slot
 
 
 class RayWorker:

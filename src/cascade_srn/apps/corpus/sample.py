@@ -8,9 +8,9 @@ from typing import Any
 
 from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
 from cascade_srn.apps.corpus.plan import plan_shards
-from cascade_srn.runs.resources import choose_slots
 from cascade_srn.apps.corpus.settings import CorpusSettings
 from cascade_srn.apps.corpus.shards import InputFile, Row, Shard
+from cascade_srn.runtime.device import choose_slots
 from cascade_srn.storage.bundled import find_model
 
 # Number of documents of the sample. A GPU is only busy with larger batches.
@@ -93,7 +93,7 @@ def estimate(
     rows = sample_rows(files, shards, settings, n_sampled)
     # After the input is read, because these imports take seconds and the input may be wrong.
     from cascade_srn.extractor import Extractor
-    from cascade_srn.runs.device import using_threads
+    from cascade_srn.runtime.device import using_threads
 
     with using_threads(slots[0].n_threads, folder, slots[0].device, settings.precision):
         started = time.perf_counter()

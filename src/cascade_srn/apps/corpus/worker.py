@@ -20,7 +20,7 @@ from cascade_srn.apps.corpus.writing import ShardTables
 from cascade_srn.errors import CascadeError
 from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, describe_error, split_into_parts
 from cascade_srn.inference.streaming import attempt as isolate_failures
-from cascade_srn.runs.device import set_threads
+from cascade_srn.runtime.device import set_threads
 
 if TYPE_CHECKING:
     from cascade_srn.inference.predictor import Predictor

@@ -11,10 +11,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cascade_srn.apps.extract.targets import NO_FIELDS, Target, Writer
+from cascade_srn.errors import DataError
 from cascade_srn.formats.files import to_json
 from cascade_srn.formats.table import COLUMNS, to_rows
-from cascade_srn.errors import DataError
-from cascade_srn.apps.extract.targets import NO_FIELDS, Target, Writer
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from cascade_srn.apps.extract.table_output import TEXT_COLUMNS, CsvWriter, ParquetWriter, require_pyarrow
+from cascade_srn.apps.extract.targets import NO_FIELDS, StreamTarget, Target, Writer
 from cascade_srn.config import require_choice
-from cascade_srn.formats.registry import write_documents
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.brat import is_brat_label
 from cascade_srn.formats.files import is_stream, to_json
 from cascade_srn.formats.jsonl import FIELDS as JSONL_FIELDS
 from cascade_srn.formats.jsonl import to_record
+from cascade_srn.formats.registry import write_documents
 from cascade_srn.formats.table import COLUMNS
-from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.apps.extract.table_output import TEXT_COLUMNS, CsvWriter, ParquetWriter, require_pyarrow
-from cascade_srn.apps.extract.targets import NO_FIELDS, StreamTarget, Target, Writer
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
 from cascade_srn.storage.files import encodable_names, is_compressed

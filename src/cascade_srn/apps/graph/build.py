@@ -10,15 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.formats.files import read_stored_json
-from cascade_srn.formats.schema_file import read_schema
-from cascade_srn.errors import DataError, suggest
-from cascade_srn.apps.graph.edges import (QUERIES, count_rows, count_votes, flag_edges, make_edges, name_nodes, place_mentions, winner,)
+from cascade_srn.apps.graph.edges import (
+    QUERIES,
+    count_rows,
+    count_votes,
+    flag_edges,
+    make_edges,
+    name_nodes,
+    place_mentions,
+    winner,
+)
 from cascade_srn.apps.graph.load import Extracted, load
 from cascade_srn.apps.graph.resolve import Resolution, Surface, describe_forms, resolve
 from cascade_srn.apps.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
 from cascade_srn.apps.graph.store import check_target, write_graph
 from cascade_srn.apps.graph.tables import STEPS, load_library, table_schema
+from cascade_srn.errors import DataError, suggest
+from cascade_srn.formats.files import read_stored_json
+from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.schema import Schema
 from cascade_srn.version import __version__
 

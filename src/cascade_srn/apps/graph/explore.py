@@ -9,12 +9,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.config import require_range
-from cascade_srn.errors import ConfigError, DataError, did_you_mean
 from cascade_srn.apps.graph.coreference import STEP as COREFERENCE
-from cascade_srn.apps.graph.explore_sql import (BEST, EDGE, FOLD, INCIDENT, NO_FILTERS, NODE, Filters, choose_edges, count_mentions, count_related, in_years, min_score, one_of,)
+from cascade_srn.apps.graph.explore_sql import (
+    BEST,
+    EDGE,
+    FOLD,
+    INCIDENT,
+    NO_FILTERS,
+    NODE,
+    Filters,
+    choose_edges,
+    count_mentions,
+    count_related,
+    in_years,
+    min_score,
+    one_of,
+)
 from cascade_srn.apps.graph.store import DATABASE, read_record
 from cascade_srn.apps.graph.tables import load_library
+from cascade_srn.config import require_range
+from cascade_srn.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     import duckdb

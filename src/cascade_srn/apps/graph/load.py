@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.formats.base import ReadContext
-from cascade_srn.formats.files import read_json_lines, read_stored_json
-from cascade_srn.formats.jsonl import read_document
-from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.reports import ReadReport
-from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.apps.graph.coreference import find_antecedents
 from cascade_srn.apps.graph.settings import GraphSettings
 from cascade_srn.apps.graph.tables import load_library
+from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.formats.base import ReadContext
+from cascade_srn.formats.files import read_json_lines, read_stored_json
+from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.jsonl import read_document
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.storage.files import PACKED, files_below, is_hidden, plain_name
 from cascade_srn.types import Document
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from cascade_srn.formats.files import BYTE_ORDER_MARK, read_bytes
 from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.formats.files import BYTE_ORDER_MARK, read_bytes
 
 
 @dataclass(frozen=True, slots=True)

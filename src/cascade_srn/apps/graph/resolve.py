@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from cascade_srn.errors import ConfigError
 from cascade_srn.apps.graph.acronyms import Expansions, acronym_merges, collect_expansions
 from cascade_srn.apps.graph.forest import Forest, Merge
 from cascade_srn.apps.graph.fuzzy import fuzzy_merges
@@ -16,6 +15,7 @@ from cascade_srn.apps.graph.normalise import describe_difference, display_form, 
 from cascade_srn.apps.graph.overrides import Alias, Split, read_aliases, read_merges, read_splits
 from cascade_srn.apps.graph.rules import head_merges, spelling_merges
 from cascade_srn.apps.graph.settings import GraphSettings
+from cascade_srn.errors import ConfigError
 
 _WORD = re.compile(r"[^\W\d_]+")
 

@@ -6,9 +6,16 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from cascade_srn.apps.integrations.graphs import (
+    GraphEntity,
+    ModelLike,
+    load_extractor,
+    map_labels,
+    merge_mentions,
+    missing_library,
+)
 from cascade_srn.inference.streaming import OnError
 from cascade_srn.inference.thresholds import ThresholdsLike
-from cascade_srn.apps.integrations.graphs import (GraphEntity, ModelLike, load_extractor, map_labels, merge_mentions, missing_library,)
 from cascade_srn.types import Document
 
 try:

@@ -6,8 +6,15 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cascade_srn.apps.integrations.graphs import (
+    ModelLike,
+    empty_on_error,
+    load_extractor,
+    map_labels,
+    merge_mentions,
+    missing_library,
+)
 from cascade_srn.extractor import Extractor
-from cascade_srn.apps.integrations.graphs import (ModelLike, empty_on_error, load_extractor, map_labels, merge_mentions, missing_library,)
 from cascade_srn.types import Document
 
 try:

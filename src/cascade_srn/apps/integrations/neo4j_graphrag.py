@@ -7,10 +7,17 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from cascade_srn.apps.integrations.graphs import (
+    ModelLike,
+    empty_on_error,
+    load_extractor,
+    map_labels,
+    merge_mentions,
+    missing_library,
+)
 from cascade_srn.errors import ConfigError
 from cascade_srn.inference.streaming import BadText
 from cascade_srn.inference.thresholds import ThresholdsLike
-from cascade_srn.apps.integrations.graphs import (ModelLike, empty_on_error, load_extractor, map_labels, merge_mentions, missing_library,)
 from cascade_srn.types import Document
 
 try:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cascade_srn.apps.integrations.graphs import ModelLike, load_extractor, missing_library
 from cascade_srn.config import check_overlaps, require_choice
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText
 from cascade_srn.inference.thresholds import ThresholdsLike
-from cascade_srn.apps.integrations.graphs import ModelLike, load_extractor, missing_library
 from cascade_srn.types import Document, Entity
 
 try:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice, require_range
 from cascade_srn.apps.corpus.worker import ENVIRONMENT
 from cascade_srn.apps.corpus.writing import normalize
+from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice, require_range
 from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
 from cascade_srn.inference.streaming import BadText, describe_error
 from cascade_srn.inference.thresholds import ThresholdsLike
@@ -129,7 +129,7 @@ def _load(loading: _Loading) -> "Extractor":
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     from cascade_srn.extractor import Extractor, find_model
-    from cascade_srn.runs.device import set_threads
+    from cascade_srn.runtime.device import set_threads
 
     folder = find_model(loading.model)
     set_threads(loading.threads, folder, loading.device, loading.precision)

@@ -10,20 +10,26 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
+from cascade_srn.apps.graph.explore import Explorer
+from cascade_srn.apps.graph.explorer.queries import handle_invalid_query
+from cascade_srn.apps.graph.explorer.routes import api_paths, graph_routes, page_routes
+from cascade_srn.apps.service.engine import Engine
+from cascade_srn.apps.service.handler import RequestHandler
+from cascade_srn.apps.service.routes import api_routes, describe_api, render_operations
+from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files, show_links
+from cascade_srn.apps.web.metrics import Metrics
+from cascade_srn.apps.web.middleware import (
+    PROTECTED,
+    AccessLogMiddleware,
+    HostCheck,
+    KeyCheck,
+    SecurityHeaders,
+)
+from cascade_srn.apps.web.refusals import Refusal, handle_http_error, handle_refusal
+from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.drawing import stylesheet
 from cascade_srn.drawing.render import environment
 from cascade_srn.extractor import Extractor
-from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files, show_links
-from cascade_srn.apps.service.engine import Engine
-from cascade_srn.apps.graph.explorer.queries import handle_invalid_query
-from cascade_srn.apps.graph.explorer.routes import api_paths, graph_routes, page_routes
-from cascade_srn.apps.service.handler import RequestHandler
-from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.middleware import (PROTECTED, AccessLogMiddleware, HostCheck, KeyCheck, SecurityHeaders,)
-from cascade_srn.apps.web.refusals import Refusal, handle_http_error, handle_refusal
-from cascade_srn.apps.service.routes import api_routes, describe_api, render_operations
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.version import __version__
 
 # Where the explorer of a graph is.
@@ -33,7 +39,7 @@ GRAPH_PATH = "/graph"
 def file_routes(app: FastAPI, *, has_graph: bool = False) -> APIRouter:
     """Make the routes of static files: the page, the library that draws graphs, the style of drawings, and /docs."""
     router = APIRouter()
-    assets = {f"/{name}": asset for name, asset in (*page_files(), *page_files("vendor"))}
+    assets = {f"/{name}": asset for name, asset in (*page_files(), *page_files("web", "vendor"))}
     index = assets.pop("/index.html")
     assets["/"] = show_links(index) if has_graph else index
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])

@@ -6,12 +6,18 @@ import time
 import traceback
 from collections.abc import Callable, Hashable, Sequence
 
+from cascade_srn.apps.service.queue import (
+    ExtractionItem,
+    ItemSlice,
+    QueuedRequest,
+    RequestBatch,
+    RequestQueue,
+)
+from cascade_srn.apps.web.metrics import Metrics
+from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.batching import release_freed_memory
-from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.service.queue import (ExtractionItem, ItemSlice, QueuedRequest, RequestBatch, RequestQueue,)
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.types import Sentence
 
 logger = logging.getLogger("cascade_srn.apps.service")

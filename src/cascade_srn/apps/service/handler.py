@@ -12,13 +12,19 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from cascade_srn.errors import CascadeError
-from cascade_srn.extractor import Extractor
 from cascade_srn.apps.service.engine import Engine
 from cascade_srn.apps.service.messages import DrawRequest, ExtractRequest
 from cascade_srn.apps.service.queue import QueueClosed, QueueFull, RequestTooLarge
+from cascade_srn.apps.service.requests import (
+    check_lengths,
+    count_given,
+    prepare_items,
+    refuse_text,
+    request_texts,
+)
 from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, not_ready, shutting_down, unavailable
-from cascade_srn.apps.service.requests import (check_lengths, count_given, prepare_items, refuse_text, request_texts,)
+from cascade_srn.errors import CascadeError
+from cascade_srn.extractor import Extractor
 from cascade_srn.types import Document
 
 T = TypeVar("T")

@@ -3,15 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cascade_srn.config import Thresholds
-from cascade_srn.formats.alignment import Align
-from cascade_srn.errors import CascadeError, did_you_mean
-from cascade_srn.extractor import Extractor
-from cascade_srn.inference.thresholds import resolve_thresholds
-from cascade_srn.apps.service.messages import (DocumentForm, DrawRequest, ExtractRequest, GivenEntity, ThresholdsForm,)
+from cascade_srn.apps.service.messages import (
+    DocumentForm,
+    DrawRequest,
+    ExtractRequest,
+    GivenEntity,
+    ThresholdsForm,
+)
 from cascade_srn.apps.service.queue import ExtractionItem, RequestTooLarge
 from cascade_srn.apps.web.refusals import Refusal, unprocessable
 from cascade_srn.apps.web.settings import Limits
+from cascade_srn.config import Thresholds
+from cascade_srn.errors import CascadeError, did_you_mean
+from cascade_srn.extractor import Extractor
+from cascade_srn.formats.alignment import Align
+from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.text.segment import Segmenter, make_segmenter
 from cascade_srn.types import Document, Entity, Sentence
 

@@ -14,18 +14,18 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from pydantic.json_schema import models_json_schema
 
-from cascade_srn.formats.brat import write as write_brat
+from cascade_srn.apps.service import messages
+from cascade_srn.apps.service.handler import ANNOTATION_CHARACTERS, RequestHandler
+from cascade_srn.apps.service.requests import check_drawable, read_document
+from cascade_srn.apps.web.bodies import BodyBudget, read_message
+from cascade_srn.apps.web.metrics import CONTENT_TYPE
+from cascade_srn.apps.web.refusals import json_response, not_ready, shutting_down, unprocessable
 from cascade_srn.drawing import draw_document, draw_svg
 from cascade_srn.drawing.render import environment
 from cascade_srn.errors import CascadeError
+from cascade_srn.formats.brat import write as write_brat
 from cascade_srn.model.card import summarize
 from cascade_srn.schema import Schema
-from cascade_srn.apps.service import messages
-from cascade_srn.apps.web.bodies import BodyBudget, read_message
-from cascade_srn.apps.service.handler import ANNOTATION_CHARACTERS, RequestHandler
-from cascade_srn.apps.web.metrics import CONTENT_TYPE
-from cascade_srn.apps.web.refusals import json_response, not_ready, shutting_down, unprocessable
-from cascade_srn.apps.service.requests import check_drawable, read_document
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
@@ -70,7 +70,7 @@ def describe_api(app: FastAPI) -> dict[str, Any]:
 
 def render_operations(description: Mapping[str, Any]) -> str:
     """Render the OpenAPI description as an HTML page."""
-    template = files("cascade_srn.apps.service").joinpath("page", "operations.html.jinja").read_text("utf-8")
+    template = files("cascade_srn.apps.web").joinpath("page", "operations.html.jinja").read_text("utf-8")
     return environment().from_string(template).render(description, json=json.dumps)
 
 

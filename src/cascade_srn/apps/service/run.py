@@ -16,16 +16,16 @@ from typing import Any, NoReturn
 import uvicorn
 from fastapi import FastAPI
 
-from cascade_srn.errors import ConfigError
-from cascade_srn.extractor import Extractor
 from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.inference.batching import map_large_blocks
 from cascade_srn.apps.service.app import create_app
-from cascade_srn.apps.web.connections import ConnectionLimiter, protocol_class
 from cascade_srn.apps.service.engine import Engine
 from cascade_srn.apps.service.handler import RequestHandler
+from cascade_srn.apps.web.connections import ConnectionLimiter, protocol_class
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.errors import ConfigError
+from cascade_srn.extractor import Extractor
+from cascade_srn.inference.batching import map_large_blocks
 
 logger = logging.getLogger("cascade_srn.apps.service")
 
@@ -51,7 +51,7 @@ def serve_alone(
     graph: str | Path | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Run the service in this process. See :func:`cascade_srn.serving.serve`."""
+    """Run the service in this process. See :func:`cascade_srn.apps.service.workers.serve`."""
     with listening_socket(settings.host, settings.port) as listening:
         server = make_server(extractor, settings, graph=None if graph is None else Explorer(graph))
         engine = server.engine

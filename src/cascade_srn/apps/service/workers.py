@@ -24,15 +24,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.runs.resources import Slot, count_cores, find_devices
+from cascade_srn.apps.graph.explore import Explorer
+from cascade_srn.apps.service.run import listening_socket, make_server, run_server, serve_alone, service_url
+from cascade_srn.apps.web.metrics import WorkerMetrics
+from cascade_srn.apps.web.settings import LOG_FORMAT, ServeSettings
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import Extractor
-from cascade_srn.apps.graph.explore import Explorer
+from cascade_srn.runs.resources import count_cores
+from cascade_srn.runtime.device import Slot, find_devices, set_threads
 from cascade_srn.runtime.model import count_threads
-from cascade_srn.runs.device import set_threads
-from cascade_srn.apps.web.metrics import WorkerMetrics
-from cascade_srn.apps.service.run import listening_socket, make_server, run_server, serve_alone, service_url
-from cascade_srn.apps.web.settings import LOG_FORMAT, ServeSettings
 
 logger = logging.getLogger("cascade_srn.apps.service")
 

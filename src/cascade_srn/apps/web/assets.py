@@ -34,7 +34,7 @@ class Asset:
 
 def page_files(*folder: str) -> Iterator[tuple[str, Asset]]:
     """Yield the files of a page with their names. No other files are served."""
-    place = files("cascade_srn.apps.service").joinpath(*(folder or ("page",)))
+    place = files("cascade_srn.apps").joinpath(*(folder or ("web", "page")))
     for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
         content_type = CONTENT_TYPES.get(Path(entry.name).suffix)
         if content_type is not None:

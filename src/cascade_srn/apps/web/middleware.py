@@ -13,8 +13,8 @@ from ipaddress import ip_address
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cascade_srn.apps.web.bodies import RateLimiter
 from cascade_srn.apps.service.engine import log_failure
+from cascade_srn.apps.web.bodies import RateLimiter
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, refusal_response, shutting_down
 from cascade_srn.apps.web.settings import ANY_HOST

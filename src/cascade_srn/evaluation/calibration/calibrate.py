@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from cascade_srn.evaluation.calibration.choose import choose_thresholds
 from cascade_srn.evaluation.calibration.constraints import choose_constraints
 from cascade_srn.evaluation.calibration.overlaps import choose_overlaps, with_overlaps
-from cascade_srn.network.examples import Example
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 
 
 def calibrate(

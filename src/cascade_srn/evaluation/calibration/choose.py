@@ -1,10 +1,9 @@
 """Choose temperatures, offsets and thresholds on development sentences.
 
-Scores are mapped to probabilities first (:mod:`cascade_srn.evaluation.calibration.scaling`). With probabilities, F1 is expected to
-be best if everything is predicted that is more likely than half of that F1. One such threshold applies to entities, and
-one to whole relations. It is computed from all candidates, because the best of many thresholds on few sentences is
-partly luck. Subjects and objects have no thresholds of their own. See docs/adr/0010.
-"""
+Scores are mapped to probabilities first (:mod:`.scaling`). With probabilities, F1 is expected to be best if everything
+is predicted that is more likely than half of that F1. One such threshold applies to entities, and one to whole
+relations. It is computed from all candidates, because the best of many thresholds on few sentences is partly luck.
+Subjects and objects have no thresholds of their own. See docs/adr/0010."""
 
 from __future__ import annotations
 
@@ -14,12 +13,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascade_srn.evaluation.calibration.scaling import (MIN_EXAMPLES, Flags, Floats, Scaling, fit_scaling, fit_temperature, has_enough_examples, logit, sigmoid,)
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.network.examples import Example
+from cascade_srn.evaluation.calibration.scaling import (
+    MIN_EXAMPLES,
+    Flags,
+    Floats,
+    Scaling,
+    fit_scaling,
+    fit_temperature,
+    has_enough_examples,
+    logit,
+    sigmoid,
+)
 from cascade_srn.evaluation.scores import score
 from cascade_srn.inference.annotations import entity_score
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 
 # Candidates with a lower score before the temperature are ignored.
 FLOOR = 0.02

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cascade_srn.evaluation.calibration.choose import sum_f1
-from cascade_srn.network.examples import Example
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 
 # With fewer gold relations, a difference in F1 is noise.
 MIN_RELATIONS = 100

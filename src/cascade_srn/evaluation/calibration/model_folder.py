@@ -11,18 +11,18 @@ from pathlib import Path
 
 import torch
 
+from cascade_srn.config import Temperatures, Thresholds, require_range
+from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
 from cascade_srn.evaluation.calibration.overlaps import with_overlaps
-from cascade_srn.config import Temperatures, Thresholds, require_range
-from cascade_srn.formats.alignment import Align
-from cascade_srn.network.examples import Example, examples_of
-from cascade_srn.formats.registry import read_documents
-from cascade_srn.formats.reports import ReadReport
-from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.evaluation.scores import Scores, score
+from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.registry import read_documents
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.folder import CARD_FILE, CONFIG_FILE
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.runs.device import find_device
 from cascade_srn.schema import MIN_PAIR_COUNT, Schema
 from cascade_srn.storage.bundled import find_model

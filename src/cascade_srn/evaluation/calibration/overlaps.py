@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cascade_srn.evaluation.calibration.choose import sum_f1
 from cascade_srn.config import OVERLAPS
-from cascade_srn.network.examples import Example
+from cascade_srn.evaluation.calibration.choose import sum_f1
 from cascade_srn.inference.overlaps import have_overlaps
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 
 # Loss in F1, of NER and strict relations together, that is accepted for a simpler result.
 OVERLAPS_SLACK = 0.002

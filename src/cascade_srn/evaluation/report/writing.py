@@ -8,7 +8,6 @@ from typing import Any
 
 import jinja2  # noqa: F401 (fails here, before any work, if it is missing)
 
-from cascade_srn.formats.files import replacing
 from cascade_srn.drawing import Mark, draw_sentence, stylesheet
 from cascade_srn.drawing.render import as_markup, environment, read_asset
 from cascade_srn.drawing.view import describe_item
@@ -28,6 +27,7 @@ from cascade_srn.evaluation.report.figures import (
     make_violation_table,
 )
 from cascade_srn.evaluation.report.filters import CORRECT, FilterKeys, Kinds, read_pair
+from cascade_srn.formats.files import replacing
 from cascade_srn.types import Sentence, Span, Triple
 
 Record = Mapping[str, Any]

@@ -10,9 +10,15 @@ from torch import Tensor
 
 from cascade_srn.encoder.pieces import RowArrays
 from cascade_srn.encoder.windows import Integers
+from cascade_srn.inference.cuda_graphs.static_shapes import (
+    RowShape,
+    SpanPairs,
+    SpanShape,
+    pack_rows,
+    triangle_position,
+)
 from cascade_srn.inference.cuda_graphs.turns import PredictionGraphs, WordsCall, probability
 from cascade_srn.inference.decode import Floats
-from cascade_srn.inference.cuda_graphs.static_shapes import (RowShape, SpanPairs, SpanShape, pack_rows, triangle_position,)
 from cascade_srn.inference.torch_turns import TorchTurns, Words
 from cascade_srn.inference.transfer import HostCopy
 from cascade_srn.inference.turns import EntityScores, ObjectScores

@@ -19,16 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cascade_srn.network.cascade import Cascade
 from cascade_srn.encoder.cuda_graphs.pool import GraphPool, RecurringGraphs
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.windows import Integers
-from cascade_srn.network.fusion_tags import Queries
-from cascade_srn.network.span_extraction import Pairs
-from cascade_srn.network.loss import SpanLabels
-from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.cuda_graphs.static_shapes import RowShape, SpanShape, split_points
+from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.transfer import HostCopy
+from cascade_srn.network.cascade import Cascade
+from cascade_srn.network.fusion import Queries
+from cascade_srn.network.loss import SpanLabels
+from cascade_srn.network.span_extraction import Pairs
 
 # Bounds the memory of the graphs: each holds its outputs, of at most some megabytes. All share one pool for the rest.
 _MAX_GRAPHS = 128

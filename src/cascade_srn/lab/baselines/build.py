@@ -3,16 +3,31 @@
 import copy
 from typing import Any
 
-from cascade_srn.lab.baselines.pipeline import (PairClassifier, Pipeline, PipelineCollator, SpanClassifier, TwoEncoders, find_markers, pipeline_markers,)
-from cascade_srn.lab.baselines.pipeline_prediction import PipelineSearch
-from cascade_srn.lab.baselines.table_filling import (PartitionFilterNetwork, Table, TableCollator, TableFilling, TwoTaskEncoder,)
-from cascade_srn.lab.baselines.table_prediction import TableSearch
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.network.srn import SelectionRecurrentNetwork
-from cascade_srn.network.markers import Markers
+from cascade_srn.lab.baselines.limits import unreachable_in_pipeline, unreachable_in_tables
+from cascade_srn.lab.baselines.pipeline import (
+    PairClassifier,
+    Pipeline,
+    PipelineCollator,
+    SpanClassifier,
+    TwoEncoders,
+    find_markers,
+    pipeline_markers,
+)
+from cascade_srn.lab.baselines.pipeline_prediction import PipelineSearch
+from cascade_srn.lab.baselines.table_filling import (
+    PartitionFilterNetwork,
+    Table,
+    TableCollator,
+    TableFilling,
+    TwoTaskEncoder,
+)
+from cascade_srn.lab.baselines.table_prediction import TableSearch
 from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
+from cascade_srn.network.markers import Markers
+from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.schema import Schema
 
 N_TASKS = 2
@@ -78,6 +93,7 @@ _TABLES = ModelFamily(
     network=build_tables,
     collator=lambda settings, schema, pieces, tokenizer: TableCollator(pieces, schema, settings.method),
     search=TableSearch,
+    unreachable=unreachable_in_tables,
     label_rows=lambda settings: {
         "entities.output.": LabelRows(ENTITY_ROWS),
         "relations.output.": LabelRows(RELATION_ROWS),
@@ -88,6 +104,7 @@ _PIPELINE = ModelFamily(
     network=build_pipeline,
     collator=_pipeline_collator,
     search=PipelineSearch,
+    unreachable=unreachable_in_pipeline,
     # The first row is the class of spans that are no entity, and of pairs without a relation.
     label_rows=lambda settings: {
         "spans.output.": LabelRows(ENTITY_ROWS, before=1),

@@ -1,72 +1,25 @@
-"""Limits of the model families: annotations that they cannot predict, and settings that apply to the cascade only."""
+"""Limits of the baselines: annotations that they cannot predict, and settings that apply to the cascade only."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from cascade_srn.config import ModelSettings
+from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.model.unreachable import Unreachable, unreachable_by_key
 from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.examples import Example
-from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence, Span, Triple
-
-# Identifies the argument of a relation: all words of an entity, or its first word.
-WordKey = tuple[int, ...]
+from cascade_srn.types import Sentence, Span
 
 
-class Unreachable(NamedTuple):
-    """An annotation that a model family cannot predict, and why."""
-
-    problem: str
-    annotation: Span | Triple
-
-
-def find_unreachable(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
-    """Yield the annotations of a sentence that no model of these settings can predict, however it is trained.
-
-    The cascade can predict all entities, including nested ones and several types on the same words.
-    """
-    if settings.method == "pipeline":
-        yield from _unreachable_in_pipeline(settings.baseline.max_span_words, schema, sentence)
-    elif settings.method == "cascade":
-        problem = "relation of a second entity on the same words"
-        yield from _unreachable_by_key(problem, lambda entity: (entity.start, entity.end), sentence)
-    else:
-        problem = "relation of a second entity with the same first word"
-        yield from _unreachable_by_key(problem, lambda entity: (entity.start,), sentence)
+def unreachable_in_tables(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
+    """Yield the relations that tables of first words cannot predict."""
+    problem = "relation of a second entity with the same first word"
+    return unreachable_by_key(problem, lambda entity: (entity.start,), sentence)
 
 
-def _unreachable_by_key(problem: str, key: Callable[[Span], WordKey], sentence: Sentence) -> Iterator[Unreachable]:
-    """Yield the relations of entities that share their key with another entity and are not chosen for it.
-
-    A key is decoded as the entity with the highest score. Only as the object of that entity, it is decoded as the one
-    with the next score. The scores are unknown here: the choice that keeps most relations is assumed.
-    """
-    triples = sorted(set(sentence.triples))
-    within = [triple for triple in triples if key(triple.head) == key(triple.tail)]
-    between = [triple for triple in triples if key(triple.head) != key(triple.tail)]
-    arguments = [*(argument for t in between for argument in (t.head, t.tail)), *(t.head for t in within)]
-    first = _most_frequent(arguments, key)
-    second = _most_frequent((t.tail for t in within if t.head == first[key(t.head)] != t.tail), key)
-    shared = {words for words, number in Counter(map(key, set(sentence.entities))).items() if number > 1}
-    for triple in triples:
-        head, tail = key(triple.head), key(triple.tail)
-        objects = second if head == tail and head in shared else first
-        if triple.head != first[head] or triple.tail != objects.get(tail):
-            yield Unreachable(problem, triple)
-
-
-def _most_frequent(entities: Iterable[Span], key: Callable[[Span], WordKey]) -> dict[WordKey, Span]:
-    """Return the most frequent entity of each key, the first of equals."""
-    chosen: dict[WordKey, Span] = {}
-    for entity, _ in sorted(Counter(entities).items(), key=lambda item: (-item[1], item[0])):
-        chosen.setdefault(key(entity), entity)
-    return chosen
-
-
-def _unreachable_in_pipeline(max_words: int, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
+def unreachable_in_pipeline(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
     """Yield long entities, all but the first class of a span or pair, and relations of such entities."""
+    max_words = settings.baseline.max_span_words
     entity_types, relation_types = schema.entity_types, schema.relation_types
     lost: set[Span] = set()
     typed: set[tuple[int, int]] = set()

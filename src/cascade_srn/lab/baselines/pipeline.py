@@ -14,17 +14,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.lab.baselines.limits import refuse_cascade_settings
-from cascade_srn.network.cascade import CascadeLoss, words_at
 from cascade_srn.config import FusionSettings, TurnWeights
-from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
-from cascade_srn.network.collate import corrupt
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
+from cascade_srn.lab.baselines.limits import refuse_cascade_settings
+from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
+from cascade_srn.network.cascade import CascadeLoss, words_at
+from cascade_srn.network.collate import corrupt
+from cascade_srn.network.examples import Example
 from cascade_srn.network.markers import Markers, marker_names
-from cascade_srn.network.span_extraction import Pairs, pairs_within
-from cascade_srn.network.span_extraction import MATCH_PRIOR
+from cascade_srn.network.span_extraction import MATCH_PRIOR, Pairs, pairs_within
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
 

@@ -15,18 +15,17 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.lab.baselines.limits import refuse_cascade_settings
-from cascade_srn.network.cascade import CascadeLoss
 from cascade_srn.config import TurnWeights
-from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.network.sequence import SequenceEncoder, padding_mask
-from cascade_srn.network.srn import SelectionRecurrentNetwork
-from cascade_srn.network.span_extraction import Pairs, pairs_within
+from cascade_srn.lab.baselines.limits import refuse_cascade_settings
+from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
+from cascade_srn.network.cascade import CascadeLoss
+from cascade_srn.network.examples import Example
 from cascade_srn.network.loss import cross_entropy
-from cascade_srn.network.span_extraction import MATCH_PRIOR
+from cascade_srn.network.sequence import SequenceEncoder, padding_mask
+from cascade_srn.network.span_extraction import MATCH_PRIOR, Pairs, pairs_within
+from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence
 

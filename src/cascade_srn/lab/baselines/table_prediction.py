@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cascade_srn.encoder.pieces import Row
+from cascade_srn.inference.annotations import ScoredTriple, SearchResult, limit_entities, relation_score
+from cascade_srn.inference.predictor import SearchSettings
 from cascade_srn.lab.baselines.table_filling import TableCollator, TableFilling
 from cascade_srn.network.batch import to_device
 from cascade_srn.network.examples import Example
-from cascade_srn.encoder.pieces import Row
 from cascade_srn.network.span_extraction import Pairs, pairs_within
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.annotations import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.types import Span, Triple
 
 

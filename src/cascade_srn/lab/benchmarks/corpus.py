@@ -16,14 +16,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.lab.benchmarks.measuring import Result, environment, number, plain_settings, take_turns, text
-from cascade_srn.lab.benchmarks.options import CorpusOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
-from cascade_srn.lab.benchmarks.workload import example_corpus
 from cascade_srn.apps.corpus.inputs import InputSettings, RowReader, find_input_files
 from cascade_srn.apps.corpus.inspection import status
 from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.errors import CascadeError, DataError
+from cascade_srn.lab.benchmarks.measuring import Result, environment, number, plain_settings, take_turns, text
+from cascade_srn.lab.benchmarks.options import CorpusOptions
+from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+from cascade_srn.lab.benchmarks.workload import example_corpus
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.parallel import end_process
 

@@ -7,21 +7,41 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cascade_srn.lab.benchmarks.measuring import (Result, Timing, environment, measure_in_turns, milliseconds, number, peak_memory, plain_settings, seconds, text,)
-from cascade_srn.lab.benchmarks.options import ExtractOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
-from cascade_srn.lab.benchmarks.workload import (FRESH, BenchmarkCorpus, calibrate_threshold, count, encoder_name, new_model, read_corpus, train_briefly,)
 from cascade_srn.config import Thresholds
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.cuda_graphs.pool import MIN_OCCURRENCES
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.extractor import find_model
-from cascade_srn.network.span_extraction import Pairs
-from cascade_srn.network.loss import SpanLabels
 from cascade_srn.inference.decode import find_candidates
 from cascade_srn.inference.predictor import Predictor
+from cascade_srn.lab.benchmarks.measuring import (
+    Result,
+    Timing,
+    environment,
+    measure_in_turns,
+    milliseconds,
+    number,
+    peak_memory,
+    plain_settings,
+    seconds,
+    text,
+)
+from cascade_srn.lab.benchmarks.options import ExtractOptions
+from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+from cascade_srn.lab.benchmarks.workload import (
+    FRESH,
+    BenchmarkCorpus,
+    calibrate_threshold,
+    count,
+    encoder_name,
+    new_model,
+    read_corpus,
+    train_briefly,
+)
 from cascade_srn.model.build import build_cascade
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
+from cascade_srn.network.loss import SpanLabels
+from cascade_srn.network.span_extraction import Pairs
 from cascade_srn.runs.device import find_device
 from cascade_srn.types import Sentence
 

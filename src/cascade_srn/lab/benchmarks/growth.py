@@ -11,16 +11,34 @@ from typing import Any
 import numpy as np
 import torch
 
-from cascade_srn.lab.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting_thresholds
-from cascade_srn.lab.benchmarks.measuring import (Memory, Result, environment, measure_in_turns, milliseconds, number, peak_memory, plain_settings, text,)
-from cascade_srn.lab.benchmarks.options import GrowthOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
-from cascade_srn.lab.benchmarks.workload import (FRESH, BenchmarkCorpus, calibrate_threshold, count, encoder_name, new_model, read_corpus,)
 from cascade_srn.config import Thresholds
-from cascade_srn.network.examples import Example
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor, find_model
+from cascade_srn.lab.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting_thresholds
+from cascade_srn.lab.benchmarks.measuring import (
+    Memory,
+    Result,
+    environment,
+    measure_in_turns,
+    milliseconds,
+    number,
+    peak_memory,
+    plain_settings,
+    text,
+)
+from cascade_srn.lab.benchmarks.options import GrowthOptions
+from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+from cascade_srn.lab.benchmarks.workload import (
+    FRESH,
+    BenchmarkCorpus,
+    calibrate_threshold,
+    count,
+    encoder_name,
+    new_model,
+    read_corpus,
+)
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 from cascade_srn.runs.device import find_device
 from cascade_srn.types import Sentence, Span
 

@@ -16,16 +16,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from cascade_srn.lab.benchmarks.measuring import (Result, Timing, environment, number, plain_settings, take_turns, text,)
-from cascade_srn.lab.benchmarks.options import RuntimesOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
-from cascade_srn.lab.benchmarks.workload import BenchmarkCorpus, read_corpus
-from cascade_srn.network.examples import Example
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import load_model
 from cascade_srn.inference.predictor import Predictor
-from cascade_srn.runtime.model import LightModel
+from cascade_srn.lab.benchmarks.measuring import (
+    Result,
+    Timing,
+    environment,
+    number,
+    plain_settings,
+    take_turns,
+    text,
+)
+from cascade_srn.lab.benchmarks.options import RuntimesOptions
+from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+from cascade_srn.lab.benchmarks.workload import BenchmarkCorpus, read_corpus
 from cascade_srn.model.folder import read_export, runs_light
+from cascade_srn.network.examples import Example
+from cascade_srn.runtime.model import LightModel
 from cascade_srn.storage.bundled import find_model
 
 TEXT = "We train a CRF for named entity recognition."

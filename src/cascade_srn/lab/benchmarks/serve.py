@@ -18,18 +18,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cascade_srn.lab.benchmarks.measuring import (Result, Timing, environment, milliseconds, number, plain_settings,)
-from cascade_srn.lab.benchmarks.options import ServeOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
-from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
+from cascade_srn.apps.service.run import allow_many_connections
+from cascade_srn.apps.web.metrics import WRITE_SECONDS
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.inference.thresholds import resolve_thresholds
+from cascade_srn.lab.benchmarks.measuring import (
+    Result,
+    Timing,
+    environment,
+    milliseconds,
+    number,
+    plain_settings,
+)
+from cascade_srn.lab.benchmarks.options import ServeOptions
+from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.parallel import end_process
-from cascade_srn.apps.web.metrics import WRITE_SECONDS
-from cascade_srn.apps.service.run import allow_many_connections
 from cascade_srn.types import Document
 
 # Scores may differ by this much between batches, by rounding.

@@ -7,7 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.lab.benchmarks.measuring import (Result, Timing, environment, measure_in_turns, milliseconds, number, plain_settings, text,)
+from cascade_srn.lab.benchmarks.measuring import (
+    Result,
+    Timing,
+    environment,
+    measure_in_turns,
+    milliseconds,
+    number,
+    plain_settings,
+    text,
+)
 from cascade_srn.lab.benchmarks.options import SrnOptions
 from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.network.srn import SelectionRecurrentCell

@@ -7,7 +7,17 @@ from typing import Any
 
 import torch
 
-from cascade_srn.lab.benchmarks.measuring import (Result, ResultRow, Timing, environment, number, peak_memory, plain_settings, synchronise, text,)
+from cascade_srn.lab.benchmarks.measuring import (
+    Result,
+    ResultRow,
+    Timing,
+    environment,
+    number,
+    peak_memory,
+    plain_settings,
+    synchronise,
+    text,
+)
 from cascade_srn.lab.benchmarks.options import TrainOptions
 from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, Thresholds
-from cascade_srn.formats.registry import read_documents
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import DataError
+from cascade_srn.formats.registry import read_documents
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 
@@ -70,7 +70,7 @@ def read_corpus(path: str | None, n_sentences: int) -> BenchmarkCorpus:
 
 def example_corpus() -> Path:
     """Return the path of the corpus in the source tree."""
-    path = Path(__file__).parents[3] / "examples" / "news" / "train.jsonl"
+    path = Path(__file__).parents[4] / "examples" / "news" / "train.jsonl"
     if not path.is_file():
         raise DataError(
             "the example corpus is part of the source tree, which is not installed",

@@ -11,12 +11,20 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 
-from cascade_srn.lab.benchmarks.measuring import (Result, ResultColumn, ResultRow, environment, number, plain_settings, text,)
+from cascade_srn.extractor import find_model
+from cascade_srn.lab.benchmarks.measuring import (
+    Result,
+    ResultColumn,
+    ResultRow,
+    environment,
+    number,
+    plain_settings,
+    text,
+)
 from cascade_srn.lab.benchmarks.options import WorstTextOptions
 from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.worst_text_patterns import Pattern, mutate, ordinary, seed_patterns
 from cascade_srn.lab.benchmarks.worst_text_worker import Cost, Worker, WorkerError
-from cascade_srn.extractor import find_model
 
 SIZES = (500, 2_000, 10_000, 100_000)
 # The resident set varies by a few MiB without a cause in the text, so ordinary text counts as at least this much.

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.evaluation.items import format_table
 from cascade_srn.lab.reproduction.options import VARIANTS
-from cascade_srn.lab.reproduction.tables import (COLUMNS, COUNT, SCORE, SPEED, TABLES, PaperTable, TableRow, list_variants,)
+from cascade_srn.lab.reproduction.tables import (
+    COLUMNS,
+    COUNT,
+    SCORE,
+    SPEED,
+    TABLES,
+    PaperTable,
+    TableRow,
+    list_variants,
+)
 from cascade_srn.storage.atomic import replacing_path
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.breakdown import group_in_triples
 from cascade_srn.evaluation.comparison import Array, divide, f1
@@ -16,6 +15,7 @@ from cascade_srn.evaluation.errors import RELATION_KINDS, count_relation_errors
 from cascade_srn.evaluation.items import Pair, align_documents
 from cascade_srn.evaluation.scores import Counts, task_items
 from cascade_srn.extractor import Extractor
+from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.lab.reproduction.plan import PlannedRun
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Corpus

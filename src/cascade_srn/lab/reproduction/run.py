@@ -6,13 +6,20 @@ from typing import Any
 
 from rich.console import Console
 
-from cascade_srn.formats.files import replacing
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.comparison import Bootstrap
 from cascade_srn.evaluation.evaluate import write_json
+from cascade_srn.formats.files import replacing
 from cascade_srn.lab.reproduction.judging import Judge, Verdict, judge_speed
 from cascade_srn.lab.reproduction.markdown import draw_table, format_result
-from cascade_srn.lab.reproduction.measures import (MEASURES, POLICY, SentenceCounts, check_data, count_predictions, predict_test,)
+from cascade_srn.lab.reproduction.measures import (
+    MEASURES,
+    POLICY,
+    SentenceCounts,
+    check_data,
+    count_predictions,
+    predict_test,
+)
 from cascade_srn.lab.reproduction.plan import Plan
 from cascade_srn.lab.reproduction.results import SeedValues, TableResult
 from cascade_srn.lab.reproduction.tables import COLUMNS, SPEED, TABLES, PaperTable, find_paper_figures

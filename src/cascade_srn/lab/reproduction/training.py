@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from cascade_srn.lab.benchmarks.measuring import Timing, environment, measure_in_turns
-from cascade_srn.network.examples import examples_of
-from cascade_srn.formats.files import read_stored_json
 from cascade_srn.errors import ConfigError, TrainingError
 from cascade_srn.evaluation.evaluate import write_json
-from cascade_srn.model.model import Model
+from cascade_srn.formats.files import read_stored_json
+from cascade_srn.lab.benchmarks.measuring import Timing, environment, measure_in_turns
 from cascade_srn.lab.reproduction.measures import require_model
 from cascade_srn.lab.reproduction.plan import Plan, PlannedRun
+from cascade_srn.model.model import Model
+from cascade_srn.network.examples import examples_of
 from cascade_srn.runs.display import duration
 from cascade_srn.runs.parallel import run_parallel
 from cascade_srn.runs.process import make_accelerator

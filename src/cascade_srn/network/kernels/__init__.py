@@ -7,9 +7,9 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from cascade_srn.network.sequence import padding_mask
-from cascade_srn.network.kernels.reference import Packing, srn_scan
 from cascade_srn.errors import ConfigError
+from cascade_srn.network.kernels.reference import Packing, srn_scan
+from cascade_srn.network.sequence import padding_mask
 
 
 def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> str:

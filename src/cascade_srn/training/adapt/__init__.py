@@ -1,6 +1,6 @@
 """Adapt a pretrained encoder to a domain by masked-language-model training on raw text.
 
-:class:`~cascade_srn.training.adapt.run.Adaptation` runs an adaptation. It needs torch and is imported from its own module.
+:class:`.run.Adaptation` runs an adaptation. It needs torch and is imported from its own module.
 """
 
 from cascade_srn.training.adapt.settings import AdaptProgress, AdaptSettings

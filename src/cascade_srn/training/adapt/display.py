@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager
 
 from rich.console import Console
 
-from cascade_srn.training.adapt.settings import AdaptProgress
 from cascade_srn.runs.display import Display, ProgressRow, duration, show_progress
+from cascade_srn.training.adapt.settings import AdaptProgress
 
 
 def display(console: Console) -> AbstractContextManager[Display[AdaptProgress]]:

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 
-from cascade_srn.training.adapt.loop import AdaptLoop
-from cascade_srn.training.adapt.network import MaskedNetwork
-from cascade_srn.training.adapt.settings import AdaptSettings
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.runs.folder import LAST, LOG, SUMMARY, OutputFolder, differences, remove
 from cascade_srn.runs.process import seed_everything
 from cascade_srn.storage.atomic import replace_durably
+from cascade_srn.training.adapt.loop import AdaptLoop
+from cascade_srn.training.adapt.network import MaskedNetwork
+from cascade_srn.training.adapt.settings import AdaptSettings
 from cascade_srn.training.checkpoint import (
     Tensors,
     below,

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cascade_srn.training.adapt.network import MaskedBatch, MaskedNetwork, Masking
-from cascade_srn.training.adapt.packing import Packed, Sequences
-from cascade_srn.training.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.errors import CascadeError
 from cascade_srn.inference.batching import explain_out_of_memory
 from cascade_srn.runs.device import matmul_precision
 from cascade_srn.runs.process import make_accelerator, seed_everything
+from cascade_srn.training.adapt.network import MaskedBatch, MaskedNetwork, Masking
+from cascade_srn.training.adapt.packing import Packed, Sequences
+from cascade_srn.training.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.training.loop import every
 from cascade_srn.training.optimiser import Schedule, decay_groups, schedule_shape
 

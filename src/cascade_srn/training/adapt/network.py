@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM
 
-from cascade_srn.training.adapt.packing import BEGINS, SPECIAL, Sequences
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
 from cascade_srn.errors import ModelError
+from cascade_srn.training.adapt.packing import BEGINS, SPECIAL, Sequences
 
 # Shares of masked pieces that are replaced by the mask and by a random piece. The others are not replaced.
 _BY_MASK, _BY_OTHER = 0.8, 0.1

@@ -5,16 +5,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.encoder.pieces import piece_limit
+from cascade_srn.encoder.pretrained import load_tokenizer
+from cascade_srn.errors import ConfigError
+from cascade_srn.inputs.raw_text import find_files, read_texts
+from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.training.adapt.folder import AdaptFolder, load_state, save_state
 from cascade_srn.training.adapt.loop import AdaptLoop
 from cascade_srn.training.adapt.network import Masking, load_network
 from cascade_srn.training.adapt.packing import HeldOutSentences, Packed, pack
 from cascade_srn.training.adapt.settings import AdaptProgress, AdaptSettings
-from cascade_srn.inputs.raw_text import find_files, read_texts
-from cascade_srn.encoder.pieces import piece_limit
-from cascade_srn.encoder.pretrained import load_tokenizer
-from cascade_srn.errors import ConfigError
-from cascade_srn.runs.environment import RunContext, shareable
 
 
 class Adaptation:

@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cascade_srn.training.distil.labelling import Labelling, LabelProgress
 from cascade_srn.runs.display import ProgressRow, duration, show_progress
 from cascade_srn.training.display import add_sections
+from cascade_srn.training.distil.labelling import Labelling, LabelProgress
 from cascade_srn.training.run_folder import score_rows
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.training.labelled.shards import FORMAT_VERSION, RECORD, ShardFiles, read_record
 from cascade_srn.errors import ConfigError
 from cascade_srn.runs.folder import OutputFolder, remove
+from cascade_srn.training.labelled.shards import FORMAT_VERSION, RECORD, ShardFiles, read_record
 
 
 class LabelFolder(OutputFolder):

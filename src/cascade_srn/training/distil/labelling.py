@@ -14,24 +14,24 @@ import torch
 from torch import Tensor
 
 from cascade_srn.config import Thresholds
-from cascade_srn.network.examples import Example
-from cascade_srn.training.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
+from cascade_srn.encoder.pieces import Row, RowBatch
+from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
+from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
 from cascade_srn.inputs.raw_text import find_files, read_texts, sentence_key
+from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
+from cascade_srn.network.span_extraction import pairs_within
 from cascade_srn.network.targets import TURNS
+from cascade_srn.runs.environment import RunContext, shareable
+from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import find_model
+from cascade_srn.storage.files import checksum
 from cascade_srn.training.distil.folder import LabelFolder
 from cascade_srn.training.distil.sampling import Selection, select
 from cascade_srn.training.distil.settings import LabelSettings
 from cascade_srn.training.distil.teacher import Teacher
 from cascade_srn.training.distil.turns import Labelled, Prepared, ThreeTurns
-from cascade_srn.encoder.pieces import Row, RowBatch
-from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
-from cascade_srn.network.span_extraction import pairs_within
-from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
-from cascade_srn.model.model import Model
-from cascade_srn.runs.environment import RunContext, shareable
-from cascade_srn.schema import Schema
-from cascade_srn.storage.bundled import find_model
-from cascade_srn.storage.files import checksum
+from cascade_srn.training.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
 from cascade_srn.types import Document, Sentence
 
 

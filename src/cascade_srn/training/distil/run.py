@@ -10,15 +10,15 @@ from typing import Any
 from accelerate import Accelerator
 
 from cascade_srn.config import FRESH
-from cascade_srn.formats.registry import read_documents
-from cascade_srn.network.examples import examples_of
-from cascade_srn.training.distil.labelling import Labelling, predict
-from cascade_srn.training.distil.settings import LabelSettings
 from cascade_srn.encoder.pretrained import load_tokenizer, require_encoder
 from cascade_srn.evaluation.scores import score
+from cascade_srn.formats.registry import read_documents
+from cascade_srn.network.examples import examples_of
 from cascade_srn.runs.environment import shareable
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import check_teacher_schema, read_corpus
+from cascade_srn.training.distil.labelling import Labelling, predict
+from cascade_srn.training.distil.settings import LabelSettings
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import LABELS, TEACHER, RunFolder
 from cascade_srn.training.seeds import Seeds
@@ -38,7 +38,7 @@ class Distillation:
 
     Data, labels, encoder and folder are checked before anything is labelled, so that the training does not fail later.
     The folder is locked until :meth:`close`. ``data.labels`` of the recipe is the folder of the labels. ``holdout`` is
-    in addition to dev and test of the recipe. Other arguments: see :class:`~cascade_srn.training.distil.labelling.Labelling`.
+    in addition to dev and test of the recipe. Other arguments: see :class:`~.labelling.Labelling`.
     """
 
     def __init__(

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cascade_srn.training.labelled.shards import SelectedDocument
-from cascade_srn.inputs.raw_text import sentence_key
-from cascade_srn.training.distil.settings import LabelSettings
 from cascade_srn.errors import DataError
+from cascade_srn.inputs.raw_text import sentence_key
 from cascade_srn.text.forms import model_form
 from cascade_srn.text.segment import segment
+from cascade_srn.training.distil.settings import LabelSettings
+from cascade_srn.training.labelled.shards import SelectedDocument
 from cascade_srn.types import Document
 
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from cascade_srn.network.examples import Example
 from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, RowBatch
-from cascade_srn.network.fusion_tags import Queries
-from cascade_srn.network.span_extraction import Pairs, SpanLogits
-from cascade_srn.network.loss import SpanLabels
 from cascade_srn.model.model import Model
+from cascade_srn.network.examples import Example
+from cascade_srn.network.fusion import Queries
+from cascade_srn.network.loss import SpanLabels
+from cascade_srn.network.span_extraction import Pairs, SpanLogits
 from cascade_srn.types import Span
 
 

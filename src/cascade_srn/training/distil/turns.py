@@ -9,22 +9,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cascade_srn.encoder.pieces import Row, RowBatch
+from cascade_srn.inference.annotations import relation_score, scale_score
+from cascade_srn.inference.decode import find_entity, list_spans, select_best
 from cascade_srn.network.examples import Example
+from cascade_srn.network.fusion import Queries
+from cascade_srn.network.loss import SpanLabels, pair_positions
+from cascade_srn.network.sequence import padding_mask
+from cascade_srn.network.span_extraction import Pairs, SpanLogits
 from cascade_srn.network.targets import KINDS
 from cascade_srn.training.distil.teacher import GivenEntities, Teacher
-from cascade_srn.encoder.pieces import Row, RowBatch
-from cascade_srn.network.sequence import padding_mask
-from cascade_srn.network.fusion_tags import Queries
-from cascade_srn.network.span_extraction import Pairs, SpanLogits
-from cascade_srn.network.loss import SpanLabels, pair_positions
-from cascade_srn.inference.decode import find_entity, list_spans, select_best
-from cascade_srn.inference.annotations import relation_score, scale_score
 from cascade_srn.types import Sentence, Span, Triple
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries of a probability table, see :class:`~cascade_srn.data.targets.SoftTable`, with their rows.
+    """Entries of a probability table, see :class:`~cascade_srn.network.targets.SoftTable`, with their rows.
 
     Shapes: (n_entries,) each, ordered by row
     """

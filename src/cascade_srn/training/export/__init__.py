@@ -1,1 +1,1 @@
-"""Export models to a form that runs without torch (:mod:`cascade_srn.light`)."""
+"""Export models to a form that runs without torch (:mod:`cascade_srn.runtime`)."""

@@ -11,16 +11,13 @@ from typing import Any, cast
 import numpy as np
 from safetensors.numpy import save_file
 
-from cascade_srn.evaluation.calibration.calibrate import calibrate
 from cascade_srn.config import ModelSettings
+from cascade_srn.errors import ConfigError, DataError, ModelError
+from cascade_srn.evaluation.calibration.calibrate import calibrate
+from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
-from cascade_srn.errors import ConfigError, DataError, ModelError
-from cascade_srn.evaluation.evaluate import check_labels
-from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors
-from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
-from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
 from cascade_srn.model.card import model_card
 from cascade_srn.model.folder import (
     CARD_FILE,
@@ -34,9 +31,12 @@ from cascade_srn.model.folder import (
     WEIGHTS_FILE,
 )
 from cascade_srn.model.model import Model
+from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
 from cascade_srn.storage.folders import replacing_folder
+from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors
+from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 

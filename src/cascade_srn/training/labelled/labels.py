@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascade_srn.network.examples import Example
-from cascade_srn.training.labelled.shards import RECORD, TABLES, Arrays, ShardFiles, read_record
-from cascade_srn.network.targets import SoftLabels, SoftTable
 from cascade_srn.errors import CascadeError, DataError
+from cascade_srn.network.examples import Example
+from cascade_srn.network.targets import SoftLabels, SoftTable
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
+from cascade_srn.training.labelled.shards import RECORD, TABLES, Arrays, ShardFiles, read_record
 from cascade_srn.types import Sentence, Span, Triple
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from cascade_srn.network.examples import Example, contexts
-from cascade_srn.formats.files import replacing, to_json
-from cascade_srn.network.targets import KINDS, TURNS
 from cascade_srn.errors import DataError
+from cascade_srn.formats.files import replacing, to_json
+from cascade_srn.network.examples import Example, contexts
+from cascade_srn.network.targets import KINDS, TURNS
 from cascade_srn.storage.files import checksum
 from cascade_srn.types import Sentence
 

@@ -4,8 +4,8 @@ from contextlib import contextmanager
 
 from fastapi.testclient import TestClient
 
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.annotation.server.app import create_annotator
+from cascade_srn.apps.web.settings import ServeSettings
 
 HERE = "http://127.0.0.1"
 

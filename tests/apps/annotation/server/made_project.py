@@ -10,9 +10,9 @@ from tests.apps.service.live import PATIENCE, until
 from cascade_srn import Document
 from cascade_srn.apps.annotation.labels import Labels
 from cascade_srn.apps.annotation.project import Project
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.annotation.server.app import create_annotator
 from cascade_srn.apps.service.run import HttpServer, listening_socket, server_config
+from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.text.segment import segment
 from cascade_srn.types import Sentence
 

@@ -9,8 +9,8 @@ from tests.apps.annotation.server.live_project import live_project
 
 from cascade_srn.apps.annotation.log import LOG
 from cascade_srn.apps.annotation.project import Project
-from cascade_srn.errors import TrainingError
 from cascade_srn.apps.web.middleware import HEADERS
+from cascade_srn.errors import TrainingError
 
 DOCUMENT = "/api/documents/a%2Fb"
 BODY = MARKED.to_dict()

@@ -1,10 +1,16 @@
 """Annotation in Chromium: mouse, keyboard, relations, suggestions, undo, saving, conflicts and the queue."""
 
 import pytest
-from tests.drawing.browser import start_browser
-from tests.apps.annotation.server.made_project import (LABELS, TEXTS, create_project, live_project, write_suggestions,)
+from tests.apps.annotation.server.made_project import (
+    LABELS,
+    TEXTS,
+    create_project,
+    live_project,
+    write_suggestions,
+)
 from tests.apps.service.browsing import open_page
 from tests.apps.service.live import until
+from tests.drawing.browser import start_browser
 
 from cascade_srn.formats.registry import read_documents
 

@@ -11,7 +11,7 @@ from cascade_srn.apps.service.app import page_files
 @pytest.fixture(scope="module")
 def own():
     """The texts of the page's own files by name."""
-    return {name: asset.content.decode() for name, asset in page_files("annotate", "page")}
+    return {name: asset.content.decode() for name, asset in page_files("annotation", "page")}
 
 
 @pytest.fixture(scope="module")

@@ -4,19 +4,26 @@ import json
 import time
 
 import pytest
-from tests.drawing.browser import scrolls_sideways, start_browser
-from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.apps.annotation.server.made_project import TEXTS, create_project, live_project
-from tests.apps.annotation.server.test_in_browser import (open_document, press, settle, stored, wait_for_document, word,)
+from tests.apps.annotation.server.test_in_browser import (
+    open_document,
+    press,
+    settle,
+    stored,
+    wait_for_document,
+    word,
+)
 from tests.apps.service.browsing import trained_extractor
 from tests.apps.service.live import until
+from tests.drawing.browser import scrolls_sideways, start_browser
+from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.twelve_sentences import SCHEMA
 
 from cascade_srn import TrainingSettings, train
 from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, RelationMark
 from cascade_srn.apps.annotation.project import Project, ProjectSettings
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.formats.registry import read_documents
 
 pytestmark = pytest.mark.browser
 

@@ -7,9 +7,9 @@ import httpx
 from tests.apps.service.live import PATIENCE, until
 
 from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.graph.explorer.app import create_explorer
 from cascade_srn.apps.service.run import HttpServer, listening_socket, server_config
+from cascade_srn.apps.web.settings import ServeSettings
 
 
 @contextmanager

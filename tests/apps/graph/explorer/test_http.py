@@ -12,10 +12,10 @@ from tests.apps.graph.explorer.live_graph import live_graph
 from tests.apps.graph.explorer.made_graph import MARKUP, node_id
 
 from cascade_srn.apps.graph.explore import MAX_CENTRES, Explorer
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.graph.explorer.routes import SHARED
 from cascade_srn.apps.web.middleware import HEADERS
+from cascade_srn.apps.web.settings import ServeSettings
 
 NER = node_id("named entity recognition")
 PATHS = ("overview", "search", "node", "neighbourhood", "neighbourhood.csv", "evidence", "evidence.csv", "ranking")
@@ -162,8 +162,8 @@ def test_every_operation_is_described(explored):
             assert f"<code>{parameter['name']}</code>" in page
 
 
-PAGE = files("cascade_srn.apps.service").joinpath("explorer", "page")
-VENDOR = files("cascade_srn.apps.service").joinpath("vendor")
+PAGE = files("cascade_srn.apps.graph.explorer").joinpath("page")
+VENDOR = files("cascade_srn.apps.web").joinpath("vendor")
 
 
 def test_static_files(explored):

@@ -7,12 +7,12 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 import pytest
-from tests.drawing.browser import scrolls_sideways, start_browser
-from tests.evaluation.report.test_in_browser import CONTRASTS
-from tests.apps.service.browsing import open_page
 from tests.apps.graph.explorer.live_graph import live_graph
 from tests.apps.graph.explorer.made_graph import MARKUP, node_id
+from tests.apps.service.browsing import open_page
 from tests.apps.service.live import until
+from tests.drawing.browser import scrolls_sideways, start_browser
+from tests.evaluation.report.test_in_browser import CONTRASTS
 
 from cascade_srn.apps.web.settings import ServeSettings
 

@@ -4,15 +4,15 @@ from contextlib import contextmanager
 
 import duckdb
 import pytest
-from tests.drawing.browser import scrolls_sideways, start_browser
-from tests.apps.service.browsing import open_page
 from tests.apps.graph.explorer.made_graph import node_id
 from tests.apps.graph.explorer.test_http import PATHS
+from tests.apps.service.browsing import open_page
 from tests.apps.service.live import live, random_extractor
+from tests.drawing.browser import scrolls_sideways, start_browser
 
 from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.apps.web.middleware import HEADERS
+from cascade_srn.apps.web.settings import ServeSettings
 
 NER = node_id("named entity recognition")
 

@@ -6,11 +6,11 @@ import os
 import pytest
 from tests.cli.conftest import run
 
-from cascade_srn.cli.graph_export import FORMATS as IN_HELP
-from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.apps.graph.export import FORMATS, ExportFilter, export_graph
 from cascade_srn.apps.graph.export.filtering import FilteredGraph
 from cascade_srn.apps.graph.store import open_graph
+from cascade_srn.cli.graph_export import FORMATS as IN_HELP
+from cascade_srn.errors import CascadeError, ConfigError, DataError
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from cascade_srn.errors import ConfigError
 from cascade_srn.apps.graph.export import export_graph
 from cascade_srn.apps.graph.export.rdf import BASE_IRI, PREFIXES, check_base_iri
+from cascade_srn.errors import ConfigError
 
 FORMATS = {"turtle": "turtle", "ntriples": "nt", "jsonld": "json-ld"}
 OXIGRAPH = {"turtle": "TURTLE", "ntriples": "N_TRIPLES", "jsonld": "JSON_LD"}

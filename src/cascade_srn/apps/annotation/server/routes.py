@@ -17,12 +17,18 @@ from cascade_srn.apps.annotation.exchange import export_bytes, file_name, import
 from cascade_srn.apps.annotation.learning import Learner
 from cascade_srn.apps.annotation.project import ADJUDICATED, OutdatedAnnotation, Project
 from cascade_srn.apps.annotation.queue import QueueFilter, list_queue
-from cascade_srn.formats.registry import FORMATS
-from cascade_srn.errors import CascadeError, TrainingError, did_you_mean
 from cascade_srn.apps.annotation.server import forms
 from cascade_srn.apps.web.bodies import BodyBudget, Reservation, read_message
-from cascade_srn.apps.web.refusals import (CLIENT_GONE, Refusal, handle_http_error, json_response, unprocessable,)
+from cascade_srn.apps.web.refusals import (
+    CLIENT_GONE,
+    Refusal,
+    handle_http_error,
+    json_response,
+    unprocessable,
+)
 from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.errors import CascadeError, TrainingError, did_you_mean
+from cascade_srn.formats.registry import FORMATS
 
 T = TypeVar("T")
 

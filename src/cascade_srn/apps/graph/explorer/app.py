@@ -10,16 +10,16 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from cascade_srn.drawing.render import environment
 from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.service.app import middleware_layers
 from cascade_srn.apps.graph.explorer.queries import handle_invalid_query
 from cascade_srn.apps.graph.explorer.routes import api_paths, graph_routes, page_routes
-from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.refusals import Refusal, handle_http_error, handle_refusal, json_response
+from cascade_srn.apps.service.app import middleware_layers
 from cascade_srn.apps.service.routes import LICENSE
 from cascade_srn.apps.service.run import serve_app
+from cascade_srn.apps.web.metrics import Metrics
+from cascade_srn.apps.web.refusals import Refusal, handle_http_error, handle_refusal, json_response
 from cascade_srn.apps.web.settings import ServeSettings
+from cascade_srn.drawing.render import environment
 from cascade_srn.version import __version__
 
 DESCRIPTION = "Neighbourhoods, evidence and rankings of a graph. Every error has the same form: a code and a message."

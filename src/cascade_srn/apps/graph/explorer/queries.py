@@ -7,10 +7,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from cascade_srn.errors import did_you_mean
 from cascade_srn.apps.graph.explore import MAX_CENTRES, MAX_NEIGHBOURS, MAX_ROWS
 from cascade_srn.apps.graph.explore_sql import Filters
 from cascade_srn.apps.web.refusals import refusal_response, unprocessable
+from cascade_srn.errors import did_you_mean
 
 # Longest id of a node, label or query.
 MAX_TEXT = 1000

@@ -10,15 +10,15 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
-from cascade_srn.drawing import stylesheet
-from cascade_srn.errors import CascadeError
 from cascade_srn.apps.graph.explore import Explorer, NotInGraph, with_names
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files, show_links
 from cascade_srn.apps.graph.explorer import queries
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.service.messages import ErrorAnswer
-from cascade_srn.apps.web.refusals import Refusal, json_response, unprocessable
 from cascade_srn.apps.service.routes import render_operations
+from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files, show_links
+from cascade_srn.apps.web.refusals import Refusal, json_response, unprocessable
+from cascade_srn.drawing import stylesheet
+from cascade_srn.errors import CascadeError
 
 # Modules and pictures that the explorer shares with the page of the model.
 SHARED = (
@@ -147,8 +147,8 @@ def page_routes(description: Mapping[str, Any] | None = None) -> APIRouter:
     """
     router = APIRouter()
     shared = {name: asset for name, asset in page_files() if name in SHARED}
-    own = dict(page_files("explorer", "page"))
-    assets = {f"/{name}": asset for name, asset in (shared | dict(page_files("vendor")) | own).items()}
+    own = dict(page_files("graph", "explorer", "page"))
+    assets = {f"/{name}": asset for name, asset in (shared | dict(page_files("web", "vendor")) | own).items()}
     index = assets.pop("/index.html")
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
     if description is None:

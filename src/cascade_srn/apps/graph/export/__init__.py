@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from cascade_srn.config import require_choice
-from cascade_srn.errors import DataError
 from cascade_srn.apps.graph.export import gexf, graphml, neo4j, rdf, tables
 from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
 from cascade_srn.apps.graph.store import Graph, open_graph
+from cascade_srn.config import require_choice
+from cascade_srn.errors import DataError
 from cascade_srn.storage.atomic import AtomicFile
 from cascade_srn.storage.folders import replacing_folder
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from cascade_srn.config import require_range
-from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.apps.graph.store import DATABASE, Graph
 from cascade_srn.apps.graph.tables import load_library, table_schema
+from cascade_srn.config import require_range
+from cascade_srn.errors import DataError, did_you_mean
 
 _BATCH_ROWS = 10_000
 _IS_SELECTED = {

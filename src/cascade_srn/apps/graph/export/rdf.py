@@ -13,9 +13,9 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from cascade_srn.errors import ConfigError, short_repr
 from cascade_srn.apps.graph.export.filtering import FilteredGraph
 from cascade_srn.apps.graph.export.rdf_resources import KINDS, PREFIXES, TYPES, Name, Resource, describe
+from cascade_srn.errors import ConfigError, short_repr
 
 BASE_IRI = "urn:cascade-srn:"
 """Default beginning of the IRIs of nodes, documents and facts."""
