@@ -38,7 +38,7 @@ def extractor():
             "errors",
             "extractor",
             "inference.thresholds",
-            "integrations.graphs",
+            "apps.integrations.graphs",
             "model.card",
             "model.model",
             "schema",

@@ -161,7 +161,9 @@ def count_code_lines(path: Path) -> int:
         tokens = [token for token in tokenize.generate_tokens(file.readline) if token.type not in kinds]
     lines = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        is_text = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
         if is_text or isinstance(node, ast.Import | ast.ImportFrom):
             assert isinstance(node, ast.stmt)
             lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))

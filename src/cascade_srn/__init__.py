@@ -21,17 +21,19 @@ if TYPE_CHECKING:
     from cascade_srn.model.model import Model
     from cascade_srn.model.start import start_model
     from cascade_srn.schema import Schema
-    from cascade_srn.training import TrainingSettings, train
+    from cascade_srn.training.run import train
+    from cascade_srn.training.settings import TrainingSettings
     from cascade_srn.types import Document, Entity, Mention, Relation, Sentence, Span, Triple
 
 _MODULES = {
     "config": ("ModelSettings", "Thresholds"),
-    "data": ("read_documents", "read_schema", "write_documents"),
+    "formats.registry": ("read_documents", "read_schema", "write_documents"),
     "extractor": ("Extractor",),
     "model.model": ("Model",),
     "model.start": ("start_model",),
     "schema": ("Schema",),
-    "training": ("TrainingSettings", "train"),
+    "training.run": ("train",),
+    "training.settings": ("TrainingSettings",),
     "types": ("Document", "Entity", "Mention", "Relation", "Sentence", "Span", "Triple"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

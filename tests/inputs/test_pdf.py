@@ -15,7 +15,7 @@ from cascade_srn.inputs import sources
 from cascade_srn.inputs.sources import Sources, Text, Unreadable
 from cascade_srn.text.pdf import has_pypdf
 
-FILES = Path(__file__).parents[1] / "data" / "pdf"
+FILES = Path(__file__).parents[1] / "text" / "pdf"
 PDF = draw_pdf([[(50, 500, 10, "Ada Berg leads Norlux in Oslo.")]])
 TEXT = "Ada Berg leads Norlux in Oslo."
 needs_pypdf = pytest.mark.skipif(not has_pypdf(), reason="the extra pdf is not installed")

@@ -12,7 +12,8 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.model.model import CARD_FILE, CHECKSUMS, CONFIG_FILE, WEIGHTS_FILE, Model
 from cascade_srn.model.stored import CHANGED_NOTICE
 from cascade_srn.storage.files import checksum
-from cascade_srn.training import TrainingSettings, train
+from cascade_srn.training.run import train
+from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.types import Document, Sentence, Span
 
 CARD = "# Mine\n\n## Scores\n\n| a |\n| --- |\n| 1 |\n\nWritten by hand.\n"

@@ -12,7 +12,7 @@ from cascade_srn.errors import DataError
 from cascade_srn.text import pdf
 from cascade_srn.text.pdf import is_pdf, parse_pdf, read_pdf
 
-FILES = Path(__file__).parents[1] / "data" / "pdf"
+FILES = Path(__file__).parents[1] / "text" / "pdf"
 needs_pypdf = pytest.mark.skipif(not pdf.has_pypdf(), reason="the extra pdf is not installed")
 pytestmark = pytest.mark.filterwarnings("error")
 

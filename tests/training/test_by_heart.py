@@ -10,7 +10,8 @@ from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.examples import examples_of
-from cascade_srn.training import TrainingSettings, train
+from cascade_srn.training.run import train
+from cascade_srn.training.settings import TrainingSettings
 
 pytestmark = pytest.mark.slow
 

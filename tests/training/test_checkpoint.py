@@ -10,9 +10,9 @@ from tests.small_models import SCHEMA, examples, small_model
 
 from cascade_srn.errors import ModelError
 from cascade_srn.runs.process import seed_everything
-from cascade_srn.training import TrainingSettings
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.loop import Loop
+from cascade_srn.training.settings import TrainingSettings
 
 EXAMPLES = [example for example in examples() if len(example.sentence)]
 SETTINGS = TrainingSettings(epochs=4, batch_size=4, log_steps=1, ema=0.9, learning_rate=0.01, corruption=0.3)

@@ -11,9 +11,8 @@ from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.model import Model
-from cascade_srn.training import TrainingSettings
 from cascade_srn.training.recipe import CardSettings, DataSettings, FreshEncoderSettings
-from cascade_srn.training.settings import DistillationSettings
+from cascade_srn.training.settings import DistillationSettings, TrainingSettings
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")

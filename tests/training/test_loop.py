@@ -13,9 +13,10 @@ from cascade_srn.errors import CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
 from cascade_srn.schema import Schema
-from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.loop import Loop, evaluate
 from cascade_srn.training.progress import selection_score
+from cascade_srn.training.run import train
+from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.types import Document
 
 

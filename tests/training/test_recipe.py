@@ -3,8 +3,8 @@ import yaml
 
 from cascade_srn.config import FusionSettings
 from cascade_srn.errors import ConfigError
-from cascade_srn.training import TrainingSettings
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe, load_recipe
+from cascade_srn.training.settings import TrainingSettings
 
 RECIPE = """
 model:

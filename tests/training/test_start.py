@@ -15,9 +15,9 @@ from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import Start, start_model
 from cascade_srn.schema import RelationConstraints, Schema
-from cascade_srn.training import TrainingSettings, train
 from cascade_srn.training.recipe import Recipe, load_recipe
-from cascade_srn.training.run import Run
+from cascade_srn.training.run import Run, train
+from cascade_srn.training.settings import TrainingSettings
 
 # Other order, one new and one dropped label of each kind.
 OTHER = Schema(("Thing", "Corpus", "Metric"), ("used-for", "trained-on", "compare"), frozenset({"compare"}))

@@ -2,9 +2,9 @@ import pytest
 from accelerate.utils import LoggerType
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.training import TrainingSettings
 from cascade_srn.training import progress as trackers
 from cascade_srn.training.progress import choose_trackers, flatten, tracker_options
+from cascade_srn.training.settings import TrainingSettings
 
 
 def test_a_missing_package(monkeypatch):

@@ -51,7 +51,7 @@ def annotate(
         print_line(f"Created {project}")
     elif texts:
         print_note(f"{project} exists and is opened. The options to create a project are not used.")
-    from cascade_srn.apps.annotation.server import serve_project
+    from cascade_srn.apps.annotation.server.app import serve_project
 
     prepare_service(settings, quiet=quiet)
 

@@ -23,7 +23,7 @@ def serve(
     settings = ServeSettings(
         host=host, port=port, api_key=find_api_key(api_key_file), allowed_hosts=tuple(allowed_host or ())
     )
-    from cascade_srn.apps.graph.explorer import serve_graph
+    from cascade_srn.apps.graph.explorer.app import serve_graph
 
     prepare_service(settings, quiet=quiet)
 

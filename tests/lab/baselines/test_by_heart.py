@@ -8,7 +8,8 @@ from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
-from cascade_srn.training import TrainingSettings, train
+from cascade_srn.training.run import train
+from cascade_srn.training.settings import TrainingSettings
 
 pytestmark = pytest.mark.slow
 

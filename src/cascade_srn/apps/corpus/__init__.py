@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascade_srn.apps.corpus.inputs import InputSettings
+    from cascade_srn.apps.corpus.fields import InputSettings
     from cascade_srn.apps.corpus.inspection import StatusReport, status
     from cascade_srn.apps.corpus.job import JobInterrupted, JobReport, run
     from cascade_srn.apps.corpus.local import LocalEngine
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cascade_srn.apps.corpus.verification import VerifyReport, verify
 
 _MODULES = {
-    "inputs": ("InputSettings",),
+    "fields": ("InputSettings",),
     "inspection": ("StatusReport", "status"),
     "job": ("JobInterrupted", "JobReport", "run"),
     "local": ("LocalEngine",),

@@ -102,7 +102,8 @@ def new_model(encoder: str, schema: Schema, preset: str, device: torch.device) -
 
 def train_briefly(model: Model, corpus: BenchmarkCorpus, n_steps: int, *, fresh: bool) -> None:
     """Train for about ``n_steps`` steps, so that the model predicts a realistic number of entities and relations."""
-    from cascade_srn.training import TrainingSettings, train  # other benchmarks do not need it
+    from cascade_srn.training.run import train
+    from cascade_srn.training.settings import TrainingSettings  # other benchmarks do not need it
 
     batch_size = TrainingSettings.batch_size
     documents = corpus.documents[: n_steps * batch_size]
