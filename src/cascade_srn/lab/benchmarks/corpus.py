@@ -16,7 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.apps.corpus.fields import InputSettings, RowReader, find_input_files
+from cascade_srn.apps.corpus.fields import InputSettings
+from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
 from cascade_srn.apps.corpus.inspection import status
 from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.errors import CascadeError, DataError
