@@ -26,12 +26,12 @@ def test_the_database_has_the_rows_of_the_parquet_files(graph, sample_graph):
 
 
 def test_offsets_of_mentions_and_evidence_point_to_their_texts(graph):
-    for row in graph.query('SELECT m.*, d.text AS document FROM mentions m JOIN documents d USING (shard, "row")'):
-        assert row["document"][row["start"] : row["end"]] == row["text"]
-    for row in graph.query('SELECT e.*, d.text AS document FROM evidence e JOIN documents d USING (shard, "row")'):
-        assert row["document"][row["sentence_start"] : row["sentence_end"]] == row["sentence_text"]
+    for row in graph.query("SELECT m.*, d.text AS whole FROM mentions m JOIN documents d USING (document)"):
+        assert row["whole"][row["start"] : row["end"]] == row["text"]
+    for row in graph.query("SELECT e.*, d.text AS whole FROM evidence e JOIN documents d USING (document)"):
+        assert row["whole"][row["sentence_start"] : row["sentence_end"]] == row["sentence_text"]
         for role in ("head", "tail"):
-            assert row["document"][row[f"{role}_start"] : row[f"{role}_end"]] == row[f"{role}_text"]
+            assert row["whole"][row[f"{role}_start"] : row[f"{role}_end"]] == row[f"{role}_text"]
             assert row["sentence_start"] <= row[f"{role}_start"] < row[f"{role}_end"] <= row["sentence_end"]
 
 

@@ -89,7 +89,8 @@ def _make_tables(
     connection: duckdb.DuckDBPyConnection, extracted: Extracted, settings: GraphSettings
 ) -> tuple[dict[str, pyarrow.Table], dict[str, Any], dict[str, Any]]:
     pa = load_library("pyarrow")
-    _register(connection, extracted)
+    for name, table in extracted.tables.items():
+        connection.register(name, table)
     surfaces = collect_surfaces(extracted)
     found = resolve(surfaces, partial(iterate_texts, extracted), settings)
     _register_keys(connection, surfaces, found)
@@ -120,14 +121,6 @@ def _make_tables(
         **report,
     }
     return tables, record, report | {"notes": (*extracted.notes, *found.notes, *notes)}
-
-
-def _register(connection: duckdb.DuckDBPyConnection, extracted: Extracted) -> None:
-    pa = load_library("pyarrow")
-    for name, table in extracted.tables.items():
-        if name == "documents":
-            table = table.append_column("document", pa.array(range(table.num_rows), pa.int64()))
-        connection.register(name, table)
 
 
 def collect_surfaces(extracted: Extracted) -> list[Surface]:

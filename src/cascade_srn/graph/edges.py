@@ -194,21 +194,23 @@ QUERIES = {
         FROM nodes JOIN dates USING (root) LEFT JOIN degrees USING (node) ORDER BY node
     """,
     "mentions": """
-        SELECT node, document_id, shard, "row", entity, sentence, start, "end", placed.text, placed.label, score, model,
+        SELECT node, document, document_id, entity, sentence, start, "end", placed.text, placed.label, score, model,
             step
         FROM placed JOIN nodes USING (root) JOIN documents USING (document) ORDER BY node, document, entity
     """,
     "edges": "SELECT * FROM edges ORDER BY edge",
     "evidence": """
-        SELECT edge, document_id, shard, "row", relation, f.sentence,
+        SELECT edge, document, document_id, relation, f.sentence,
             s.start AS sentence_start, s."end" AS sentence_end,
             substring(d.text, s.start + 1, s."end" - s.start) AS sentence_text,
             head_start, head_end, head_text, tail_start, tail_end, tail_text, f.score, f.model, d.version, d.date
         FROM single f JOIN edges e USING (head, label, tail) JOIN documents d USING (document)
         LEFT JOIN sentences s ON s.document = f.document AND s.sentence = f.sentence
-        ORDER BY edge, f.document, relation
+        ORDER BY edge, document, relation
     """,
-    "documents": 'SELECT document_id, shard, "row", date, title, text FROM documents ORDER BY document',
+    "documents": """
+        SELECT document, document_id, shard, input, "row", date, title, text FROM documents ORDER BY document
+    """,
 }
 """Queries of the tables that are written."""
 

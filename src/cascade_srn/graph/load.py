@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 _BATCH = 1000
-# "document" is the position of the document in the table of documents, "antecedent" the entity of the same document
-# that a generic mention stands for.
+# "document" is the number of the document, "antecedent" the entity of the same document that a generic mention stands
+# for.
 _TYPES = {
     "documents": {
         "document_id": "string",
         "shard": "string",
+        "input": "string",
         "row": "int64",
         "date": "string",
         "title": "string",
@@ -70,8 +71,8 @@ class Extracted:
     """Entities and relations of documents, as Arrow tables.
 
     Attributes:
-        tables: ``documents``, ``sentences``, ``entities`` and ``relations``. The column ``document`` of the last three
-            is the position in ``documents``, which are in the order of id, shard and row.
+        tables: ``documents``, ``sentences``, ``entities`` and ``relations``. Their column ``document`` is the number of
+            the document, which counts from 0 in the order of id, shard, input and row. Ids may repeat.
         notes: What the user should know.
     """
 
@@ -107,7 +108,7 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
     if not collected.n_documents:
         raise DataError("the input has no documents", "Check that the extraction has finished")
     fields.check()
-    return Extracted(_sort_documents(collected.tables()), tuple(notes))
+    return Extracted(_number_documents(collected.tables()), tuple(notes))
 
 
 def find_corpora(corpora: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
@@ -142,14 +143,15 @@ def _short_names(paths: Iterable[Path]) -> dict[Path, str]:
     return {path: path.name if names[path.name] == 1 else path.as_posix() for path in found}
 
 
-def _sort_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
-    """Put the documents into the order of their ids, so that the graph does not depend on the order of the input."""
+def _number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
+    """Number the documents in the order of their ids, so that the graph does not depend on the order of the input."""
     np, pc, pa = load_library("numpy"), load_library("pyarrow.compute"), load_library("pyarrow")
     documents = tables["documents"]
-    order = pc.sort_indices(documents, [(name, "ascending") for name in ("document_id", "shard", "row")])
+    order = pc.sort_indices(documents, [(name, "ascending") for name in ("document_id", "shard", "input", "row")])
     place = np.empty(len(order), dtype=np.int64)
     place[order.to_numpy()] = np.arange(len(order))
-    found = {"documents": documents.take(order)}
+    numbers = pa.array(range(len(order)), pa.int64())
+    found = {"documents": documents.take(order).add_column(0, "document", numbers)}
     for name in ("sentences", "entities", "relations"):
         table = tables[name]
         moved = pa.array(place[table["document"].to_numpy()], pa.int64())
@@ -214,7 +216,7 @@ class _Fields:
 
 
 def _read_lines(path: Path, name: str, fields: _Fields) -> Iterator[dict[str, Any]]:
-    """Read a file of JSON lines in batches."""
+    """Read a file of JSON lines in batches. It has no files that were extracted from, so that it is its own input."""
     records: list[Value] = []
 
     def read(record: Value, context: ReadContext) -> Document:
@@ -228,7 +230,7 @@ def _read_lines(path: Path, name: str, fields: _Fields) -> Iterator[dict[str, An
         date, title = fields.read(raw | {"id": document.id})
         model, version = (value if isinstance(value := raw.get(key), str) else None for key in ("model", "version"))
         at = len(rows["documents"])
-        rows["documents"].append((document.id, name, number, date, title, document.text, version))
+        rows["documents"].append((document.id, name, name, number, date, title, document.text, version))
         resolves = fields.settings.coreference and document.clusters
         antecedents = find_antecedents(document, fields.settings.generic_labels) if resolves else {}
         _add_annotations(rows, document, at, model, antecedents)
@@ -310,7 +312,7 @@ def _read_tables(
     if places.group_by(place).aggregate([]).num_rows != len(found):
         raise DataError(f"{folder} has documents with the same id, shard and row", "Run the corpus job again")
     tables = {
-        "documents": documents.select([*place, "text"])
+        "documents": documents.select([*place, "input", "text"])
         .append_column("date", pa.array([date for date, _ in found], pa.string()))
         .append_column("title", pa.array([title for _, title in found], pa.string()))
         .append_column("version", pa.array([version] * len(found), pa.string())),

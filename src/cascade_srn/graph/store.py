@@ -304,11 +304,11 @@ class Graph:
             limit: Maximum number of rows.
 
         Returns:
-            Rows of ``evidence`` with the ``title`` of the document.
+            Rows of ``evidence`` with ``title``, ``shard``, ``input`` and ``row`` of the document.
         """
         rows = """
-            SELECT evidence.*, documents.title FROM evidence JOIN documents USING (document_id, shard, "row")
-            WHERE edge = $edge ORDER BY score DESC NULLS LAST, document_id, shard, "row", relation LIMIT $limit
+            SELECT evidence.*, title, shard, input, "row" FROM evidence JOIN documents USING (document)
+            WHERE edge = $edge ORDER BY score DESC NULLS LAST, document, relation LIMIT $limit
         """
         return self._named(rows, {"edge": edge, "limit": limit if limit is not None else 1 << 62})
 
@@ -326,7 +326,7 @@ class Graph:
         found = self.node(node)
         values = {"node": node, "limit": limit if limit is not None else 1 << 62}
         forms = """
-            SELECT text, label, step, count(*) AS n, count(DISTINCT document_id) AS n_documents
+            SELECT text, label, step, count(*) AS n, count(DISTINCT document) AS n_documents
             FROM mentions WHERE node = $node GROUP BY ALL ORDER BY n DESC, text, label, step LIMIT $limit
         """
         merges = """
@@ -334,8 +334,7 @@ class Graph:
             FROM merges WHERE node = $node ORDER BY list_position($steps, step), text, label LIMIT $limit
         """
         mentions = """
-            SELECT * EXCLUDE (node) FROM mentions WHERE node = $node
-            ORDER BY document_id, shard, "row", entity LIMIT $limit
+            SELECT * EXCLUDE (node) FROM mentions WHERE node = $node ORDER BY document, entity LIMIT $limit
         """
         return {
             "node": found,
