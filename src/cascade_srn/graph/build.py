@@ -21,6 +21,7 @@ from cascade_srn.graph.edges import (
     make_edges,
     name_nodes,
     place_mentions,
+    quote_sentences,
     winner,
 )
 from cascade_srn.graph.load import Extracted, load
@@ -101,6 +102,7 @@ def _make_tables(
     n_entities = extracted.tables["entities"].num_rows
     dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
     dropped |= make_edges(connection, symmetric=symmetric, min_score=settings.min_score, min_count=settings.min_count)
+    quote_sentences(connection)
     flags = flag_edges(connection, acyclic)
     tables = {name: connection.sql(query).to_arrow_table() for name, query in QUERIES.items()}
     rows = sorted(set(_merge_rows(surfaces, found, named)), key=lambda row: (row[0], STEPS.index(row[5]), *row[1:]))
