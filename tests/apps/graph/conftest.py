@@ -56,7 +56,8 @@ EDGES = [
 
 
 def _place(document):
-    return {"document_id": document, "shard": "sample", "row": list(TEXTS).index(document)}
+    number = list(TEXTS).index(document)
+    return {"document": number, "document_id": document, "shard": "sample", "input": "sample", "row": number}
 
 
 def _find(text, wanted, number):
@@ -94,7 +95,7 @@ def _evidence(mentions):
             ends.sort()
         start, end = SENTENCES[first["document_id"]][first["sentence"]]
         relation = sum(mentions[other[0]]["document_id"] == first["document_id"] for other in RELATIONS[:number])
-        yield {name: first[name] for name in ("document_id", "shard", "row", "sentence", "model")} | {
+        yield {name: first[name] for name in ("document", "document_id", "sentence", "model")} | {
             "edge": EDGES.index((ends[0], label, ends[1])),
             "relation": relation,
             "sentence_start": start,

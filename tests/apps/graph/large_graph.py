@@ -19,12 +19,12 @@ _TABLES = {
             '2020' AS last_date, i % 3 = 2 AS symmetric_, '' AS flag
         FROM range(3 * {n}) AS t(i)""",
     "mentions": """
-        SELECT 'node-' || i % {n} AS node, 'd' || i // 40 AS document_id, 's' AS shard, i // 40 AS "row",
+        SELECT 'node-' || i % {n} AS node, i // 40 AS document, 'd' || i // 40 AS document_id,
             i % 40 AS entity, 0 AS sentence, 0 AS "start", 4 AS "end", 'name ' || i % {n} AS text, 'Method' AS label,
             0.9 AS score, 'm' AS model, 'text' AS step
         FROM range(4 * {n}) AS t(i)""",
     "evidence": """
-        SELECT i % (3 * {n}) AS edge, 'd' || i // 40 AS document_id, 's' AS shard, i // 40 AS "row", i % 40 AS relation,
+        SELECT i % (3 * {n}) AS edge, i // 40 AS document, 'd' || i // 40 AS document_id, i % 40 AS relation,
             0 AS sentence, 0 AS sentence_start, 9 AS sentence_end, 'name name' AS sentence_text, 0 AS head_start,
             4 AS head_end, 'name' AS head_text, 5 AS tail_start, 9 AS tail_end, 'name' AS tail_text, 0.7 AS score,
             'm' AS model, '1' AS version, (2000 + i % 20)::VARCHAR AS date
@@ -34,8 +34,8 @@ _TABLES = {
             'fuzzy' AS step, 'similar' AS reason, 0.9 AS score
         FROM range({n} // 4) AS t(i)""",
     "documents": """
-        SELECT 'd' || i AS document_id, 's' AS shard, i AS "row", (2000 + i % 20)::VARCHAR AS date, NULL AS title,
-            'name name' AS text
+        SELECT i AS document, 'd' || i AS document_id, 's' AS shard, 's' AS input, i AS "row",
+            (2000 + i % 20)::VARCHAR AS date, NULL AS title, 'name name' AS text
         FROM range({n} // 10) AS t(i)""",
 }
 

@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -116,10 +117,46 @@ def test_unfinished_shards_are_left_out_with_a_note(tmp_path):
 
 
 def test_two_jobs_with_the_same_shards_stay_apart(tmp_path):
-    jobs = [write_job(tmp_path / name, DOCUMENTS) for name in ("one", "two")]
+    halves = {"one": DOCUMENTS[:2], "two": DOCUMENTS[2:]}
+    found = load([write_job(tmp_path / name, half) for name, half in halves.items()], GraphSettings())
+    assert len({(row["shard"], row["row"]) for row in rows(found, "documents")}) == 4
+    assert found.notes == ()
+
+
+def test_documents_that_several_inputs_have_count_once_with_a_note(tmp_path):
+    whole = load([write_lines(DOCUMENTS, tmp_path / "all.jsonl")], GraphSettings())
+    # In one file, they count as often as they occur.
+    twice = load([write_lines(DOCUMENTS * 2, tmp_path / "twice.jsonl")], GraphSettings())
+    assert (len(rows(twice, "documents")), twice.notes) == (8, ())
+    changed = replace(DOCUMENTS[0], id="other")
+    job = write_job(tmp_path / "job", [*DOCUMENTS[:3], changed])
+    for inputs in ([tmp_path / "all.jsonl", job], [job, tmp_path / "all.jsonl"]):
+        found = load(inputs, GraphSettings())
+        assert [row["document_id"] for row in rows(found, "documents")] == ["2019.a", "2020.b", "2021.c", "d", "other"]
+        assert [row["shard"] for row in rows(found, "documents")][:4] == ["all.jsonl"] * 4
+        (note,) = found.notes
+        assert f"{job}: 3 documents" in note
+        assert f"in {tmp_path / 'all.jsonl'} " in note
+        kept = [row for row in annotations(found)["relations"] if row["document"] != "other"]
+        assert kept == annotations(whole)["relations"]
+
+
+def test_the_same_row_of_the_same_file_counts_once_without_texts_and_with_other_ids(tmp_path):
+    jobs = []
+    for name, prefix in (("one", ""), ("two", "folder/")):
+        items = [replace(item, id=f"{prefix}{item.id}") for item in DOCUMENTS]
+        job = write_job(tmp_path / name, items, shards=1)
+        path = job / "documents" / "00000-abc.parquet"
+        table = parquet.read_table(path, partitioning=None).drop_columns(["text", "input"])
+        table = table.append_column("text", pa.nulls(4, pa.string()))
+        parquet.write_table(table.append_column("input", pa.array([f"{prefix}in.csv"] * 4)), path)
+        manifest = json.loads((job / "manifest.json").read_text())
+        manifest["inputs"] = [{"name": f"{prefix}in.csv", "sha256": "0" * 64, "address": "/data/folder/in.csv"}]
+        (job / "manifest.json").write_text(json.dumps(manifest))
+        jobs.append(job)
     found = load(jobs, GraphSettings())
-    places = [(row["document_id"], row["shard"], row["row"]) for row in rows(found, "documents")]
-    assert len(set(places)) == 8
+    assert [row["document_id"] for row in rows(found, "documents")] == [item.id for item in DOCUMENTS]
+    assert len(found.notes) == 1
 
 
 def test_dates_and_titles(tmp_path):

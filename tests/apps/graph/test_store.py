@@ -26,13 +26,20 @@ def test_the_database_has_the_rows_of_the_parquet_files(graph, sample_graph):
 
 
 def test_offsets_of_mentions_and_evidence_point_to_their_texts(graph):
-    for row in graph.query('SELECT m.*, d.text AS document FROM mentions m JOIN documents d USING (shard, "row")'):
-        assert row["document"][row["start"] : row["end"]] == row["text"]
-    for row in graph.query('SELECT e.*, d.text AS document FROM evidence e JOIN documents d USING (shard, "row")'):
-        assert row["document"][row["sentence_start"] : row["sentence_end"]] == row["sentence_text"]
+    for row in graph.query("SELECT m.*, d.text AS whole FROM mentions m JOIN documents d USING (document)"):
+        assert row["whole"][row["start"] : row["end"]] == row["text"]
+    for row in graph.query("SELECT e.*, d.text AS whole FROM evidence e JOIN documents d USING (document)"):
+        assert row["whole"][row["sentence_start"] : row["sentence_end"]] == row["sentence_text"]
         for role in ("head", "tail"):
-            assert row["document"][row[f"{role}_start"] : row[f"{role}_end"]] == row[f"{role}_text"]
+            assert row["whole"][row[f"{role}_start"] : row[f"{role}_end"]] == row[f"{role}_text"]
             assert row["sentence_start"] <= row[f"{role}_start"] < row[f"{role}_end"] <= row["sentence_end"]
+
+
+def test_columns_of_the_same_name_are_all_returned(graph):
+    (row,) = graph.query("SELECT 1 AS a, 2 AS a, 3 AS b, 4 AS a_1, 5 AS a, ? AS b", [6])
+    assert row == {"a": 1, "a_2": 2, "b": 3, "a_1": 4, "a_3": 5, "b_1": 6}
+    for row in graph.query("SELECT * FROM edges JOIN nodes ON head = node"):
+        assert (row["label"], row["label_1"]) == (graph.edge(row["edge"])["label"], graph.node(row["head"])["label"])
 
 
 def test_search_finds_names_words_inside_and_other_forms(graph):

@@ -169,7 +169,7 @@ class RowReader:
         seen: set[tuple[str, int]] = set()
         for row in self._read_parts(shard):
             if len(shard.parts) > 1:
-                if (row.id, row.row) in seen:
+                while (row.id, row.row) in seen:
                     row = replace(row, id=f"{row.input}:{row.id}")
                 seen.add((row.id, row.row))
             yield row

@@ -9,7 +9,8 @@ TABLE_VERSION = 1
 """Version of the columns. It changes when a column is removed or changes its meaning."""
 TABLES = ("documents", "entities", "relations", "errors")
 
-# Every table begins with these. Shard and row identify a document even where ids repeat.
+# Every table begins with these. All three together identify a document: a shard may cover several files, and rows
+# count within a file.
 _PLACE = (("document_id", "string"), ("shard", "string"), ("row", "int64"))
 _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
     "documents": (

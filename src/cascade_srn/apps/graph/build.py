@@ -18,6 +18,7 @@ from cascade_srn.apps.graph.edges import (
     make_edges,
     name_nodes,
     place_mentions,
+    quote_sentences,
     winner,
 )
 from cascade_srn.apps.graph.load import Extracted, load
@@ -89,7 +90,8 @@ def _make_tables(
     connection: duckdb.DuckDBPyConnection, extracted: Extracted, settings: GraphSettings
 ) -> tuple[dict[str, pyarrow.Table], dict[str, Any], dict[str, Any]]:
     pa = load_library("pyarrow")
-    _register(connection, extracted)
+    for name, table in extracted.tables.items():
+        connection.register(name, table)
     surfaces = collect_surfaces(extracted)
     found = resolve(surfaces, partial(iterate_texts, extracted), settings)
     _register_keys(connection, surfaces, found)
@@ -100,6 +102,7 @@ def _make_tables(
     n_entities = extracted.tables["entities"].num_rows
     dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
     dropped |= make_edges(connection, symmetric=symmetric, min_score=settings.min_score, min_count=settings.min_count)
+    quote_sentences(connection)
     flags = flag_edges(connection, acyclic)
     tables = {name: connection.sql(query).to_arrow_table() for name, query in QUERIES.items()}
     rows = sorted(set(_merge_rows(surfaces, found, named)), key=lambda row: (row[0], STEPS.index(row[5]), *row[1:]))
@@ -120,14 +123,6 @@ def _make_tables(
         **report,
     }
     return tables, record, report | {"notes": (*extracted.notes, *found.notes, *notes)}
-
-
-def _register(connection: duckdb.DuckDBPyConnection, extracted: Extracted) -> None:
-    pa = load_library("pyarrow")
-    for name, table in extracted.tables.items():
-        if name == "documents":
-            table = table.append_column("document", pa.array(range(table.num_rows), pa.int64()))
-        connection.register(name, table)
 
 
 def collect_surfaces(extracted: Extracted) -> list[Surface]:

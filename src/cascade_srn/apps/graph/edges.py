@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _MAX_SLUG = 80
+_BATCH = 1000
 # Sums of integers do not depend on the order, unlike those of floats.
 _WEIGHT = "CAST(round(coalesce(score, 1) * 1000000) AS BIGINT)"
 
@@ -152,6 +153,30 @@ def make_edges(
     }
 
 
+def quote_sentences(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make ``quotes``: the text of each sentence that has a relation in ``single``.
+
+    Python cuts a sentence in constant time, but DuckDB would count the characters before it.
+    """
+    places: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    rows = """
+        SELECT DISTINCT document, sentence, start, "end" FROM single JOIN sentences USING (document, sentence)
+        ORDER BY ALL
+    """
+    for document, *place in connection.execute(rows).fetchall():
+        places[document].append(place)
+    quotes: list[tuple[int, int, str]] = []
+    found = connection.execute("SELECT document, text FROM documents WHERE text IS NOT NULL ORDER BY document")
+    while batch := found.fetchmany(_BATCH):
+        for document, text in batch:
+            quotes += [(document, sentence, text[start:end]) for sentence, start, end in places.get(document, ())]
+    pa = load_library("pyarrow")
+    types = {"document": pa.int64(), "sentence": pa.int32(), "quote": pa.string()}
+    columns = zip(*quotes, strict=True) if quotes else ((),) * 3
+    arrays = [pa.array(list(values), kind) for values, kind in zip(columns, types.values(), strict=True)]
+    connection.register("quotes", pa.table(arrays, names=list(types)))
+
+
 def flag_edges(connection: duckdb.DuckDBPyConnection, acyclic: Collection[str]) -> dict[str, int]:
     """Flag edges of acyclic relation types that contradict each other or form a cycle.
 
@@ -194,21 +219,24 @@ QUERIES = {
         FROM nodes JOIN dates USING (root) LEFT JOIN degrees USING (node) ORDER BY node
     """,
     "mentions": """
-        SELECT node, document_id, shard, "row", entity, sentence, start, "end", placed.text, placed.label, score, model,
+        SELECT node, document, document_id, entity, sentence, start, "end", placed.text, placed.label, score, model,
             step
         FROM placed JOIN nodes USING (root) JOIN documents USING (document) ORDER BY node, document, entity
     """,
     "edges": "SELECT * FROM edges ORDER BY edge",
     "evidence": """
-        SELECT edge, document_id, shard, "row", relation, f.sentence,
+        SELECT edge, f.document, document_id, relation, f.sentence,
             s.start AS sentence_start, s."end" AS sentence_end,
-            substring(d.text, s.start + 1, s."end" - s.start) AS sentence_text,
+            quote AS sentence_text,
             head_start, head_end, head_text, tail_start, tail_end, tail_text, f.score, f.model, d.version, d.date
         FROM single f JOIN edges e USING (head, label, tail) JOIN documents d USING (document)
         LEFT JOIN sentences s ON s.document = f.document AND s.sentence = f.sentence
+        LEFT JOIN quotes q ON q.document = f.document AND q.sentence = f.sentence
         ORDER BY edge, f.document, relation
     """,
-    "documents": 'SELECT document_id, shard, "row", date, title, text FROM documents ORDER BY document',
+    "documents": """
+        SELECT document, document_id, shard, input, "row", date, title, text FROM documents ORDER BY document
+    """,
 }
 """Queries of the tables that are written."""
 

@@ -202,7 +202,8 @@ class Explorer:
             offset: Sentences to leave out at the start.
 
         Returns:
-            ``edge``, ``total``, and ``evidence``: sentences with offsets, scores, and the title of the document.
+            ``edge``, ``total``, and ``evidence``: sentences with offsets, scores, and number, id, title and place of
+            the document.
 
         Raises:
             NotInGraph: There is no such edge.
@@ -215,10 +216,10 @@ class Explorer:
             page AS MATERIALIZED (
                 SELECT *, count(*) OVER () AS total FROM found
                 WHERE {min_score("score")} AND {in_years(filters)}
-                ORDER BY score DESC NULLS LAST, shard, "row", relation LIMIT {limit} OFFSET {offset})
-            SELECT page.* EXCLUDE (edge), title FROM page LEFT JOIN graph.documents AS d
-                ON page.shard = d.shard AND page."row" = d."row"
-            ORDER BY score DESC NULLS LAST, page.shard, page."row", relation""",
+                ORDER BY score DESC NULLS LAST, document, relation LIMIT {limit} OFFSET {offset})
+            SELECT page.* EXCLUDE (edge), title, shard, input, "row"
+            FROM page LEFT JOIN graph.documents USING (document)
+            ORDER BY score DESC NULLS LAST, document, relation""",
             edge=edge,
             min_score=filters.min_score,
         )
@@ -294,16 +295,15 @@ class Explorer:
         """Add the extracted types of head and tail, which may differ from those of the nodes."""
         mentions = self._query(
             """WITH own AS MATERIALIZED (SELECT * FROM graph.mentions WHERE node IN ($head, $tail))
-            SELECT shard, "row", "start", "end", label FROM own
-            WHERE list_contains($places, {'shard': shard, 'row': "row"})""",
+            SELECT document, "start", "end", label FROM own WHERE list_contains($documents, document)""",
             head=edge["head"],
             tail=edge["tail"],
-            places=[{"shard": row["shard"], "row": row["row"]} for row in evidence],
+            documents=[row["document"] for row in evidence],
         )
-        labels = {(row["shard"], row["row"], row["start"], row["end"]): row["label"] for row in mentions}
+        labels = {(row["document"], row["start"], row["end"]): row["label"] for row in mentions}
         for row in evidence:
             for end in ("head", "tail"):
-                place = (row["shard"], row["row"], row[f"{end}_start"], row[f"{end}_end"])
+                place = (row["document"], row[f"{end}_start"], row[f"{end}_end"])
                 row[f"{end}_label"] = labels.get(place, edge[f"{end}_label"])
 
     def _incident(self, node: str, filters: Filters, limit: int) -> list[Row]:

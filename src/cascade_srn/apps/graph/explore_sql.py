@@ -69,10 +69,10 @@ def choose_edges(filters: Filters, more: str = "") -> str:
         return f"chosen AS MATERIALIZED (SELECT {more}{EDGE} FROM found WHERE {condition})"
     return f"""
         proof AS MATERIALIZED (
-            SELECT {more}f.edge, head, label, tail, "symmetric", flag, v.shard, v."row", v.score, v.date
+            SELECT {more}f.edge, head, label, tail, "symmetric", flag, v.document, v.score, v.date
             FROM found AS f JOIN graph.evidence AS v ON v.edge = f.edge),
         counted_edges AS (
-            SELECT {more}edge, head, label, tail, count(*) AS n, count(DISTINCT (shard, "row")) AS n_documents,
+            SELECT {more}edge, head, label, tail, count(*) AS n, count(DISTINCT document) AS n_documents,
                 max(score) AS best_score, avg(score) AS mean_score, min(date) AS first_date, max(date) AS last_date,
                 "symmetric", flag
             FROM proof WHERE {in_years(filters)} GROUP BY ALL),
@@ -95,16 +95,16 @@ def count_mentions(beside: bool, filters: Filters) -> str:
         return """counted AS (
             SELECT node, n_mentions AS n, n_documents, NULL AS best_score, first_date, last_date, NULL AS edge
             FROM graph.nodes)"""
-    own = 'SELECT DISTINCT shard, "row" FROM graph.mentions WHERE node = $node' if beside else ""
-    places = f'SELECT d.shard, d."row", d.date FROM graph.documents AS d WHERE {in_years(filters, "d.date")}'
+    own = "SELECT DISTINCT document FROM graph.mentions WHERE node = $node" if beside else ""
+    dated = f"SELECT document, date FROM graph.documents WHERE {in_years(filters)}"
     if beside:
-        places += ' AND (d.shard, d."row") IN (FROM own)'
+        dated += " AND document IN (FROM own)"
     return f"""
-        {f"own AS MATERIALIZED ({own})," if beside else ""} places AS MATERIALIZED ({places}),
+        {f"own AS MATERIALIZED ({own})," if beside else ""} dated AS MATERIALIZED ({dated}),
         counted AS (
-            SELECT node, count(*) AS n, count(DISTINCT (m.shard, m."row")) AS n_documents, NULL AS best_score,
+            SELECT node, count(*) AS n, count(DISTINCT document) AS n_documents, NULL AS best_score,
                 min(date) AS first_date, max(date) AS last_date, NULL AS edge
-            FROM graph.mentions AS m JOIN places AS p ON m.shard = p.shard AND m."row" = p."row"
+            FROM graph.mentions JOIN dated USING (document)
             {"WHERE node <> $node" if beside else ""} GROUP BY node)"""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import Counter
@@ -27,17 +28,19 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 _BATCH = 1000
-# "document" is the position of the document in the table of documents, "antecedent" the entity of the same document
-# that a generic mention stands for.
+# "document" is the number of the document, "antecedent" the entity of the same document that a generic mention stands
+# for, "origin" the file and the row that a corpus job has read, to find documents that several jobs have.
 _TYPES = {
     "documents": {
         "document_id": "string",
         "shard": "string",
+        "input": "string",
         "row": "int64",
         "date": "string",
         "title": "string",
         "text": "string",
         "version": "string",
+        "origin": "string",
     },
     "sentences": {"document": "int64", "sentence": "int32", "start": "int32", "end": "int32"},
     "entities": {
@@ -70,8 +73,8 @@ class Extracted:
     """Entities and relations of documents, as Arrow tables.
 
     Attributes:
-        tables: ``documents``, ``sentences``, ``entities`` and ``relations``. The column ``document`` of the last three
-            is the position in ``documents``, which are in the order of id, shard and row.
+        tables: ``documents``, ``sentences``, ``entities`` and ``relations``. Their column ``document`` is the number of
+            the document, which counts from 0 in the order of id, shard, input and row. Ids may repeat.
         notes: What the user should know.
     """
 
@@ -89,13 +92,13 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
     Raises:
         DataError: A path does not exist or is not of this kind, a file is damaged, or there is no document.
     """
-    collected = _Collector()
     notes: list[str] = []
     fields = _Fields(settings)
     jobs, files = find_corpora(corpora)
+    collected = _Collector(find_repeats=len(jobs) + len(files) > 1)
     for path, name in _short_names(files).items():
         for part in _read_lines(path, name, fields):
-            collected.add(part)
+            collected.add(part, path)
     prefixes = _short_names(jobs) if len(jobs) > 1 else dict.fromkeys(jobs, "")
     for folder, prefix in prefixes.items():
         manifest = read_stored_json(folder / MANIFEST, "Run the corpus job again")
@@ -103,11 +106,14 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
         if n_missing := len(manifest.get("shards") or ()) - len(shards):
             notes.append(f"{folder}: {n_missing} of {n_missing + len(shards)} shards are not finished and left out")
         for part in _read_job(folder, shards, prefix, manifest, fields):
-            collected.add(part)
+            collected.add(part, folder)
     if not collected.n_documents:
         raise DataError("the input has no documents", "Check that the extraction has finished")
     fields.check()
-    return Extracted(_sort_documents(collected.tables()), tuple(notes))
+    for (path, first), count in collected.repeats.items():
+        documents = "1 document is" if count == 1 else f"{count:,} documents are"
+        notes.append(f"{path}: {documents} also in {first} and left out here, so that each counts once")
+    return Extracted(_number_documents(collected.tables()), tuple(notes))
 
 
 def find_corpora(corpora: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
@@ -142,14 +148,15 @@ def _short_names(paths: Iterable[Path]) -> dict[Path, str]:
     return {path: path.name if names[path.name] == 1 else path.as_posix() for path in found}
 
 
-def _sort_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
-    """Put the documents into the order of their ids, so that the graph does not depend on the order of the input."""
+def _number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
+    """Number the documents in the order of their ids, so that the graph does not depend on the order of the input."""
     np, pc, pa = load_library("numpy"), load_library("pyarrow.compute"), load_library("pyarrow")
     documents = tables["documents"]
-    order = pc.sort_indices(documents, [(name, "ascending") for name in ("document_id", "shard", "row")])
+    order = pc.sort_indices(documents, [(name, "ascending") for name in ("document_id", "shard", "input", "row")])
     place = np.empty(len(order), dtype=np.int64)
     place[order.to_numpy()] = np.arange(len(order))
-    found = {"documents": documents.take(order)}
+    numbers = pa.array(range(len(order)), pa.int64())
+    found = {"documents": documents.take(order).add_column(0, "document", numbers)}
     for name in ("sentences", "entities", "relations"):
         table = tables[name]
         moved = pa.array(place[table["document"].to_numpy()], pa.int64())
@@ -160,18 +167,45 @@ def _sort_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table
 
 
 class _Collector:
-    """Tables of several inputs, whose documents are numbered on."""
+    """Tables of several inputs, whose documents are numbered on.
 
-    def __init__(self) -> None:
+    Attributes:
+        n_documents: Number of documents.
+        repeats: Number of documents that were left out, by the input that has them again and the first that has them.
+    """
+
+    def __init__(self, *, find_repeats: bool) -> None:
         self.n_documents = 0
+        self.repeats: Counter[tuple[Path, Path]] = Counter()
+        self._find_repeats = find_repeats
+        self._first: dict[bytes, Path] = {}
         self._parts: list[dict[str, pyarrow.Table]] = []
 
-    def add(self, part: dict[str, pyarrow.Table]) -> None:
-        pc = load_library("pyarrow.compute")
+    def add(self, part: dict[str, pyarrow.Table], path: Path) -> None:
+        """Add documents of an input, without those that an input before it has."""
+        np, pa = load_library("numpy"), load_library("pyarrow")
+        documents = part["documents"]
+        is_new = np.ones(documents.num_rows, dtype=bool)
+        if self._find_repeats:
+            is_new[:] = [self._is_new(row, path) for row in _rows(documents.select(["document_id", "text", "origin"]))]
+        number = self.n_documents + np.cumsum(is_new) - 1
+        found = {"documents": documents.drop_columns("origin").filter(pa.array(is_new))}
         for name in ("sentences", "entities", "relations"):
-            part[name] = part[name].set_column(0, "document", pc.add(part[name]["document"], self.n_documents))
-        self.n_documents += part["documents"].num_rows
-        self._parts.append(part)
+            table = part[name].filter(pa.array(is_new[part[name]["document"].to_numpy()]))
+            found[name] = table.set_column(0, "document", pa.array(number[table["document"].to_numpy()], pa.int64()))
+        self.n_documents += found["documents"].num_rows
+        self._parts.append(found)
+
+    def _is_new(self, row: Mapping[str, Any], path: Path) -> bool:
+        """Return whether no input before has the document: the same id and text, or the same row of the same file."""
+        keys = [row["origin"]] if row["origin"] else []
+        keys += [f"{row['document_id']}\n{row['text']}"] if row["document_id"] and row["text"] is not None else []
+        for digest in (hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest() for key in keys):
+            first = self._first.setdefault(digest, path)
+            if first != path:
+                self.repeats[path, first] += 1
+                return False
+        return True
 
     def tables(self) -> dict[str, pyarrow.Table]:
         pa = load_library("pyarrow")
@@ -214,7 +248,7 @@ class _Fields:
 
 
 def _read_lines(path: Path, name: str, fields: _Fields) -> Iterator[dict[str, Any]]:
-    """Read a file of JSON lines in batches."""
+    """Read a file of JSON lines in batches. It has no files that were extracted from, so that it is its own input."""
     records: list[Value] = []
 
     def read(record: Value, context: ReadContext) -> Document:
@@ -228,7 +262,7 @@ def _read_lines(path: Path, name: str, fields: _Fields) -> Iterator[dict[str, An
         date, title = fields.read(raw | {"id": document.id})
         model, version = (value if isinstance(value := raw.get(key), str) else None for key in ("model", "version"))
         at = len(rows["documents"])
-        rows["documents"].append((document.id, name, number, date, title, document.text, version))
+        rows["documents"].append((document.id, name, name, number, date, title, document.text, version, None))
         resolves = fields.settings.coreference and document.clusters
         antecedents = find_antecedents(document, fields.settings.generic_labels) if resolves else {}
         _add_annotations(rows, document, at, model, antecedents)
@@ -286,7 +320,7 @@ def _read_job(
         return
     names = [f"{prefix}/{shard}" if prefix else shard for shard in shards]
     if (folder / "documents" / f"{shards[0]}.parquet").exists():
-        yield _read_tables(folder, shards, prefix, _find_version(manifest), fields)
+        yield _read_tables(folder, shards, prefix, manifest, fields)
         return
     for shard, name in zip(shards, names, strict=True):
         for suffix in ("", *PACKED):
@@ -299,7 +333,7 @@ def _read_job(
 
 
 def _read_tables(
-    folder: Path, shards: Sequence[str], prefix: str, version: str | None, fields: _Fields
+    folder: Path, shards: Sequence[str], prefix: str, manifest: Mapping[str, Any], fields: _Fields
 ) -> dict[str, pyarrow.Table]:
     pa, pc = load_library("pyarrow"), load_library("pyarrow.compute")
     documents = _read_table(folder, "documents", shards)
@@ -310,10 +344,11 @@ def _read_tables(
     if places.group_by(place).aggregate([]).num_rows != len(found):
         raise DataError(f"{folder} has documents with the same id, shard and row", "Run the corpus job again")
     tables = {
-        "documents": documents.select([*place, "text"])
+        "documents": documents.select([*place, "input", "text"])
         .append_column("date", pa.array([date for date, _ in found], pa.string()))
         .append_column("title", pa.array([title for _, title in found], pa.string()))
-        .append_column("version", pa.array([version] * len(found), pa.string())),
+        .append_column("version", pa.array([_find_version(manifest)] * len(found), pa.string()))
+        .append_column("origin", pa.array(_find_origins(documents, manifest), pa.string())),
         "sentences": _flatten_sentences(documents["sentences"]),
         "entities": _read_table(folder, "entities", shards).join(places, keys=place, join_type="inner"),
         "relations": _read_table(folder, "relations", shards).join(places, keys=place, join_type="inner"),
@@ -363,6 +398,13 @@ def _flatten_sentences(lists: pyarrow.ChunkedArray) -> pyarrow.Table:
     numbers = np.arange(len(parents)) - (np.cumsum(lengths) - lengths)[parents]
     starts, ends = pc.struct_field(pieces, "start"), pc.struct_field(pieces, "end")
     return pa.table([parents, numbers, starts, ends], names=["document", "sentence", "start", "end"])
+
+
+def _find_origins(documents: pyarrow.Table, manifest: Mapping[str, Any]) -> list[str | None]:
+    """Return checksum, address and row of the input of each document; None if the manifest does not have its file."""
+    files = {file["name"]: f"{file['sha256']}\n{file['address']}" for file in manifest.get("inputs") or ()}
+    places = zip(documents["input"].to_pylist(), documents["row"].to_pylist(), strict=True)
+    return [f"{files[name]}\n{row}" if name in files else None for name, row in places]
 
 
 def _find_version(manifest: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -167,12 +168,11 @@ class Graph:
         Args:
             sql: A query in DuckDB's SQL, with ``?`` for values.
             values: The values.
+
+        Returns:
+            A dictionary per row. Of several columns with the same name, the second gets ``_1``, the third ``_2``, …
         """
-        # Each cursor is a connection of its own, so that threads do not disturb each other.
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql, list(values))
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return self._rows(sql, list(values))
 
     def search(self, text: str, *, label: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
         """Find nodes by the beginning of a word in their name or in another form of it.
@@ -199,7 +199,7 @@ class Graph:
             SELECT nodes.* FROM ranks JOIN nodes USING (node) WHERE $label IS NULL OR label = $label
             ORDER BY rank, n_mentions DESC, node LIMIT $limit
         """
-        return self._named(rows, {"text": wanted, "label": label, "limit": limit})
+        return self._rows(rows, {"text": wanted, "label": label, "limit": limit})
 
     def node(self, node: str) -> dict[str, Any]:
         """Return the row of a node.
@@ -294,7 +294,7 @@ class Graph:
             "last": last_date,
             "limit": limit if limit is not None else 1 << 62,
         }
-        return self._named(rows, values)
+        return self._rows(rows, values)
 
     def evidence(self, edge: int, *, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the relations behind an edge, those with the best scores first.
@@ -304,13 +304,13 @@ class Graph:
             limit: Maximum number of rows.
 
         Returns:
-            Rows of ``evidence`` with the ``title`` of the document.
+            Rows of ``evidence`` with ``title``, ``shard``, ``input`` and ``row`` of the document.
         """
         rows = """
-            SELECT evidence.*, documents.title FROM evidence JOIN documents USING (document_id, shard, "row")
-            WHERE edge = $edge ORDER BY score DESC NULLS LAST, document_id, shard, "row", relation LIMIT $limit
+            SELECT evidence.*, title, shard, input, "row" FROM evidence JOIN documents USING (document)
+            WHERE edge = $edge ORDER BY score DESC NULLS LAST, document, relation LIMIT $limit
         """
-        return self._named(rows, {"edge": edge, "limit": limit if limit is not None else 1 << 62})
+        return self._rows(rows, {"edge": edge, "limit": limit if limit is not None else 1 << 62})
 
     def explain(self, node: str, *, limit: int | None = None) -> dict[str, Any]:
         """Return why a node is what it is.
@@ -326,7 +326,7 @@ class Graph:
         found = self.node(node)
         values = {"node": node, "limit": limit if limit is not None else 1 << 62}
         forms = """
-            SELECT text, label, step, count(*) AS n, count(DISTINCT document_id) AS n_documents
+            SELECT text, label, step, count(*) AS n, count(DISTINCT document) AS n_documents
             FROM mentions WHERE node = $node GROUP BY ALL ORDER BY n DESC, text, label, step LIMIT $limit
         """
         merges = """
@@ -334,14 +334,13 @@ class Graph:
             FROM merges WHERE node = $node ORDER BY list_position($steps, step), text, label LIMIT $limit
         """
         mentions = """
-            SELECT * EXCLUDE (node) FROM mentions WHERE node = $node
-            ORDER BY document_id, shard, "row", entity LIMIT $limit
+            SELECT * EXCLUDE (node) FROM mentions WHERE node = $node ORDER BY document, entity LIMIT $limit
         """
         return {
             "node": found,
-            "forms": self._named(forms, values),
-            "merges": self._named(merges, values | {"steps": list(STEPS)}),
-            "mentions": self._named(mentions, values),
+            "forms": self._rows(forms, values),
+            "merges": self._rows(merges, values | {"steps": list(STEPS)}),
+            "mentions": self._rows(mentions, values),
         }
 
     def to_networkx(self, *, min_count: int = 1, min_score: float = 0.0) -> networkx.MultiDiGraph:
@@ -369,11 +368,22 @@ class Graph:
             graph.add_edge(row.pop("head"), row.pop("tail"), key=row.pop("edge"), **_without_nulls(row))
         return graph
 
-    def _named(self, sql: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _rows(self, sql: str, values: list[Any] | dict[str, Any]) -> list[dict[str, Any]]:
+        # Each cursor is a connection of its own, so that threads do not disturb each other.
         with self._connection.cursor() as cursor:
-            cursor.execute(sql, dict(values))
-            names = [column[0] for column in cursor.description or ()]
+            cursor.execute(sql, values)
+            names = _distinct([column[0] for column in cursor.description or ()])
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Add a number to names that were there before."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        # A name with a number may be that of another column.
+        found.append(name if name not in found else next(one for one in numbered if one not in (*found, *names)))
+    return found
 
 
 def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:

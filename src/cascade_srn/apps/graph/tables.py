@@ -10,14 +10,14 @@ from cascade_srn.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow
 
-GRAPH_VERSION = 1
+GRAPH_VERSION = 2
 """Version of the columns. It changes when a column is removed or changes its meaning."""
 STEPS = ("text", "type", "head", "acronym", "fuzzy", "alias", "manual")
 """Steps of the resolution, in their order."""
 FLAGS = ("", "contradiction", "cycle")
 
-# Shard and row identify a document even where ids repeat.
-_PLACE = (("document_id", "string"), ("shard", "string"), ("row", "int64"))
+# The number of the document identifies it in all tables. Its id may repeat.
+_DOCUMENT = (("document", "int64"), ("document_id", "string"))
 _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
     "nodes": (
         # Stable id: name and label in lower case and ASCII where possible, with a suffix where that is not unique.
@@ -36,7 +36,7 @@ _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "mentions": (
         ("node", "string"),
-        *_PLACE,
+        *_DOCUMENT,
         # Zero-based position among the entities of the document.
         ("entity", "int32"),
         ("sentence", "int32"),
@@ -65,7 +65,7 @@ _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "evidence": (
         ("edge", "int64"),
-        *_PLACE,
+        *_DOCUMENT,
         # Zero-based position among the relations of the document.
         ("relation", "int32"),
         ("sentence", "int32"),
@@ -95,7 +95,17 @@ _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
         # Similarity from 0 to 1 of a fuzzy match; 1 for the other steps.
         ("score", "float32"),
     ),
-    "documents": (*_PLACE, ("date", "string"), ("title", "string"), ("text", "string")),
+    "documents": (
+        *_DOCUMENT,
+        # Where it was read: the shard of a corpus job or the file of JSON lines, the file that was extracted from, and
+        # the zero-based row in it.
+        ("shard", "string"),
+        ("input", "string"),
+        ("row", "int64"),
+        ("date", "string"),
+        ("title", "string"),
+        ("text", "string"),
+    ),
 }
 TABLES = tuple(_COLUMNS)
 # Looked up by readers one value at a time.
@@ -107,6 +117,7 @@ INDEXES = (
     ("edges", "tail"),
     ("evidence", "edge"),
     ("merges", "node"),
+    ("documents", "document"),
     ("documents", "document_id"),
 )
 

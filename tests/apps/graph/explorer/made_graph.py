@@ -57,7 +57,7 @@ def write_made_graph(folder, *, n_documents=150, seed=3, markup=True):
         for pattern, links in chosen.sample(PATTERNS, 3):
             sentences.append(_write(pattern, links, topic, len(text), chosen, markup=markup and row % 20 == 0))
             text += sentences[-1]["text"] + " "
-        place = {"document_id": f"made-{row:03}", "shard": "made", "row": row}
+        place = {"document": row, "document_id": f"made-{row:03}", "shard": "made", "input": "made", "row": row}
         date = None if row % 15 == 14 else f"{2015 + row * 10 // n_documents}-0{1 + row % 9}"
         documents.append({**place, "date": date, "title": f"A study of {topic}, part {row + 1}", "text": text.strip()})
         _collect(sentences, {**place, "date": date}, mentions, relations)
@@ -163,4 +163,9 @@ def _tables(documents, mentions, relations):
 def _count(rows):
     dates = sorted(row["date"] for row in rows if row["date"])
     first, last = (dates[0], dates[-1]) if dates else (None, None)
-    return {"n": len(rows), "n_documents": len({row["row"] for row in rows}), "first_date": first, "last_date": last}
+    return {
+        "n": len(rows),
+        "n_documents": len({row["document"] for row in rows}),
+        "first_date": first,
+        "last_date": last,
+    }

@@ -41,9 +41,11 @@ def _documents():
     for row, document_id in enumerate(ids):
         text = "\n".join(f"{_name(node)} is used for {_name(names[0])}." for node in names[row::5])
         yield {
+            "document": row,
             "document_id": document_id,
             "shard": "s'1",
-            "row": row,
+            "input": f"file {row} of 5",
+            "row": 0,
             "date": "2020-01-01" if row % 2 else None,
             "title": _name(names[row]) if row else None,
             "text": text if row != 2 else None,
@@ -72,9 +74,8 @@ def strange_tables():
         mentions.append(
             {
                 "node": node,
+                "document": number % 5,
                 "document_id": list(_documents())[number % 5]["document_id"],
-                "shard": "s'1",
-                "row": number % 5,
                 "entity": number,
                 "sentence": 0,
                 "start": number,
@@ -113,9 +114,8 @@ def strange_tables():
             evidence.append(
                 {
                     "edge": number,
+                    "document": number % 5,
                     "document_id": list(_documents())[number % 5]["document_id"],
-                    "shard": "s'1",
-                    "row": number % 5,
                     "relation": 10 * number + k,
                     "sentence": 0,
                     "sentence_start": 0,

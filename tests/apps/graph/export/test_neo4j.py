@@ -124,7 +124,7 @@ def test_nodes_and_edges_come_back(exported):
 def test_evidence_and_mentions_come_back(exported):
     graph, _, sources = exported
     facts, mentions, stated, ends = sources[2], sources[4], sources[5], sources[6]
-    evidence = graph.query('SELECT * FROM evidence ORDER BY shard, "row", relation')
+    evidence = graph.query("SELECT * FROM evidence ORDER BY document, relation")
     for name in (
         "edge",
         "sentence_text",
@@ -137,7 +137,7 @@ def test_evidence_and_mentions_come_back(exported):
         "date",
     ):
         assert column(*facts[1:], name=name) == [row[name] for row in evidence], name
-    rows = graph.query('SELECT * FROM mentions ORDER BY shard, "row", entity')
+    rows = graph.query("SELECT * FROM mentions ORDER BY document, entity")
     for name in ("text", "start", "end", "label", "step"):
         assert column(*mentions[1:], name=name) == [row[name] for row in rows], name
     assert len(stated[2]) == len(evidence)

@@ -32,7 +32,7 @@ EDGE_COLUMNS = (
 )
 RANKING_COLUMNS = ("node", "name", "label", "n", "n_documents", "best_score", "first_date", "last_date")
 EVIDENCE_COLUMNS = (
-    *("document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end"),
+    *("document", "document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end"),
     *("head_text", "head_start", "head_end", "tail_text", "tail_start", "tail_end", "model", "version"),
 )
 ERRORS: dict[int | str, dict[str, Any]] = {

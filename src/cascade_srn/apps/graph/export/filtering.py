@@ -17,9 +17,7 @@ _BATCH_ROWS = 10_000
 _IS_SELECTED = {
     "mentions": "node IN (SELECT node FROM main.nodes)",
     "evidence": "edge IN (SELECT edge FROM main.edges)",
-    "documents": """
-        (shard, "row") IN (SELECT shard, "row" FROM main.mentions UNION SELECT shard, "row" FROM main.evidence)
-    """,
+    "documents": "document IN (SELECT document FROM main.mentions UNION SELECT document FROM main.evidence)",
 }
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from cascade_srn.apps.graph.export.filtering import FilteredGraph
 
-# Shard and row identify a document even where ids repeat.
-_DOCUMENT = """shard || ':' || "row" """
-_FACT = f"""{_DOCUMENT} || ':' || relation"""
+# Neo4j takes ids for strings.
+_DOCUMENT = "document::VARCHAR"
+_FACT = "document || ':' || relation"
 # A text that spans lines needs an option of the importer, which makes it slower.
 _SPANS_LINES = "regexp_matches({}, '[\\r\\n]')"
 
@@ -76,13 +76,16 @@ _SOURCES = (
         {
             "key:ID(document)": _DOCUMENT,
             "document_id:string": "document_id",
+            "shard:string": "shard",
+            "input:string": "input",
+            "row:long": '"row"',
             "date:string": "date",
             "title:string": "title",
             ":LABEL": "'Document'",
         },
-        'FROM documents ORDER BY shard, "row"',
+        "FROM documents ORDER BY document",
         of_nodes=True,
-        texts=("shard", "document_id", "date", "title"),
+        texts=("document_id", "shard", "input", "date", "title"),
     ),
     _Source(
         "facts",
@@ -104,9 +107,9 @@ _SOURCES = (
             "date:string": "date",
             ":LABEL": "'Fact'",
         },
-        'FROM evidence ORDER BY shard, "row", relation',
+        "FROM evidence ORDER BY document, relation",
         of_nodes=True,
-        texts=("shard", "sentence_text", "head_text", "tail_text", "model", "version", "date"),
+        texts=("sentence_text", "head_text", "tail_text", "model", "version", "date"),
     ),
     _Source(
         "relations",
@@ -142,23 +145,22 @@ _SOURCES = (
             "model:string": "model",
             "step:string": "step",
         },
-        'FROM mentions ORDER BY shard, "row", entity',
-        texts=("node", "shard", "text", "label", "model", "step"),
+        "FROM mentions ORDER BY document, entity",
+        texts=("node", "text", "label", "model", "step"),
     ),
     _Source(
         "fact_documents",
         {":START_ID(fact)": _FACT, ":END_ID(document)": _DOCUMENT, ":TYPE": "'STATED_IN'"},
-        'FROM evidence ORDER BY shard, "row", relation',
-        texts=("shard",),
+        "FROM evidence ORDER BY document, relation",
     ),
     _Source(
         "fact_entities",
         {":START_ID(fact)": _FACT, ":END_ID(entity)": "ending.node", ":TYPE": "ending.role"},
         """
         FROM evidence JOIN edges USING (edge), LATERAL (VALUES (head, 'HEAD'), (tail, 'TAIL')) AS ending(node, role)
-        ORDER BY shard, "row", relation, role
+        ORDER BY document, relation, role
         """,
-        texts=("shard", "head", "tail"),
+        texts=("head", "tail"),
     ),
 )
 
@@ -178,7 +180,7 @@ def write(kind: str, graph: FilteredGraph, folder: Path) -> str:
     parts = ["neo4j-admin database import full neo4j"]
     if kind == "parquet":
         parts.append("--input-type=parquet")
-    elif any(_spans_lines(graph, source) for source in _SOURCES):
+    elif any(_spans_lines(graph, source) for source in _SOURCES if source.texts):
         parts.append("--multiline-fields=true")
     for source in _SOURCES:
         files = f"{source.name}_header.csv,{source.name}.{kind}"

@@ -37,7 +37,7 @@ _IRIS = (
 TYPES = (
     dict.fromkeys(_IRIS, "@id")
     | dict.fromkeys(("nif:beginIndex", "nif:endIndex"), "xsd:nonNegativeInteger")
-    | dict.fromkeys(("srn:count", "srn:documents", "srn:mentions"), "xsd:integer")
+    | dict.fromkeys(("srn:count", "srn:documents", "srn:mentions", "srn:row"), "xsd:integer")
     | dict.fromkeys(("itsrdf:taConfidence", "srn:bestScore", "srn:meanScore", "srn:score"), "xsd:double")
 )
 """Types of the values of properties: ``@id`` for IRIs, or a datatype. Other values are texts."""
@@ -53,24 +53,24 @@ _EDGES = """
     FROM edges ORDER BY edge
 """
 _DOCUMENTS = """
-    SELECT document_id, shard, "row", date, title, text,
-    document_id <> '' AND count(*) OVER (PARTITION BY document_id) = 1 FROM documents ORDER BY shard, "row"
+    SELECT document, document_id, shard, input, "row", date, title, text,
+    document_id <> '' AND count(*) OVER (PARTITION BY document_id) = 1 FROM documents ORDER BY document
 """
 _SENTENCES = """
-    SELECT shard, "row", sentence_start, sentence_end, min(sentence_text) FROM evidence GROUP BY ALL ORDER BY ALL
+    SELECT document, sentence_start, sentence_end, min(sentence_text) FROM evidence GROUP BY ALL ORDER BY ALL
 """
 _PHRASES = """
-    SELECT shard, "row", start, "end", min(text), max(score), list(DISTINCT node ORDER BY node) FROM (
-        SELECT shard, "row", start, "end", text, score, node FROM mentions
-        UNION ALL SELECT shard, "row", head_start, head_end, head_text, NULL, NULL FROM evidence
-        UNION ALL SELECT shard, "row", tail_start, tail_end, tail_text, NULL, NULL FROM evidence
-    ) GROUP BY ALL ORDER BY shard, "row", start, "end"
+    SELECT document, start, "end", min(text), max(score), list(DISTINCT node ORDER BY node) FROM (
+        SELECT document, start, "end", text, score, node FROM mentions
+        UNION ALL SELECT document, head_start, head_end, head_text, NULL, NULL FROM evidence
+        UNION ALL SELECT document, tail_start, tail_end, tail_text, NULL, NULL FROM evidence
+    ) GROUP BY ALL ORDER BY document, start, "end"
 """
 _GENERATED = "coalesce(nullif(model, ''), 'unknown') AS model, coalesce(nullif(version, ''), 'unknown') AS version"
 _FACTS = f"""
-    SELECT shard, "row", relation, edge, edges.head, edges.label, edges.tail, sentence_start, sentence_end, head_start,
+    SELECT document, relation, edge, edges.head, edges.label, edges.tail, sentence_start, sentence_end, head_start,
     head_end, tail_start, tail_end, score, model, version
-    FROM (SELECT * REPLACE ({_GENERATED}) FROM evidence) JOIN edges USING (edge) ORDER BY shard, "row", relation
+    FROM (SELECT * REPLACE ({_GENERATED}) FROM evidence) JOIN edges USING (edge) ORDER BY document, relation
 """
 
 
@@ -96,8 +96,8 @@ def describe(graph: FilteredGraph) -> Iterator[Resource]:
     yield from _describe_labels(graph)
     yield from _describe_nodes(graph)
     yield from _describe_edges(graph)
-    # Names of documents by shard and row, which other resources refer to.
-    documents: dict[tuple[str, int], Name] = {}
+    # Names of documents by number, which other resources refer to.
+    documents: dict[int, Name] = {}
     for key, resource in _describe_documents(graph):
         documents[key] = resource.name
         yield resource
@@ -163,42 +163,45 @@ def _make_statement(head: str, label: str, tail: str) -> list[tuple[str, Value]]
     ]
 
 
-def _describe_documents(graph: FilteredGraph) -> Iterator[tuple[tuple[str, int], Resource]]:
+def _describe_documents(graph: FilteredGraph) -> Iterator[tuple[int, Resource]]:
     types = _names("nif:Context", "prov:Entity")
-    for document_id, shard, row, date, title, text, is_unique in graph.rows(_DOCUMENTS):
-        # Ids may repeat, and then the place in the corpus is added.
-        name = _make_name("document", document_id or "-", *(() if is_unique else (shard, row)))
+    for document, document_id, shard, input, row, date, title, text, is_unique in graph.rows(_DOCUMENTS):
+        # Ids may repeat, and then the number is added.
+        name = _make_name("document", document_id or "-", *(() if is_unique else (document,)))
         properties = [
             ("dcterms:identifier", document_id),
             ("dcterms:title", title),
             ("dcterms:date", date),
+            ("srn:shard", shard),
+            ("srn:input", input),
+            ("srn:row", row),
             ("nif:isString", text),
         ]
-        yield (shard, row), Resource(name, types, _without_none(properties))
+        yield document, Resource(name, types, _without_none(properties))
 
 
-def _describe_characters(graph: FilteredGraph, documents: dict[tuple[str, int], Name]) -> Iterator[Resource]:
+def _describe_characters(graph: FilteredGraph, documents: dict[int, Name]) -> Iterator[Resource]:
     """Yield the sentences of facts, and the phrases that mention a node."""
     types = _names("nif:Sentence", "nif:RFC5147String")
-    for shard, row, start, end, text in graph.rows(_SENTENCES):
-        yield _make_characters(types, documents[shard, row], start, end, text, [])
+    for document, start, end, text in graph.rows(_SENTENCES):
+        yield _make_characters(types, documents[document], start, end, text, [])
     types = _names("nif:Phrase", "nif:RFC5147String")
-    for shard, row, start, end, text, score, nodes in graph.rows(_PHRASES):
+    for document, start, end, text, score, nodes in graph.rows(_PHRASES):
         links = [("itsrdf:taIdentRef", _make_name("node", node)) for node in nodes if node is not None]
         properties = _without_none([*links, ("itsrdf:taConfidence", score)])
-        yield _make_characters(types, documents[shard, row], start, end, text, properties)
+        yield _make_characters(types, documents[document], start, end, text, properties)
 
 
 def _make_characters(
-    types: tuple[Name, ...], document: Name, start: int, end: int, text: str, more: list[tuple[str, Value]]
+    types: tuple[Name, ...], document: Name, start: int, end: int, text: str | None, more: list[tuple[str, Value]]
 ) -> Resource:
-    properties: list[tuple[str, Value]] = [
+    properties: list[tuple[str, Value | None]] = [
         ("nif:referenceContext", document),
         ("nif:beginIndex", start),
         ("nif:endIndex", end),
-        ("nif:anchorOf", text),
+        ("nif:anchorOf", text),  # None if the corpus job stored no texts
     ]
-    return Resource(_name_characters(document, start, end), types, properties + more)
+    return Resource(_name_characters(document, start, end), types, _without_none(properties) + more)
 
 
 def _name_characters(document: Name, start: int, end: int) -> Name:
@@ -206,10 +209,10 @@ def _name_characters(document: Name, start: int, end: int) -> Name:
     return Name(f"{document}#char={start},{end}")
 
 
-def _describe_facts(graph: FilteredGraph, documents: dict[tuple[str, int], Name]) -> Iterator[Resource]:
+def _describe_facts(graph: FilteredGraph, documents: dict[int, Name]) -> Iterator[Resource]:
     types = _names("rdf:Statement", "prov:Entity", "srn:Fact")
-    for shard, row, relation, edge, head, label, tail, *offsets, score, model, version in graph.rows(_FACTS):
-        document = documents[shard, row]
+    for number, relation, edge, head, label, tail, *offsets, score, model, version in graph.rows(_FACTS):
+        document = documents[number]
         sentence, first, second = (_name_characters(document, *offsets[at : at + 2]) for at in (0, 2, 4))
         properties = [
             ("prov:wasDerivedFrom", document),
@@ -220,7 +223,7 @@ def _describe_facts(graph: FilteredGraph, documents: dict[tuple[str, int], Name]
             ("srn:tail", second),
             ("srn:score", score),
         ]
-        name = _make_name("fact", shard, row, relation)
+        name = _make_name("fact", number, relation)
         yield Resource(name, types, [*_make_statement(head, label, tail), *_without_none(properties)])
 
 

@@ -7,9 +7,9 @@ from cascade_srn.apps.graph.export.filtering import FilteredGraph
 _ORDERS = {
     "nodes": "node",
     "edges": "edge",
-    "mentions": 'shard, "row", entity',
-    "evidence": 'shard, "row", relation',
-    "documents": 'shard, "row"',
+    "mentions": "document, entity",
+    "evidence": "document, relation",
+    "documents": "document",
 }
 
 
