@@ -9,8 +9,11 @@ READY_ALL := $(VENV)/.ready-all
 export PYTHONDONTWRITEBYTECODE :=
 # Two files of tests at a time.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Tests that a plain install runs.
+PLAIN_TESTS := tests/text tests/formats tests/drawing tests/runtime/test_layers.py tests/test_config.py tests/test_schema.py tests/test_types.py
+INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all docs lint format types clean
+.PHONY: demo test test-all test-pythons docs lint format types wheel clean
 
 # Extract from three abstracts with the model that ships with the package: a table here, a picture in demo.html.
 demo: $(READY)
@@ -27,6 +30,15 @@ test-all: test $(READY_ALL)
 	$(PYTEST) -m "slow or browser or gpu"
 	$(PYTEST) -m hypothesis --hypothesis-profile=thorough
 
+# Each supported Python that is present: the plain install, without torch, and the tests that it can run.
+test-pythons:
+	for version in 3.11 3.12 3.13; do \
+		python$$version --version 2>/dev/null || continue; \
+		python$$version -m venv build/python$$version && \
+		build/python$$version/bin/python $(INSTALL) . pytest pytest-timeout hypothesis && \
+		build/python$$version/bin/python -m pytest -q $(PLAIN_TESTS) || exit 1; \
+	done
+
 # The documentation site, in build/docs. Warnings are errors.
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
@@ -42,14 +54,25 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Source distribution and wheel in dist, and a first extraction with the wheel in an environment of its own.
+wheel:
+	rm -rf dist build/wheel
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python $(INSTALL) build
+	build/wheel/bin/python -m build --outdir dist .
+	rm -rf build/wheel
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python $(INSTALL) dist/*.whl
+	cd build/wheel && bin/cascade-srn extract --text "We train a CRF for named entity recognition." --format table
+
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,report,train,serve,corpus,graph,pdf]"
+	$(BIN)/python $(INSTALL) -e ".[dev]"
 	touch $@
 
 # The engines and libraries that only slow tests use: Ray, Spark, spaCy, an S3 server and others.
 $(READY_ALL): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test-all]"
+	$(BIN)/python $(INSTALL) -e ".[test]"
 	touch $@
 
 clean:

@@ -48,22 +48,31 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(items):
     """Skip tests marked ``gpu`` without a GPU, and refuse tests that use a browser without the marker ``browser``."""
-    # Not at the top: the process that only distributes the tests needs no torch.
-    import torch
-
-    # One thread is faster on tiny tensors.
-    torch.set_num_threads(1)
+    torch = _import_torch()
+    if torch is not None:
+        # One thread is faster on tiny tensors.
+        torch.set_num_threads(1)
     for item in items:
-        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        if item.get_closest_marker("gpu") and (torch is None or not torch.cuda.is_available()):
             item.add_marker(pytest.mark.skip(reason="torch finds no CUDA device"))
         if "browser" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("browser"):
             raise pytest.UsageError(f"{item.nodeid} uses a browser. Mark it, or its module, with pytest.mark.browser.")
 
 
+def _import_torch():
+    """Return torch, or None in a plain install. It is not imported by the process that only distributes the tests."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return None
+    return torch
+
+
 @pytest.fixture(autouse=True)
 def _seeded():
-    import torch
-
+    torch = _import_torch()
+    if torch is None:
+        return
     # Not torch.manual_seed, which formats the stack three times for devices that are not there.
     torch.default_generator.manual_seed(0)
     if torch.cuda.is_initialized():

@@ -1,4 +1,4 @@
-"""The image of the service: its instructions, and a build where there is a Docker daemon."""
+"""The images of the service: their instructions, and a build where there is a Docker daemon."""
 
 import json
 import re
@@ -34,6 +34,13 @@ def test_what_the_package_needs_is_copied():
     assert named & {path.name for path in ROOT.iterdir()} <= set(" ".join(arguments("COPY")).split())
 
 
+def test_the_default_image_is_without_torch():
+    stages = arguments("FROM")
+    assert stages[-1].endswith(" AS cpu")
+    installs = [rest for rest in arguments("RUN") if "pip install" in rest]
+    assert [re.findall(r"\[([\w,]+)\]", rest) for rest in installs] == [["serve,train"], ["serve"]]
+
+
 def test_the_service_runs_as_a_user_without_rights():
     users = arguments("USER")
     assert users
@@ -53,4 +60,8 @@ def test_the_image_is_built():
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "info"], capture_output=True, check=False).returncode:
         pytest.skip("no Docker daemon")
-    subprocess.run([docker, "build", "--quiet", str(ROOT)], check=True, timeout=1800)
+    name = subprocess.run([docker, "build", "--quiet", str(ROOT)], check=True, timeout=1800, capture_output=True).stdout
+    size = subprocess.run(
+        [docker, "image", "inspect", "--format", "{{.Size}}", name.decode().strip()], check=True, capture_output=True
+    ).stdout
+    assert int(size) <= 450_000_000
