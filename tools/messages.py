@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "messages.txt"
 PACKAGE = ROOT / "src" / "cascade_srn"
-ENDINGS = ("Error", "Refusal", "Refused", "unavailable", "unprocessable")
+ENDINGS = ("Error", "Refusal", "Refused", "exceeded", "unavailable", "unprocessable")
 
 
 def messages() -> str:

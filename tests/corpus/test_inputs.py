@@ -20,7 +20,7 @@ from cascade_srn.corpus.inputs import InputChangedError, InputSettings, RowReade
 from cascade_srn.corpus.plan import plan_shards
 from cascade_srn.corpus.shards import InputFile, Shard
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.storage.files import LINE_VARIABLE
+from cascade_srn.storage.limits import LINE_VARIABLE
 
 
 def json_lines(*records):

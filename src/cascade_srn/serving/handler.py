@@ -14,6 +14,7 @@ from fastapi import Request
 
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
+from cascade_srn.serving.bodies import wait_for_disconnect
 from cascade_srn.serving.engine import Engine
 from cascade_srn.serving.messages import DrawRequest, ExtractRequest
 from cascade_srn.serving.queue import QueueClosed, QueueFull, RequestTooLarge
@@ -132,7 +133,7 @@ class RequestHandler:
         client waits for nothing.
         """
         result = asyncio.wrap_future(future)
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
+        disconnected = asyncio.ensure_future(wait_for_disconnect(request))
         waited: set[asyncio.Future[Any]] = {result, disconnected}
 
         def seconds_left() -> float:
@@ -172,13 +173,6 @@ def _lower_priority() -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the client disconnects. The body was read before, so no other message is left."""
-    message: dict[str, Any] = {}
-    while message.get("type") != "http.disconnect":
-        message = dict(await request.receive())
 
 
 def _require_document(position: int, outcome: Document | Exception) -> Document:
