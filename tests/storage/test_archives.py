@@ -103,7 +103,8 @@ def test_the_size_in_the_header_is_not_trusted(make, tmp_path):
 
 
 def test_an_encrypted_archive(make, tmp_path):
-    assert "is encrypted" in refused(make({"a": b"x"}, change=encrypt), tmp_path / "out")
+    path = make({"a": b"x"}, change=encrypt)
+    assert refused(path, tmp_path / "out") == f"{path} is encrypted"
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
