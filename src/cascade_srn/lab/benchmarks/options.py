@@ -153,39 +153,6 @@ class GrowthOptions(Settings):
             raise ConfigError("both a saved model and an encoder are given", "Give one of the two")
 
 
-@dataclass(frozen=True)
-class WorstTextOptions(Settings):
-    """Options of the search for the most expensive text.
-
-    Attributes:
-        characters: Length of the longest texts. 500, 2,000 and 10,000 are measured as well.
-        patterns: Built-in patterns to start from. Default: all.
-        seconds: Time budget of the whole search.
-        limit_seconds: CPU seconds after which a text is given up.
-        limit_megabytes: Memory of the measured process, in MiB, at which a text is given up.
-        threads: Number of torch threads.
-        seed: Seed of the random changes.
-        max_ratio: Exit with 1 if a text costs more than this many times ordinary text.
-    """
-
-    model: str | None = None
-    characters: int = 100_000
-    patterns: tuple[str, ...] = ()
-    seconds: float = 900.0
-    limit_seconds: float = 60.0
-    limit_megabytes: int = 4096
-    threads: int = 2
-    seed: int = 0
-    max_ratio: float | None = None
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "characters", "limit_megabytes", "threads")
-        for name in ("seconds", "limit_seconds"):
-            require_range(name, getattr(self, name), 0.1, option=name)
-        if self.max_ratio is not None:
-            require_range("max_ratio", self.max_ratio, 1, option="max_ratio")
-
-
 def _require_positive(options: Settings, *names: str) -> None:
     for name in names:
         require_range(name, getattr(options, name), 1, option=name)
