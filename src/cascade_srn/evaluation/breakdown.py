@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cascade_srn.evaluation.items import Pair, RelationItem, relation_items
+from cascade_srn.evaluation.items import RelationItem, SentencePair, relation_items
 from cascade_srn.evaluation.scores import Counts
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def count_groups(
-    pairs: Iterable[Pair],
+    pairs: Iterable[SentencePair],
     *,
     groups: Sequence[str],
     items: Callable[[Sentence], set[T]],
@@ -79,7 +79,7 @@ class InTriples:
         }
 
 
-def group_in_triples(pairs: Sequence[Pair]) -> InTriples:
+def group_in_triples(pairs: Sequence[SentencePair]) -> InTriples:
     """Count entities that take part in a relation, and entities that do not."""
     groups = (IN_TRIPLE, OUT_OF_TRIPLE)
     counts = count_groups(pairs, groups=groups, items=_entities, group_of=find_triple_group)
@@ -153,7 +153,7 @@ class Breakdown:
 
 
 def break_down(
-    pairs: Sequence[Pair],
+    pairs: Sequence[SentencePair],
     *,
     schema: Schema,
     symmetric: str = "directed",

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from cascade_srn.config import require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, align_documents
-from cascade_srn.evaluation.scores import TASKS, task_items
-from cascade_srn.evaluation.summary import Spread
+from cascade_srn.evaluation.scores import TASKS, Spread, task_items
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.evaluation.items import Pair, expand_triple, relation_items
+from cascade_srn.evaluation.items import SentencePair, expand_triple, relation_items
 from cascade_srn.schema import Schema
 
 N_BINS = 10
@@ -97,7 +97,7 @@ def measure_reliability(predictions: Iterable[tuple[float | None, bool]], *, n_b
     return ReliabilityCurve(tuple(bins), n_unscored)
 
 
-def measure_entity_reliability(pairs: Iterable[Pair]) -> ReliabilityCurve:
+def measure_entity_reliability(pairs: Iterable[SentencePair]) -> ReliabilityCurve:
     """Compute the curve of the predicted entities."""
     return measure_reliability(
         (entity.score, entity in pair.gold.entities) for pair in pairs for entity in pair.predicted.entities
@@ -105,7 +105,7 @@ def measure_entity_reliability(pairs: Iterable[Pair]) -> ReliabilityCurve:
 
 
 def measure_relation_reliability(
-    pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed"
+    pairs: Iterable[SentencePair], *, schema: Schema, symmetric: str = "directed"
 ) -> ReliabilityCurve:
     """Compute the curve of the predicted relations. A repeated relation counts once, with its first score."""
     found: list[tuple[float | None, bool]] = []

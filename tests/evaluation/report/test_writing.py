@@ -147,11 +147,6 @@ def test_figures_from_text_say_so(analysis):
     ]
 
 
-def test_an_analysis_of_an_older_version(analysis):
-    old = {key: value for key, value in analysis.items() if key not in ("false_positives", "segmentation")}
-    assert not section(read_markup(render_report(old)), "scores").all("table")
-
-
 def test_breakdowns(page, analysis):
     tables = iter(section(page, "where").all("table"))
     for breakdown in analysis["breakdowns"]:

@@ -12,7 +12,7 @@ from cascade_srn.errors import DataError, ModelError
 from cascade_srn.evaluation.breakdown import group_in_triples
 from cascade_srn.evaluation.comparison import Array, divide, f1
 from cascade_srn.evaluation.errors import RELATION_KINDS, count_relation_errors
-from cascade_srn.evaluation.items import Pair, align_documents
+from cascade_srn.evaluation.items import SentencePair, align_documents
 from cascade_srn.evaluation.scores import Counts, task_items
 from cascade_srn.extractor import Extractor
 from cascade_srn.formats.registry import read_documents, write_documents
@@ -95,7 +95,7 @@ def count_predictions(gold: Sequence[Document], predicted: Sequence[Document], s
     return SentenceCounts(parts, documents, len(gold))
 
 
-def _count_sentence(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
+def _count_sentence(pair: SentencePair, schema: Schema) -> dict[str, tuple[int, ...]]:
     known, found = (task_items(sentence, schema, POLICY) for sentence in (pair.gold, pair.predicted))
     groups = group_in_triples([pair])
     found_errors = count_relation_errors([pair], schema=schema, symmetric=POLICY)

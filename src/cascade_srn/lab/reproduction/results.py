@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.evaluation.summary import Spread
+from cascade_srn.evaluation.scores import Spread
 from cascade_srn.lab.reproduction.judging import Verdict
 from cascade_srn.lab.reproduction.tables import COLUMNS, COUNT, SCORE, PaperTable, TableRow
 
