@@ -19,7 +19,7 @@ N_BINS = 10
 
 
 @dataclass(frozen=True)
-class Bin:
+class ScoreBin:
     """Predictions with a score in [``low``, ``high``). The last bin includes 1."""
 
     low: float
@@ -40,21 +40,14 @@ class Bin:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "n_correct": self.n_correct,
-            "mean_score": self.mean_score,
-            "precision": self.precision,
-        }
+        return {name: getattr(self, name) for name in ("low", "high", "n", "n_correct", "mean_score", "precision")}
 
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
     """Bins of scored predictions, and the number of predictions without a score."""
 
-    bins: tuple[Bin, ...]
+    bins: tuple[ScoreBin, ...]
     n_unscored: int = 0
 
     @property
@@ -70,7 +63,7 @@ class ReliabilityCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON, with mean score and precision over all bins."""
-        whole = Bin(0, 1, self.n, sum(b.n_correct for b in self.bins), sum(b.score_sum for b in self.bins))
+        whole = ScoreBin(0, 1, self.n, sum(b.n_correct for b in self.bins), sum(b.score_sum for b in self.bins))
         return {
             "n": self.n,
             "n_unscored": self.n_unscored,
@@ -93,7 +86,7 @@ def measure_reliability(predictions: Iterable[tuple[float | None, bool]], *, n_b
         n[at] += 1
         correct[at] += is_correct
         scores[at] += score
-    bins = (Bin(i / n_bins, (i + 1) / n_bins, n[i], correct[i], scores[i]) for i in range(n_bins))
+    bins = (ScoreBin(i / n_bins, (i + 1) / n_bins, n[i], correct[i], scores[i]) for i in range(n_bins))
     return ReliabilityCurve(tuple(bins), n_unscored)
 
 

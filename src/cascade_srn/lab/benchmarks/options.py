@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from cascade_srn.config import PRESETS, Settings, preset_axes, require_choice, require_range
+from cascade_srn.config import PRECISIONS, PRESETS, Settings, preset_axes, require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.storage.bundled import DEFAULT
-
-PRECISIONS = ("auto", "float32", "bf16")
 
 
 @dataclass(frozen=True)
