@@ -21,8 +21,7 @@ from cascade_srn.lab.benchmarks.options import (
 )
 
 if TYPE_CHECKING:
-    from cascade_srn.lab.benchmarks.measuring import Result
-    from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+    from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result
 
 Output = Annotated[Path | None, typer.Option(help="JSON file. Default: benchmarks/results/NAME-DEVICE.json.")]
 
@@ -37,7 +36,7 @@ def run_benchmark(measure: Callable[[BenchmarkRun], Result], output: Path | None
     """
     from rich.console import Console
 
-    from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+    from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
     from cascade_srn.runs.display import ProgressRow, show_progress
     from cascade_srn.runs.process import sigterm_as_exit
 

@@ -8,7 +8,7 @@ from tests.small_models import EMPTY, NO_ENTITY, SCHEMA, SENTENCES, examples, sm
 
 from cascade_srn.config import BaselineSettings, Temperatures, Thresholds
 from cascade_srn.lab.baselines.pipeline import ordered_pairs
-from cascade_srn.lab.baselines.pipeline_prediction import accept_labels
+from cascade_srn.lab.baselines.prediction import accept_labels
 from cascade_srn.network.examples import Example
 from cascade_srn.network.span_extraction import pairs_within
 from cascade_srn.types import Span

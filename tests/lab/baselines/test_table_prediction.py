@@ -7,13 +7,13 @@ import torch
 from tests.small_models import EMPTY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.lab.baselines.table_filling import pairs_of_words
-from cascade_srn.lab.baselines.table_prediction import (
+from cascade_srn.lab.baselines.prediction import (
     decode_entities,
     decode_triples,
     most_confident,
     relation_candidates,
 )
+from cascade_srn.lab.baselines.table_filling import pairs_of_words
 from cascade_srn.network.examples import Example
 from cascade_srn.network.span_extraction import pairs_within
 from cascade_srn.types import Span

@@ -21,9 +21,16 @@ from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
 from cascade_srn.apps.corpus.inspection import status
 from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.errors import CascadeError, DataError
-from cascade_srn.lab.benchmarks.measuring import Result, environment, number, plain_settings, take_turns, text
+from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
+    Result,
+    environment,
+    number,
+    plain_settings,
+    take_turns,
+    text,
+)
 from cascade_srn.lab.benchmarks.options import CorpusOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import example_corpus
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.parallel import end_process

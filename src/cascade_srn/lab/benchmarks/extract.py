@@ -14,6 +14,7 @@ from cascade_srn.extractor import find_model
 from cascade_srn.inference.decode import find_candidates
 from cascade_srn.inference.predictor import Predictor
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     Timing,
     environment,
@@ -26,7 +27,6 @@ from cascade_srn.lab.benchmarks.measuring import (
     text,
 )
 from cascade_srn.lab.benchmarks.options import ExtractOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import (
     FRESH,
     BenchmarkCorpus,

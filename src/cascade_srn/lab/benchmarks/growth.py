@@ -16,6 +16,7 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.lab.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting_thresholds
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Memory,
     Result,
     environment,
@@ -27,7 +28,6 @@ from cascade_srn.lab.benchmarks.measuring import (
     text,
 )
 from cascade_srn.lab.benchmarks.options import GrowthOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import (
     FRESH,
     BenchmarkCorpus,

@@ -20,6 +20,7 @@ from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import load_model
 from cascade_srn.inference.predictor import Predictor
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     Timing,
     environment,
@@ -29,7 +30,6 @@ from cascade_srn.lab.benchmarks.measuring import (
     text,
 )
 from cascade_srn.lab.benchmarks.options import RuntimesOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import BenchmarkCorpus, read_corpus
 from cascade_srn.model.folder import read_export, runs_light
 from cascade_srn.network.examples import Example

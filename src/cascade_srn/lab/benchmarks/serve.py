@@ -25,6 +25,7 @@ from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     Timing,
     environment,
@@ -33,7 +34,6 @@ from cascade_srn.lab.benchmarks.measuring import (
     plain_settings,
 )
 from cascade_srn.lab.benchmarks.options import ServeOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.parallel import end_process

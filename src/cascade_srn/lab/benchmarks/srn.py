@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     Timing,
     environment,
@@ -18,7 +19,6 @@ from cascade_srn.lab.benchmarks.measuring import (
     text,
 )
 from cascade_srn.lab.benchmarks.options import SrnOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.network.srn import SelectionRecurrentCell
 from cascade_srn.runs.device import find_device
 

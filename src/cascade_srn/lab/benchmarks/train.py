@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     ResultRow,
     Timing,
@@ -19,7 +20,6 @@ from cascade_srn.lab.benchmarks.measuring import (
     text,
 )
 from cascade_srn.lab.benchmarks.options import TrainOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.model.model import Model
 from cascade_srn.runs.device import few_threads, find_device, matmul_precision
