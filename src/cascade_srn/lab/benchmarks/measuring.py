@@ -3,6 +3,8 @@
 A benchmark that is interrupted keeps the rows that it has.
 """
 
+from __future__ import annotations
+
 import gc
 import json
 import sys
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,6 +79,28 @@ class BenchmarkRun:
         is_new, self._what = what != self._what, what
         completed = max(0, turn - 1)
         self._report(ProgressRow(what, completed, n_turns, figures, f"{what}: {figures}", to_file=is_new))
+
+    def result(
+        self,
+        name: str,
+        device: torch.device,
+        options: Settings,
+        columns: Sequence[ResultColumn],
+        notes: Sequence[str] = (),
+        *,
+        precision: str,
+        summary: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> Result:
+        """Return the rows with the machine, and the options without folders of this machine.
+
+        ``settings`` replace options of the same name.
+        """
+        used = {**shareable(options.to_dict()), **settings}
+        machine = environment(device, precision)
+        return Result(
+            name, device.type, used, machine, self.rows, columns, tuple(notes), summary or {}, self.is_partial
+        )
 
     def part(self, what: str, function: Callable[[], T]) -> T | None:
         """Return the result of a function, or None if the benchmark is or was interrupted.
@@ -325,16 +350,32 @@ def text(heading: str, key: str) -> ResultColumn:
     return ResultColumn(heading, lambda row: str(row[key]))
 
 
+def latencies(
+    *names: str, suffix: str = "", of: Callable[[ResultRow], Any] = itemgetter("latency")
+) -> list[ResultColumn]:
+    """Return columns of percentiles such as "p50". Rows without a latency show dashes."""
+
+    def column(name: str) -> ResultColumn:
+        return milliseconds(f"{name}{suffix}, ms", lambda row: (of(row) or {}).get(f"{name}_s"))
+
+    return [column(name) for name in names]
+
+
+def peak() -> ResultColumn:
+    """Return the column of the peak memory."""
+    return number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20)
+
+
 def milliseconds(heading: str, value: Callable[[ResultRow], float | None]) -> ResultColumn:
     """Return a column of times. Rows without a time show a dash."""
     return number(heading, lambda row: None if (found := value(row)) is None else 1000 * found, "{:.2f}")
 
 
-def number(heading: str, value: Callable[[ResultRow], float | None], form: str = "{:,.0f}") -> ResultColumn:
-    """Return a column of numbers. Rows without a number show a dash."""
+def number(heading: str, value: str | Callable[[ResultRow], float | None], form: str = "{:,.0f}") -> ResultColumn:
+    """Return a column of numbers, by their key or by a function. Rows without a number show a dash."""
 
     def show(row: ResultRow) -> str:
-        found = value(row)
+        found = row[value] if isinstance(value, str) else value(row)
         return "–" if found is None else form.format(found)
 
     return ResultColumn(heading, show)
