@@ -170,7 +170,7 @@ class TestSegmentationErrors:
         assert scores.re_strict.per_label == {"Directed": Counts(1, 0, 0), "Same": Counts(1, 1, 1)}
         assert fit.shares["relations"] == (1, 2, 0.5)
         assert fit.shares["entities"] == (4, 4, 1)
-        assert (fit.n_sentences, fit.n_breaks_found) == (3, 1)
+        assert (fit.n_sentences, fit.sentence_breaks[0]) == (3, 1)
 
     def test_joined_sentences_lose_nothing_but_allow_wrong_relations(self):
         words = [["a", "uses", "b", ".", "c", "uses", "d", "."]]

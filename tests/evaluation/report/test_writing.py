@@ -133,7 +133,7 @@ def test_false_positives(page, analysis):
 
 def test_figures_from_text_say_so(analysis):
     gold = [Document.from_words([["a", "b"]])]
-    found = analyse(gold, gold, schema=Schema(("A",)), segmentation=Segmentation(7, 9, 6, 3, 4, 4, 2, 2, 0, 0))
+    found = analyse(gold, gold, schema=Schema(("A",)), segmentation=Segmentation(7, 9, (3, 6), (4, 4), (2, 2), (0, 0)))
     page = read_markup(render_report(found))
     assert page.all("span", "condition")[0].text == "from text"
     assert all(one.text.endswith("from text") for one in section(page, "scores").all("span", "protocol"))
