@@ -25,7 +25,7 @@ import typer
 
 from cascade_srn.cli.benchmark import publish
 from cascade_srn.cli.options import BatchWords, Device, Precision, SavedModel
-from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.config import PRECISIONS, Settings, require_choice, require_range
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import Extractor
 from cascade_srn.formats.files import to_json
@@ -39,7 +39,6 @@ from cascade_srn.lab.benchmarks.measuring import (
     plain_settings,
     text,
 )
-from cascade_srn.lab.benchmarks.options import PRECISIONS
 from cascade_srn.runs.device import find_device
 from cascade_srn.types import Document
 

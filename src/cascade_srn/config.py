@@ -28,6 +28,8 @@ SUBJECT_FUSIONS = ("markers", "tag", "span")
 OVERLAPS = ("flat", "nested", "all")
 # Whether the constraints of the schema are applied to predicted relations.
 CONSTRAINTS = ("off", "on")
+# Precisions of the encoder in prediction. "auto" is bf16 on a GPU, and float32 otherwise.
+PRECISIONS = ("auto", "float32", "bf16")
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice
+from cascade_srn.config import CONSTRAINTS, PRECISIONS, check_overlaps, require_choice
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
-from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
+from cascade_srn.inference.predictor import Predictor, never_stop
 from cascade_srn.inference.streaming import (
     BadText,
     Context,

@@ -93,7 +93,7 @@ def test_all_commands_are_there():
     }
     groups = {
         "project": {"create", "add", "status", "train", "export", "import", "agreement"},
-        "benchmark": {"srn", "extract", "runtimes", "corpus", "train", "growth", "serve", "worst-text"},
+        "benchmark": {"srn", "extract", "runtimes", "corpus", "train", "growth", "serve"},
         "corpus": {"run", "status", "verify"},
         "graph": {"build", "explain", "export", "serve"},
     }

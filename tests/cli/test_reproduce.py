@@ -8,8 +8,8 @@ import pytest
 from tests.cli.conftest import failure, run
 
 from cascade_srn.lab.reproduction.options import VARIANTS
+from cascade_srn.lab.reproduction.run import TimedModel
 from cascade_srn.lab.reproduction.tables import TABLES
-from cascade_srn.lab.reproduction.training import TimedModel
 from cascade_srn.training.run_folder import SUMMARY
 
 ROOT = Path(__file__).parents[2]

@@ -66,7 +66,7 @@ def test_links_to_files_outside_the_site_become_text():
 
 def test_the_command_line_reference_is_complete():
     text = generate.prepare(_text("reference/command-line.md"))
-    for part in ("## cascade-srn extract", "## cascade-srn benchmark worst-text", "`--threshold X\\|TURN=X\\|LABEL=X`"):
+    for part in ("## cascade-srn extract", "## cascade-srn benchmark growth", "`--threshold X\\|TURN=X\\|LABEL=X`"):
         assert part in text
     assert "`--batch-words` | `4096` |" in text
 

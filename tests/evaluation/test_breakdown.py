@@ -160,14 +160,6 @@ def test_the_groups_add_up_to_the_scores(pairs, symmetric, training):
             assert sum(groups.values(), Counts()) == getattr(whole, task).counts
 
 
-def test_undeclared_groups_are_rejected():
-    gold = Sentence.from_words(list("ab"), [Span(0, 1, "A")])
-    with pytest.raises(ValueError, match=r"\['x'\]"):
-        count_groups(
-            aligned([(gold, gold)]), groups=["y"], items=lambda s: set(s.entities), group_of=lambda item, sentence: "x"
-        )
-
-
 @pytest.mark.slow
 @some
 @given(any_pairs, st.data())

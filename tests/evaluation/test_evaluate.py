@@ -21,10 +21,9 @@ from cascade_srn.evaluation.evaluate import (
     write_json,
     write_reports,
 )
-from cascade_srn.evaluation.options import PRECISIONS, RESAMPLED, EvaluateOptions
+from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.result import EvaluatedModel, display_name, display_names
 from cascade_srn.evaluation.text import format_evaluation
-from cascade_srn.inference.predictor import PRECISIONS as PREDICTOR_PRECISIONS
 
 
 def evaluated(*models, data=None, environment=None, **options):
@@ -262,10 +261,6 @@ class TestLabels:
 
 
 class TestOptions:
-    def test_precisions_are_the_predictors(self):
-        assert PRECISIONS == PREDICTOR_PRECISIONS
-        assert EvaluateOptions(("m",), "d").resample in RESAMPLED
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [

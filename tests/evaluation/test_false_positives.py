@@ -6,8 +6,8 @@ from tests.evaluation.strategies import aligned, any_pairs, some
 
 from cascade_srn import Sentence, Span, Triple
 from cascade_srn.evaluation import count_false_positives
+from cascade_srn.evaluation.errors import FALSE_POSITIVES, SentenceShare
 from cascade_srn.evaluation.evaluate import evaluate
-from cascade_srn.evaluation.false_positives import FALSE_POSITIVES, SentenceShare
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.text import format_evaluation
 
@@ -59,7 +59,7 @@ def test_in_the_evaluation():
     lines = format_evaluation(found).splitlines()
     for name, (description, _) in FALSE_POSITIVES.items():
         (line,) = [line for line in lines if line.startswith(f"{description}  ")]
-        one = found.false_positives["…/seed-0-0/best"][name]
+        one = analysis.false_positives[name]
         share = "-" if one.share is None else f"{100 * one.share:.1f}"
         assert line.split()[-3:] == [str(one.n_sentences), str(one.n_predicted), share]
 

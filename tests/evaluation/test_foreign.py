@@ -8,7 +8,7 @@ from tests.evaluation.saved_models import corpus, saved_model
 
 from cascade_srn import Document, Extractor, Sentence, Span, Triple
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.evaluation.false_positives import SentenceShare
+from cascade_srn.evaluation.errors import SentenceShare
 from cascade_srn.evaluation.foreign import count_findings, evaluate_foreign
 from cascade_srn.evaluation.options import ForeignOptions
 from cascade_srn.inputs.raw_text import read_texts

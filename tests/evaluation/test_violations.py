@@ -11,8 +11,8 @@ from tests.small_models import SCHEMA, small_model, spread_probabilities
 
 from cascade_srn import Document, read_documents
 from cascade_srn.evaluation.analysis import analyse
+from cascade_srn.evaluation.errors import count_violations
 from cascade_srn.evaluation.report import render_report
-from cascade_srn.evaluation.violations import count_violations
 from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.schema import RelationConstraints
 from cascade_srn.types import Sentence, Span, Triple
@@ -91,6 +91,4 @@ class TestReport:
         gold, schema = list(read_documents(NEWS / "test.jsonl")), read_schema(NEWS / "schema.json")
         record = analyse(gold, gold, schema=schema).to_dict()
         assert record["constraints"]["applied"] == "off"
-        assert "Violated constraints" not in render_report(record)
-        del record["constraints"]
         assert "Violated constraints" not in render_report(record)

@@ -12,7 +12,7 @@ from tests.training.test_holdout import _document, _random_documents, _totals
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.evaluation.summary import Spread
+from cascade_srn.evaluation.scores import Spread
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.folds import Folds

@@ -15,7 +15,7 @@ from tests.twelve_sentences import DOCUMENTS
 from cascade_srn import Extractor, read_documents
 from cascade_srn.config import Temperatures
 from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError, SchemaError
-from cascade_srn.evaluation.calibration.choose import SLACK
+from cascade_srn.evaluation.calibration.calibrate import SLACK
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.model import Model

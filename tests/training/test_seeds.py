@@ -5,7 +5,7 @@ from tests.formats.other_processes import can_hold, held_elsewhere
 from tests.training.runs import small_recipe
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.summary import Spread
+from cascade_srn.evaluation.scores import Spread
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.run import Run
 from cascade_srn.training.run_folder import RunFolder

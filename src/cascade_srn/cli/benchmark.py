@@ -18,12 +18,10 @@ from cascade_srn.lab.benchmarks.options import (
     ServeOptions,
     SrnOptions,
     TrainOptions,
-    WorstTextOptions,
 )
 
 if TYPE_CHECKING:
-    from cascade_srn.lab.benchmarks.measuring import Result
-    from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+    from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result
 
 Output = Annotated[Path | None, typer.Option(help="JSON file. Default: benchmarks/results/NAME-DEVICE.json.")]
 
@@ -38,7 +36,7 @@ def run_benchmark(measure: Callable[[BenchmarkRun], Result], output: Path | None
     """
     from rich.console import Console
 
-    from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+    from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
     from cascade_srn.runs.display import ProgressRow, show_progress
     from cascade_srn.runs.process import sigterm_as_exit
 
@@ -147,22 +145,9 @@ def train(settings: TrainOptions, output: Output = None) -> None:
     run_benchmark(lambda run: measure(settings, run), output)
 
 
-@settings_as_options(WorstTextOptions)
-def worst_text(settings: WorstTextOptions, output: Output = None) -> None:
-    """Search for the text that costs the most CPU time or memory, compared with ordinary text.
-
-    Each text is measured in a separate process with a time and a memory limit.
-    """
-    from cascade_srn.lab.benchmarks.worst_text import is_acceptable, measure
-
-    result = run_benchmark(lambda run: measure(settings, run), output)
-    if not is_acceptable(result):
-        raise typer.Exit(1)
-
-
 app = typer.Typer(
     help="Measure speed, memory and correctness under load. Ctrl-C keeps what was measured so far.",
     no_args_is_help=True,
 )
-for command in (srn, extract, runtimes, corpus, train, growth, serve, worst_text):
+for command in (srn, extract, runtimes, corpus, train, growth, serve):
     app.command()(command)

@@ -18,7 +18,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "benchmark serve": ("cascade-srn benchmark serve --device cpu",),
     "benchmark srn": ("cascade-srn benchmark srn --device cuda",),
     "benchmark train": ("cascade-srn benchmark train --device cuda",),
-    "benchmark worst-text": ("cascade-srn benchmark worst-text --output worst.json",),
     "calibrate": ("cascade-srn calibrate runs/example/best dev.jsonl --output calibrated --by-label",),
     "corpus status": ("cascade-srn corpus status out",),
     "corpus verify": ("cascade-srn corpus verify out --json",),

@@ -34,8 +34,6 @@ COMMON = {
     "sentences": "Number of sentences to use, from the beginning of the data.",
     "warmup": "Runs before them that are not measured.",
 }
-# Separators of lists other than the comma.
-SEPARATORS = {"patterns": ";"}
 
 Device = Annotated[str, typer.Option(help=COMMON["device"])]
 Precision = Annotated[str, typer.Option(help=COMMON["precision"])]
@@ -134,7 +132,7 @@ def settings_as_options(cls: type[Settings]) -> Callable[[Callable[..., None]], 
 def _options_of(cls: type[Settings]) -> Iterator[inspect.Parameter]:
     hints, help_texts = get_type_hints(cls), COMMON | dict(_attributes(cls))
     for setting in fields(cls):
-        kind, metavar, default = _as_text(setting.name, hints[setting.name], setting.default)
+        kind, metavar, default = _as_text(hints[setting.name], setting.default)
         option = typer.Option(_flag(setting.name), metavar=metavar, help=help_texts[setting.name])
         yield inspect.Parameter(
             setting.name,
@@ -155,21 +153,20 @@ def _attributes(cls: type[Settings]) -> Iterator[tuple[str, str]]:
         yield name, re.sub(r"``(\w+)``", lambda found: _flag(found[1]), " ".join(text.split()))
 
 
-def _as_text(name: str, hint: Any, default: Any) -> tuple[Any, str | None, Any]:
+def _as_text(hint: Any, default: Any) -> tuple[Any, str | None, Any]:
     """Return type, metavar and default of an option. Lists are given as text."""
-    separator = SEPARATORS.get(name, ",")
     if get_origin(hint) is not tuple:
         return hint, None, default
     if get_origin(get_args(hint)[0]) is tuple:
         return str, "BxL,…", ",".join(f"{batch}x{length}" for batch, length in default)
-    return str, "N,…" if get_args(hint)[0] is int else f"A{separator}B{separator}…", separator.join(map(str, default))
+    return str, "N,…" if get_args(hint)[0] is int else "A,B,…", ",".join(map(str, default))
 
 
 def _parse_list(name: str, value: Any, hint: Any) -> Any:
     """Parse the text of a list: ``a,b``, ``8,16`` or ``8x40,32x40``."""
     if get_origin(hint) is not tuple:
         return value
-    parts = [part.strip() for part in value.split(SEPARATORS.get(name, ",")) if part.strip()]
+    parts = [part.strip() for part in value.split(",") if part.strip()]
     kind, form = get_args(hint)[0], "integers such as 8,16"
     try:
         if get_origin(kind) is tuple:

@@ -77,7 +77,7 @@ def reproduce(
     if LIST in tables:
         if len(tables) > 1:
             raise ConfigError(f"{LIST!r} was given with other tables", f"Pass {LIST} alone")
-        from cascade_srn.lab.reproduction.markdown import describe_tables
+        from cascade_srn.lab.reproduction.results import describe_tables
 
         typer.echo(describe_tables())
         return
@@ -90,7 +90,7 @@ def reproduce(
     if dry_run:
         typer.echo(plan.text())
         return
-    from cascade_srn.lab.reproduction.markdown import format_result
+    from cascade_srn.lab.reproduction.results import format_result
     from cascade_srn.lab.reproduction.run import reproduce as fill_tables
     from cascade_srn.runs.display import console_for
 

@@ -5,12 +5,19 @@ This package imports the standard library only. Import comparisons of models fro
 models, from :mod:`~cascade_srn.evaluation.evaluate` (torch).
 """
 
-from cascade_srn.evaluation.analysis import Analysis, analyse
-from cascade_srn.evaluation.false_positives import count_false_positives
+from cascade_srn.evaluation.analysis import Analysis, SentenceAnalysis, analyse
+from cascade_srn.evaluation.errors import count_false_positives
 from cascade_srn.evaluation.from_text import Segmentation, align_by_characters, measure_segmentation, rebuild_text
-from cascade_srn.evaluation.scores import SYMMETRIC_POLICIES, TASKS, Counts, Scores, TaskScores, score, score_documents
-from cascade_srn.evaluation.sentences import SentenceAnalysis
-from cascade_srn.evaluation.summary import Spread
+from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
+from cascade_srn.evaluation.scores import (
+    TASKS,
+    Counts,
+    Scores,
+    Spread,
+    TaskScores,
+    score,
+    score_documents,
+)
 
 __all__ = [
     "SYMMETRIC_POLICIES",

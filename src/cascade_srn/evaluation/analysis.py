@@ -1,32 +1,43 @@
-"""Collect all figures of one set of predictions under one protocol."""
+"""Collect all figures of one set of predictions under one protocol, and mark each annotation as correct or wrong."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from cascade_srn.config import require_choice
-from cascade_srn.evaluation.breakdown import Breakdown, InTriples, break_down, group_in_triples
+from cascade_srn.evaluation.breakdown import (
+    IN_TRIPLE,
+    Breakdown,
+    InTriples,
+    break_down,
+    find_triple_group,
+    group_in_triples,
+)
 from cascade_srn.evaluation.errors import (
     Confusion,
     Errors,
+    RelationError,
+    SentenceShare,
     count_entity_confusions,
     count_entity_errors,
+    count_false_positives,
     count_relation_confusions,
     count_relation_errors,
+    count_violations,
+    find_entity_errors,
+    find_relation_errors,
 )
-from cascade_srn.evaluation.false_positives import SentenceShare, count_false_positives
 from cascade_srn.evaluation.from_text import Segmentation
-from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, align_documents
+from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, SentencePair, align_documents, expand_triple
 from cascade_srn.evaluation.reliability import (
     ReliabilityCurve,
     measure_entity_reliability,
     measure_relation_reliability,
 )
 from cascade_srn.evaluation.scores import Scores, score_documents
-from cascade_srn.evaluation.sentences import SentenceAnalysis, analyse_sentence
-from cascade_srn.evaluation.violations import ViolationCounts, count_violations
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document
+from cascade_srn.types import Document, Sentence, Span, Triple
 
 FORMAT_VERSION = 1
 # Source of the entities in the predictions, and the label of figures from that source.
@@ -36,34 +47,143 @@ FROM_TEXT = "from text"
 
 
 @dataclass(frozen=True)
+class JudgedEntity:
+    """A gold or predicted entity, with the kind of its error, or None if it is correct."""
+
+    span: Span
+    in_triple: bool
+    kind: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        return asdict(self.span) | {"in_triple": self.in_triple, "correct": self.kind is None, "kind": self.kind}
+
+
+@dataclass(frozen=True)
+class JudgedRelation:
+    """A gold or predicted relation. ``head`` and ``tail`` are positions in the entities of the same side."""
+
+    triple: Triple
+    head: int
+    tail: int
+    error: RelationError | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        error = RelationError("") if self.error is None else self.error
+        return {
+            "head": self.head,
+            "tail": self.tail,
+            "label": self.triple.label,
+            "score": self.triple.score,
+            "correct": self.error is None,
+            "kind": error.kind or None,
+            "instead": list(error.instead),
+            "reversed": error.reversed,
+        }
+
+
+@dataclass(frozen=True)
+class SentenceAnalysis:
+    """A sentence with its gold and predicted annotations.
+
+    Relations are as annotated, whatever the policy for symmetric relations. A repeated relation appears once.
+    """
+
+    document_id: str
+    document: int
+    sentence: int
+    words: tuple[str, ...]
+    gold_entities: tuple[JudgedEntity, ...]
+    gold_relations: tuple[JudgedRelation, ...]
+    predicted_entities: tuple[JudgedEntity, ...]
+    predicted_relations: tuple[JudgedRelation, ...]
+
+    @property
+    def entity_kinds(self) -> list[str]:
+        """Kinds of the entity errors, wrong predictions first."""
+        return [e.kind for e in (*self.predicted_entities, *self.gold_entities) if e.kind is not None]
+
+    @property
+    def relation_kinds(self) -> list[str]:
+        """Kinds of the relation errors, wrong predictions first."""
+        return [r.error.kind for r in (*self.predicted_relations, *self.gold_relations) if r.error is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        return {
+            "document_id": self.document_id,
+            "document": self.document,
+            "sentence": self.sentence,
+            "words": list(self.words),
+            "gold": _side(self.gold_entities, self.gold_relations),
+            "predicted": _side(self.predicted_entities, self.predicted_relations),
+            "n_errors": len(self.entity_kinds) + len(self.relation_kinds),
+        }
+
+
+def analyse_sentence(
+    pair: SentencePair, document_id: str, document: int, sentence: int, *, schema: Schema, symmetric: str
+) -> SentenceAnalysis:
+    """Find the errors in a sentence, which is at position ``sentence`` of document number ``document``."""
+    entity_kinds = find_entity_errors(pair.gold, pair.predicted)
+    errors = find_relation_errors(pair.gold, pair.predicted, schema=schema, symmetric=symmetric)
+
+    def entities(side: str, of: Sentence) -> tuple[JudgedEntity, ...]:
+        return tuple(
+            JudgedEntity(span, find_triple_group(span, of) == IN_TRIPLE, entity_kinds[side].get(span))
+            for span in of.entities
+        )
+
+    def relations(side: str, of: Sentence) -> tuple[JudgedRelation, ...]:
+        position = {span: number for number, span in enumerate(of.entities)}
+        found = []
+        for triple in dict.fromkeys(of.triples):
+            # If a policy makes two items of a relation, both are correct or both have the same kind of error.
+            error = errors[side].get(expand_triple(triple, schema, symmetric)[0])
+            found.append(JudgedRelation(triple, position[triple.head], position[triple.tail], error))
+        return tuple(found)
+
+    return SentenceAnalysis(
+        document_id,
+        document,
+        sentence,
+        pair.gold.words,
+        entities("gold", pair.gold),
+        relations("gold", pair.gold),
+        entities("predicted", pair.predicted),
+        relations("predicted", pair.predicted),
+    )
+
+
+def _side(entities: Iterable[JudgedEntity], relations: Iterable[JudgedRelation]) -> dict[str, Any]:
+    return {"entities": [e.to_dict() for e in entities], "relations": [r.to_dict() for r in relations]}
+
+
+@dataclass(frozen=True)
 class Analysis:
-    """Figures of one set of predictions, made by :func:`analyse`.
+    """Figures of one set of predictions, made by :func:`analyse`. Each is computed when it is used first.
 
     Attributes:
-        entities: Source of the entities: "predicted" by the model, or "gold" entities that the model was given.
-        false_positives: Shares of the sentences in which gold has nothing to find, but something was predicted.
-        segmentation: Fit of the model's words and sentences, if it predicted from raw text.
-        gold_violations: Violations of the schema's constraints in gold.
-        predicted_violations: Violations of the schema's constraints in the predictions.
+        gold: Annotated documents.
+        predicted: Predictions on the same documents and words.
+        schema: Label set of both.
+        symmetric: Policy for symmetric relations.
+        entities: Source of the entities: "predicted" by the model, or "gold" entities that the model was given. With
+            gold entities, there are no figures about entities alone: they say nothing about the model, and a perfect
+            NER score could be copied into a table by mistake.
+        training: Documents of the training data, or None.
         about: Names to show with the figures, for example of the model and the data.
+        segmentation: Fit of the model's words and sentences, if it predicted from raw text.
         constraints: "on" if the constraints were applied to the predictions, else "off".
     """
 
+    gold: Sequence[Document]
+    predicted: Sequence[Document]
     schema: Schema
-    entities: str
-    scores: Scores
-    in_triples: InTriples
-    entity_errors: Errors
-    relation_errors: Errors
-    breakdowns: tuple[Breakdown, ...]
-    entity_reliability: ReliabilityCurve
-    relation_reliability: ReliabilityCurve
-    entity_confusion: Confusion
-    relation_confusion: Confusion
-    sentences: tuple[SentenceAnalysis, ...]
-    false_positives: Mapping[str, SentenceShare]
-    gold_violations: ViolationCounts
-    predicted_violations: ViolationCounts
+    symmetric: str = "directed"
+    entities: str = "predicted"
+    training: Sequence[Document] | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     segmentation: Segmentation | None = None
     constraints: str = "off"
@@ -73,23 +193,73 @@ class Analysis:
         """Label of every figure: "end to end", "with gold entities" or "from text"."""
         return CONDITIONS[self.entities] if self.segmentation is None else FROM_TEXT
 
+    @property
+    def excluded_tasks(self) -> tuple[str, ...]:
+        """Tasks without figures: NER if the entities were given."""
+        return ("ner",) if self.entities == "gold" else ()
+
+    @cached_property
+    def pairs(self) -> list[SentencePair]:
+        """Gold and predicted sentences."""
+        return list(align_documents(self.gold, self.predicted))
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Scores of all tasks."""
+        return score_documents(self.gold, self.predicted, schema=self.schema, symmetric=self.symmetric)
+
+    @cached_property
+    def in_triples(self) -> InTriples:
+        """Counts of entities in and out of triples."""
+        return group_in_triples(self.pairs)
+
+    @cached_property
+    def breakdowns(self) -> list[Breakdown]:
+        """Scores by group."""
+        found = break_down(self.pairs, schema=self.schema, symmetric=self.symmetric, training_documents=self.training)
+        for breakdown in found:
+            for task in self.excluded_tasks:
+                breakdown.tasks.pop(task, None)
+        return found
+
+    @cached_property
+    def false_positives(self) -> dict[str, SentenceShare]:
+        """Shares of the sentences in which gold has nothing to find, but something was predicted."""
+        found = count_false_positives(self.pairs)
+        return {name: one for name, one in found.items() if name != "entities" or self.entities != "gold"}
+
+    @cached_property
+    def sentences(self) -> tuple[SentenceAnalysis, ...]:
+        """All sentences with their errors."""
+        positions = ((d.id, number, s) for number, d in enumerate(self.gold) for s in range(len(d.sentences)))
+        return tuple(
+            analyse_sentence(pair, *position, schema=self.schema, symmetric=self.symmetric)
+            for pair, position in zip(self.pairs, positions, strict=True)
+        )
+
+    @property
+    def violations(self) -> dict[str, Any]:
+        """Whether constraints were applied, and the numbers of violations in gold and in the predictions."""
+        sides = {"gold": self.gold, "predicted": self.predicted}
+        return {"applied": self.constraints} | {
+            side: count_violations(documents, self.schema).to_dict() for side, documents in sides.items()
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON. Scores and shares are fractions from 0 to 1.
 
-        With gold entities, figures about entities alone are omitted or null. They say nothing about the model, and a
-        perfect NER score could be copied into a table by mistake.
+        With gold entities, figures about entities alone are omitted or null.
         """
-        given = self.entities == "gold"
-        scores = self.scores.to_dict()
-        breakdowns = [breakdown.to_dict() for breakdown in self.breakdowns]
-        if given:
-            for record in (scores, *(breakdown["tasks"] for breakdown in breakdowns)):
-                record.pop("ner", None)
-        shares = {name: one.to_dict() for name, one in self.false_positives.items() if name != "entities" or not given}
+        pairs = self.pairs
+        policy: dict[str, Any] = {"schema": self.schema, "symmetric": self.symmetric}
+
+        def of_entities(figure: Figures) -> dict[str, Any] | None:
+            return None if self.entities == "gold" else figure.to_dict()
+
         return {
             "format_version": FORMAT_VERSION,
             "about": dict(self.about),
-            "protocol": {"symmetric": self.scores.symmetric, "entities": self.entities, "condition": self.condition},
+            "protocol": {"symmetric": self.symmetric, "entities": self.entities, "condition": self.condition},
             "schema": self.schema.to_dict(),
             "data": {
                 "n_documents": len({sentence.document for sentence in self.sentences}),
@@ -99,27 +269,26 @@ class Analysis:
                 "n_relations": self.scores.re_strict.counts.n_gold,
             },
             "segmentation": None if self.segmentation is None else self.segmentation.to_dict(),
-            "scores": scores,
-            "false_positives": shares,
-            "in_triples": None if given else self.in_triples.to_dict(),
-            "entity_errors": None if given else self.entity_errors.to_dict(),
-            "relation_errors": self.relation_errors.to_dict(),
-            "breakdowns": breakdowns,
+            "scores": self.scores.to_dict(exclude=self.excluded_tasks),
+            "false_positives": {name: one.to_dict() for name, one in self.false_positives.items()},
+            "in_triples": of_entities(self.in_triples),
+            "entity_errors": of_entities(count_entity_errors(pairs, schema=self.schema)),
+            "relation_errors": count_relation_errors(pairs, **policy).to_dict(),
+            "breakdowns": [breakdown.to_dict() for breakdown in self.breakdowns],
             "calibration": {
-                "entities": None if given else self.entity_reliability.to_dict(),
-                "relations": self.relation_reliability.to_dict(),
+                "entities": of_entities(measure_entity_reliability(pairs)),
+                "relations": measure_relation_reliability(pairs, **policy).to_dict(),
             },
             "confusion": {
-                "entities": None if given else self.entity_confusion.to_dict(),
-                "relations": self.relation_confusion.to_dict(),
+                "entities": of_entities(count_entity_confusions(pairs, schema=self.schema)),
+                "relations": count_relation_confusions(pairs, **policy).to_dict(),
             },
-            "constraints": {
-                "applied": self.constraints,
-                "gold": self.gold_violations.to_dict(),
-                "predicted": self.predicted_violations.to_dict(),
-            },
+            "constraints": self.violations,
             "sentences": [sentence.to_dict() for sentence in self.sentences],
         }
+
+
+Figures = InTriples | Errors | ReliabilityCurve | Confusion
 
 
 def analyse(
@@ -154,29 +323,16 @@ def analyse(
     """
     require_choice("entities", entities, tuple(CONDITIONS))
     require_choice("symmetric", symmetric, SYMMETRIC_POLICIES)
-    gold, predicted = list(gold_documents), list(predicted_documents)
-    pairs = list(align_documents(gold, predicted))
-    positions = [(d, number, s) for number, d in enumerate(gold) for s in range(len(d.sentences))]
-    return Analysis(
-        schema=schema,
-        entities=entities,
-        scores=score_documents(gold, predicted, schema=schema, symmetric=symmetric),
-        in_triples=group_in_triples(pairs),
-        entity_errors=count_entity_errors(pairs, schema=schema),
-        relation_errors=count_relation_errors(pairs, schema=schema, symmetric=symmetric),
-        breakdowns=tuple(break_down(pairs, schema=schema, symmetric=symmetric, training_documents=training_documents)),
-        entity_reliability=measure_entity_reliability(pairs),
-        relation_reliability=measure_relation_reliability(pairs, schema=schema, symmetric=symmetric),
-        entity_confusion=count_entity_confusions(pairs, schema=schema),
-        relation_confusion=count_relation_confusions(pairs, schema=schema, symmetric=symmetric),
-        sentences=tuple(
-            analyse_sentence(pair, document_id=d.id, document=number, sentence=s, schema=schema, symmetric=symmetric)
-            for pair, (d, number, s) in zip(pairs, positions, strict=True)
-        ),
-        false_positives=count_false_positives(pairs),
-        segmentation=segmentation,
-        gold_violations=count_violations(gold, schema),
-        predicted_violations=count_violations(predicted, schema),
-        about=dict(about or {}),
-        constraints=constraints,
+    found = Analysis(
+        list(gold_documents),
+        list(predicted_documents),
+        schema,
+        symmetric,
+        entities,
+        None if training_documents is None else list(training_documents),
+        dict(about or {}),
+        segmentation,
+        constraints,
     )
+    _ = found.scores  # raises if the two sides do not fit
+    return found

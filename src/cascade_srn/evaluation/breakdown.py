@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cascade_srn.evaluation.items import Pair, RelationItem, relation_items
+from cascade_srn.evaluation.items import RelationItem, SentencePair, relation_items
 from cascade_srn.evaluation.scores import Counts
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def count_groups(
-    pairs: Iterable[Pair],
+    pairs: Iterable[SentencePair],
     *,
     groups: Sequence[str],
     items: Callable[[Sentence], set[T]],
@@ -48,8 +48,6 @@ def count_groups(
                 n_predicted[group] += 1
                 n_correct[group] += 1
         n_predicted.update(group_of(item, pair.predicted) for item in predicted - gold)
-    if unknown := (n_gold.keys() | n_predicted.keys()) - set(groups):
-        raise ValueError(f"items have undeclared groups: {sorted(unknown)}")
     return {group: Counts(n_gold[group], n_predicted[group], n_correct[group]) for group in groups}
 
 
@@ -79,7 +77,7 @@ class InTriples:
         }
 
 
-def group_in_triples(pairs: Sequence[Pair]) -> InTriples:
+def group_in_triples(pairs: Sequence[SentencePair]) -> InTriples:
     """Count entities that take part in a relation, and entities that do not."""
     groups = (IN_TRIPLE, OUT_OF_TRIPLE)
     counts = count_groups(pairs, groups=groups, items=_entities, group_of=find_triple_group)
@@ -131,8 +129,8 @@ BREAKDOWNS = ("sentence_length", "brackets", "entity_length", "argument_distance
 # Corpora with Penn Treebank tokens write brackets like this.
 _ESCAPED_BRACKETS = frozenset(("-LRB-", "-RRB-"))
 
-EntityGroup = Callable[[Span, Sentence], str]
-RelationGroup = Callable[[RelationItem, Sentence], str]
+# Names of the groups, and the group of an item of a sentence.
+Grouping = tuple[Sequence[str], Callable[[Any, Sentence], str]]
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ class Breakdown:
 
 
 def break_down(
-    pairs: Sequence[Pair],
+    pairs: Sequence[SentencePair],
     *,
     schema: Schema,
     symmetric: str = "directed",
@@ -161,53 +159,35 @@ def break_down(
 ) -> list[Breakdown]:
     """Compute all breakdowns. ``entity_text`` requires training documents."""
 
-    def count(
-        name: str,
-        title: str,
-        entity: tuple[Sequence[str], EntityGroup] | None,
-        relation: tuple[Sequence[str], RelationGroup],
-    ) -> Breakdown:
-        tasks = {}
-        if entity is not None:
-            tasks["ner"] = count_groups(pairs, groups=entity[0], items=_entities, group_of=entity[1])
-        tasks["re_strict"] = count_groups(
-            pairs, groups=relation[0], items=lambda s: relation_items(s, schema, symmetric), group_of=relation[1]
-        )
-        return Breakdown(name, title, tasks)
+    items: dict[str, Callable[[Sentence], set[Any]]] = {
+        "ner": _entities,
+        "re_strict": lambda sentence: relation_items(sentence, schema, symmetric),
+    }
 
-    def by_length(_: object, sentence: Sentence) -> str:
-        return SENTENCE_LENGTHS.find_name(len(sentence))
+    def count(name: str, title: str, **tasks: Grouping) -> Breakdown:
+        counted = {
+            task: count_groups(pairs, groups=groups, items=items[task], group_of=group_of)
+            for task, (groups, group_of) in tasks.items()
+        }
+        return Breakdown(name, title, counted)
 
-    lengths, sizes = SENTENCE_LENGTHS.names, ENTITY_LENGTHS
+    length = SENTENCE_LENGTHS.names, lambda _, sentence: SENTENCE_LENGTHS.find_name(len(sentence))
+    brackets = BRACKETS, find_bracket_group
+    size = ENTITY_LENGTHS.names, lambda span, _: ENTITY_LENGTHS.find_name(_length(span))
+    longer = ENTITY_LENGTHS.names, lambda r, _: ENTITY_LENGTHS.find_name(max(_length(r.head), _length(r.tail)))
+    distance = (SHARED_WORDS, *DISTANCES.names), lambda item, _: find_distance_group(item.head, item.tail)
+    nesting, nestings = (NESTINGS, classify_nesting), (NESTINGS, _classify_relation_nesting)
     found = [
-        count("sentence_length", "Sentence length in words", (lengths, by_length), (lengths, by_length)),
-        count(
-            "brackets", "Round brackets in the sentence", (BRACKETS, find_bracket_group), (BRACKETS, find_bracket_group)
-        ),
-        count(
-            "entity_length",
-            "Length in words of the entity, or of the longer argument",
-            (sizes.names, lambda span, _: sizes.find_name(_length(span))),
-            (sizes.names, lambda item, _: sizes.find_name(max(_length(item.head), _length(item.tail)))),
-        ),
-        count(
-            "argument_distance",
-            "Words between the arguments",
-            None,
-            ((SHARED_WORDS, *DISTANCES.names), lambda item, _: find_distance_group(item.head, item.tail)),
-        ),
-        count("nesting", "Nesting of entities", (NESTINGS, classify_nesting), (NESTINGS, _classify_relation_nesting)),
+        count("sentence_length", "Sentence length in words", ner=length, re_strict=length),
+        count("brackets", "Round brackets in the sentence", ner=brackets, re_strict=brackets),
+        count("entity_length", "Length in words of the entity, or of the longer argument", ner=size, re_strict=longer),
+        count("argument_distance", "Words between the arguments", re_strict=distance),
+        count("nesting", "Nesting of entities", ner=nesting, re_strict=nestings),
     ]
     if training_documents is not None:
         seen = SeenTexts(training_documents)
-        found.append(
-            count(
-                "entity_text",
-                "Entity text in the training data",
-                (ENTITY_TEXTS, seen.find_entity_group),
-                (RELATION_TEXTS, seen.find_relation_group),
-            )
-        )
+        texts, both = (ENTITY_TEXTS, seen.find_entity_group), (RELATION_TEXTS, seen.find_relation_group)
+        found.append(count("entity_text", "Entity text in the training data", ner=texts, re_strict=both))
     return found
 
 

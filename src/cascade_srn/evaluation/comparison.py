@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from cascade_srn.config import require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, align_documents
-from cascade_srn.evaluation.scores import TASKS, task_items
-from cascade_srn.evaluation.summary import Spread
+from cascade_srn.evaluation.scores import TASKS, Spread, task_items
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -43,12 +42,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Settings of the bootstrap. ``draw_models`` draws models, too, on a side with several models."""
+    """Settings of the bootstrap."""
 
     n_resamples: int = 10_000
     unit: str = "document"
     seed: int = 0
-    draw_models: bool = True
 
     def __post_init__(self) -> None:
         require_range("n_resamples", self.n_resamples, 100)
@@ -86,7 +84,7 @@ class Difference:
             "n_resamples": self.bootstrap.n_resamples,
             "unit": self.bootstrap.unit,
             "n_units": self.n_units,
-            "drawn_models": self.bootstrap.draw_models and max(self.first.n, self.second.n) > 1,
+            "drawn_models": max(self.first.n, self.second.n) > 1,
             "seed": self.bootstrap.seed,
         }
 
@@ -183,8 +181,7 @@ def bootstrap_differences(
         for counts in (first, second):
             n_models = counts.shape[0]
             values = statistic(np.einsum("ru,mu...->rm...", times, counts, optimize=True))
-            drawn = bootstrap.draw_models and n_models > 1
-            weights = _draw_counts(generator, n_models, n) if drawn else np.ones((n, n_models))
+            weights = _draw_counts(generator, n_models, n) if n_models > 1 else np.ones((n, n_models))
             sides.append((weights.reshape(n, n_models, *[1] * (values.ndim - 2)) * values).sum(axis=1) / n_models)
         found.append(sides[0] - sides[1])
     return np.concatenate(found)

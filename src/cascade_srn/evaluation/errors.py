@@ -1,4 +1,4 @@
-"""Kinds of entity and relation errors, and confusion tables of types.
+"""Kinds of errors, confusion tables of types, false positives, and violations of the schema's constraints.
 
 Each error has exactly one kind, the first that applies. A wrong prediction and the gold item in its place are two
 errors, as they are for precision and recall.
@@ -8,6 +8,10 @@ relations by the words of both arguments, as in ``re_boundaries``. Items that bo
 the remaining items at one place, gold and predicted types pair up in the order of the schema. Items without a partner
 count against "none". A row adds up to the gold items of its type, a column to the predicted items, and the diagonal to
 the correct items.
+
+False positives are predictions in sentences where gold has nothing to find. A model that is applied to new text meets
+many sentences without entities or relations. Precision on annotated data says little about them, because most sentences
+of a corpus have some.
 """
 
 from collections import Counter
@@ -15,9 +19,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from cascade_srn.evaluation.items import Pair, RelationItem, have_same_arguments, relation_items
+from cascade_srn.evaluation.items import RelationItem, SentencePair, have_same_arguments, relation_items
+from cascade_srn.inference.constraints import KINDS, find_violations
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence, Span
+from cascade_srn.types import Document, Sentence, Span
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ def _find_kind(span: Span, others: set[Span], kinds: tuple[str, ...]) -> str:
     return none
 
 
-def count_entity_errors(pairs: Iterable[Pair], *, schema: Schema) -> Errors:
+def count_entity_errors(pairs: Iterable[SentencePair], *, schema: Schema) -> Errors:
     """Count the entity errors by kind and entity type."""
     counts: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
@@ -176,7 +181,7 @@ def _find_wrong_kind(item: RelationItem, gold: Sentence, *, related: bool) -> st
     return "RTE" if related else "RME"
 
 
-def count_relation_errors(pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed") -> Errors:
+def count_relation_errors(pairs: Iterable[SentencePair], *, schema: Schema, symmetric: str = "directed") -> Errors:
     """Count the relation errors by kind and relation type."""
     counts: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
@@ -207,7 +212,7 @@ class Confusion:
         return {"protocol": self.protocol, "gold": names, "predicted": names, "rows": rows}
 
 
-def count_entity_confusions(pairs: Iterable[Pair], *, schema: Schema) -> Confusion:
+def count_entity_confusions(pairs: Iterable[SentencePair], *, schema: Schema) -> Confusion:
     """Count gold against predicted entity types."""
 
     def same_place(one: Span, other: Span) -> bool:
@@ -218,7 +223,9 @@ def count_entity_confusions(pairs: Iterable[Pair], *, schema: Schema) -> Confusi
     )
 
 
-def count_relation_confusions(pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed") -> Confusion:
+def count_relation_confusions(
+    pairs: Iterable[SentencePair], *, schema: Schema, symmetric: str = "directed"
+) -> Confusion:
     """Count gold against predicted relation types."""
 
     def items(sentence: Sentence) -> set[RelationItem]:
@@ -236,7 +243,7 @@ def count_relation_confusions(pairs: Iterable[Pair], *, schema: Schema, symmetri
 
 
 def _count_cells(
-    pairs: Iterable[Pair],
+    pairs: Iterable[SentencePair],
     items: Callable[[Sentence], set[T]],
     same_place: Callable[[T, T], bool],
     labels: Sequence[str],
@@ -257,3 +264,75 @@ def _count_cells(
 
 def _without_label(span: Span) -> Span:
     return Span(span.start, span.end, "")
+
+
+@dataclass(frozen=True)
+class SentenceShare:
+    """Number of sentences, and number of those with predictions."""
+
+    n_sentences: int
+    n_predicted: int
+
+    @property
+    def share(self) -> float | None:
+        """Share of the sentences that have predictions, or None without sentences."""
+        return self.n_predicted / self.n_sentences if self.n_sentences else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        return {"n_sentences": self.n_sentences, "n_predicted": self.n_predicted, "share": self.share}
+
+
+FALSE_POSITIVES: dict[str, tuple[str, Callable[[Sentence], bool]]] = {
+    "entities": ("entities where gold has none", lambda gold: not gold.entities),
+    "relations": ("relations where gold has none", lambda gold: not gold.triples),
+    "unrelated_entities": (
+        "relations where gold has several entities, but no relation",
+        lambda gold: len(gold.entities) > 1 and not gold.triples,
+    ),
+}
+"""By name: what is predicted where, and whether a gold sentence is one of these sentences."""
+
+
+def has_false_positive(name: str, pair: SentencePair) -> bool | None:
+    """Return whether a sentence has predictions that gold cannot have, or None if gold has something to find."""
+    if not FALSE_POSITIVES[name][1](pair.gold):
+        return None
+    return bool(pair.predicted.entities if name == "entities" else pair.predicted.triples)
+
+
+def count_false_positives(pairs: Iterable[SentencePair]) -> dict[str, SentenceShare]:
+    """Count the sentences in which gold has nothing to find, and those of them with predictions."""
+    pairs = list(pairs)
+    found = {}
+    for name in FALSE_POSITIVES:
+        judged = [predicted for pair in pairs if (predicted := has_false_positive(name, pair)) is not None]
+        found[name] = SentenceShare(len(judged), sum(judged))
+    return found
+
+
+@dataclass(frozen=True)
+class ViolationCounts:
+    """Violations by kind, and the number of relations that were checked. A repeated relation counts once."""
+
+    by_kind: dict[str, int]
+    n_relations: int
+
+    @property
+    def total(self) -> int:
+        """Number of all violations."""
+        return sum(self.by_kind.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        return {"n_relations": self.n_relations, "n_violations": self.total, **self.by_kind}
+
+
+def count_violations(documents: Iterable[Document], schema: Schema) -> ViolationCounts:
+    """Count the violations of a schema in documents."""
+    counts: Counter[str] = Counter()
+    n_relations = 0
+    for sentence in (sentence for document in documents for sentence in document.sentences):
+        counts.update(find_violations(sentence.triples, schema).count())
+        n_relations += len(set(sentence.triples))
+    return ViolationCounts({kind: counts[kind] for kind in KINDS}, n_relations)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -18,14 +18,12 @@ from cascade_srn.evaluation.predictions import (
     check_gold_entities,
     choose_schema,
     match_documents,
+    open_documents,
     read_predictions,
 )
 from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name, display_names
 from cascade_srn.extractor import Extractor
-from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.files import replacing
-from cascade_srn.formats.label_map import read_label_map
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import is_model
@@ -117,11 +115,7 @@ def evaluate(
 
     def read(path: str, format: str | None = None, *, from_text: bool = False) -> list[Document]:
         # From text, gold is compared by characters and does not have to fit words or sentences of the package.
-        segmenter = split_characters if from_text else None
-        align, keep = cast(Align, options.align), options.keep_escapes
-        stream = read_documents(
-            path, format, align=align, segmenter=segmenter, keep_escapes=keep, labels=read_label_map(options.map)
-        )
+        stream = open_documents(path, format, options, split_characters if from_text else None)
         documents = [rebuild_text(restore_words(document)) if from_text else document for document in stream]
         on_read(stream.report)
         return documents

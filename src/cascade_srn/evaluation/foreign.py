@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.evaluation.false_positives import SentenceShare
+from cascade_srn.evaluation.errors import SentenceShare
 from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.options import ForeignOptions
 from cascade_srn.evaluation.result import display_name, display_names

@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -201,40 +201,26 @@ class Segmentation:
     Attributes:
         n_gold_sentences: Sentences in gold.
         n_sentences: Sentences of the segmenter.
-        n_breaks: Ends of a gold sentence before another one.
-        n_breaks_found: Those of them at which the segmenter starts a sentence.
-        n_edges: Starts and ends of gold entities.
-        n_edges_found: Those of them at which a word of the segmenter starts or ends.
-        n_entities: Gold entities.
-        n_entities_fitting: Those of them whose two edges are found in one sentence of the segmenter.
-        n_relations: Gold relations.
-        n_relations_fitting: Those of them with two fitting entities in one sentence of the segmenter.
+        sentence_breaks: Ends of a gold sentence before another one: those at which the segmenter starts a sentence,
+            and all of them.
+        entity_boundaries: Starts and ends of gold entities: those at which a word of the segmenter starts or ends, and
+            all of them.
+        entities: Gold entities: those with both boundaries in one sentence of the segmenter, and all of them.
+        relations: Gold relations: those with two such entities in one sentence of the segmenter, and all of them.
     """
 
     n_gold_sentences: int = 0
     n_sentences: int = 0
-    n_breaks: int = 0
-    n_breaks_found: int = 0
-    n_edges: int = 0
-    n_edges_found: int = 0
-    n_entities: int = 0
-    n_entities_fitting: int = 0
-    n_relations: int = 0
-    n_relations_fitting: int = 0
+    sentence_breaks: tuple[int, int] = (0, 0)
+    entity_boundaries: tuple[int, int] = (0, 0)
+    entities: tuple[int, int] = (0, 0)
+    relations: tuple[int, int] = (0, 0)
 
     @property
     def shares(self) -> dict[str, tuple[int, int, float | None]]:
         """Number found, number in gold and share of gold, by what is looked for. The share of nothing is None."""
-        counts = {
-            "sentence_breaks": (self.n_breaks_found, self.n_breaks),
-            "entity_boundaries": (self.n_edges_found, self.n_edges),
-            "entities": (self.n_entities_fitting, self.n_entities),
-            "relations": (self.n_relations_fitting, self.n_relations),
-        }
-        return {name: (found, n, found / n if n else None) for name, (found, n) in counts.items()}
-
-    def __add__(self, other: Segmentation) -> Segmentation:
-        return Segmentation(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        names = ("sentence_breaks", "entity_boundaries", "entities", "relations")
+        return {name: (found, n, found / n if n else None) for name in names for found, n in [getattr(self, name)]}
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
@@ -249,11 +235,18 @@ class Segmentation:
 
 def measure_segmentation(gold: Sequence[Document], segmented: Sequence[Document]) -> Segmentation:
     """Compare the sentences and words of a segmenter with gold annotations of the same texts."""
-    pairs = zip(gold, segmented, strict=True)
-    return sum((_compare_segmentation(one, other) for one, other in pairs), Segmentation())
+    total: Counter[str] = Counter()
+    for one, other in zip(gold, segmented, strict=True):
+        total.update(_compare_segmentation(one, other))
+
+    def found(name: str) -> tuple[int, int]:
+        return total[f"{name} found"], total[name]
+
+    sizes = total["gold sentences"], total["sentences"]
+    return Segmentation(*sizes, found("breaks"), found("edges"), found("entities"), found("relations"))
 
 
-def _compare_segmentation(gold: Document, segmented: Document) -> Segmentation:
+def _compare_segmentation(gold: Document, segmented: Document) -> dict[str, int]:
     # Sentence of each start and end of a word.
     starts = {start: number for number, s in enumerate(segmented.sentences) for start, _ in s.offsets}
     ends = {end: number for number, s in enumerate(segmented.sentences) for _, end in s.offsets}
@@ -264,18 +257,16 @@ def _compare_segmentation(gold: Document, segmented: Document) -> Segmentation:
         at = starts.get(entity.start)
         return at if at is not None and at == ends.get(entity.end) else None
 
-    relations = dict.fromkeys(gold.relations)
-    return Segmentation(
-        n_gold_sentences=len(gold_firsts),
-        n_sentences=len(firsts),
-        n_breaks=len(gold_firsts[1:]),
-        n_breaks_found=sum(start in firsts for start in gold_firsts[1:]),
-        n_edges=2 * len(gold.entities),
-        n_edges_found=sum((e.start in starts) + (e.end in ends) for e in gold.entities),
-        n_entities=len(gold.entities),
-        n_entities_fitting=sum(sentence_of(entity) is not None for entity in gold.entities),
-        n_relations=len(relations),
-        n_relations_fitting=sum(
-            sentence_of(one.head) is not None and sentence_of(one.head) == sentence_of(one.tail) for one in relations
-        ),
-    )
+    relations = [(sentence_of(one.head), sentence_of(one.tail)) for one in dict.fromkeys(gold.relations)]
+    return {
+        "gold sentences": len(gold_firsts),
+        "sentences": len(firsts),
+        "breaks": len(gold_firsts[1:]),
+        "breaks found": sum(start in firsts for start in gold_firsts[1:]),
+        "edges": 2 * len(gold.entities),
+        "edges found": sum((e.start in starts) + (e.end in ends) for e in gold.entities),
+        "entities": len(gold.entities),
+        "entities found": sum(sentence_of(entity) is not None for entity in gold.entities),
+        "relations": len(relations),
+        "relations found": sum(head is not None and head == tail for head, tail in relations),
+    }

@@ -46,7 +46,7 @@ def have_same_arguments(one: RelationItem, other: RelationItem, schema: Schema, 
     return undirected and (one.head, one.tail) == (other.tail, other.head)
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """A gold sentence and a predicted sentence with the same words. ``where`` names them in messages."""
 
     where: str
@@ -54,19 +54,19 @@ class Pair(NamedTuple):
     predicted: Sentence
 
 
-def align(gold: Iterable[Sentence], predicted: Iterable[Sentence], *, within: str = "") -> Iterator[Pair]:
-    """Pair sentences by position. ``within`` follows the number of a sentence in messages."""
+def align(gold: Iterable[Sentence], predicted: Iterable[Sentence], *, within: str = "") -> Iterator[SentencePair]:
+    """SentencePair sentences by position. ``within`` follows the number of a sentence in messages."""
     gold, predicted = list(gold), list(predicted)
     _require_same_number(len(gold), len(predicted), "sentence", within)
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True)):
         where = f"sentence {number}{within}"
         if one.words != other.words:
             raise AnnotationError(f"{where} {_first_difference(one, other)}", "Predict on the words of the gold data")
-        yield Pair(where, one, other)
+        yield SentencePair(where, one, other)
 
 
-def align_documents(gold: Iterable[Document], predicted: Iterable[Document]) -> Iterator[Pair]:
-    """Pair the sentences of documents by position. See :func:`align`."""
+def align_documents(gold: Iterable[Document], predicted: Iterable[Document]) -> Iterator[SentencePair]:
+    """SentencePair the sentences of documents by position. See :func:`align`."""
     gold, predicted = list(gold), list(predicted)
     _require_same_number(len(gold), len(predicted), "document", "")
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True)):

@@ -3,14 +3,12 @@
 import os
 from dataclasses import dataclass
 
-from cascade_srn.config import CONSTRAINTS, Settings, check_overlaps, require_choice, require_range
+from cascade_srn.config import CONSTRAINTS, PRECISIONS, Settings, check_overlaps, require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 from cascade_srn.formats.alignment import check_align
 
-# A copy of those in inference/predictor.py, which imports torch.
-PRECISIONS = ("auto", "float32", "bf16")
 RESAMPLED = ("documents", "sentences")
 
 
@@ -51,11 +49,14 @@ class EvaluateOptions(Settings):
             raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
         check_overlaps(self.overlaps)
-        require_choice("symmetric", self.symmetric, (*SYMMETRIC_POLICIES, "all"), option="symmetric")
-        require_choice("precision", self.precision, PRECISIONS, option="precision")
-        if self.constraints is not None:
-            require_choice("constraints", self.constraints, CONSTRAINTS, option="constraints")
-        require_choice("resample", self.resample, RESAMPLED, option="resample")
+        for name, choices in (
+            ("symmetric", (*SYMMETRIC_POLICIES, "all")),
+            ("precision", PRECISIONS),
+            ("constraints", CONSTRAINTS),
+            ("resample", RESAMPLED),
+        ):
+            if (value := getattr(self, name)) is not None:
+                require_choice(name, value, choices, option=name)
         for name in self.by:
             require_choice("by", name, BREAKDOWNS, option="by")
         if "entity_text" in self.by and self.train is None:
@@ -73,9 +74,8 @@ class EvaluateOptions(Settings):
         for name in ("schema", "predictions_format"):
             if getattr(self, name) is not None and not self.predictions:
                 raise ConfigError(f"{name} is for predictions made elsewhere", "Give them", option="predictions")
-        require_range("batch_words", self.batch_words, 1, option="batch_words")
-        require_range("n_resamples", self.n_resamples, 100, option="n_resamples")
-        require_range("seed", self.seed, 0, option="seed")
+        for name, least in (("batch_words", 1), ("n_resamples", 100), ("seed", 0)):
+            require_range(name, getattr(self, name), least, option=name)
         _require_distinct((*self.models, *self.predictions, *self.against))
 
     @property

@@ -24,9 +24,20 @@ from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.folder import read_settings
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model, is_model
+from cascade_srn.text.segment import Segmenter
 from cascade_srn.types import Document, Sentence
 
 _HINT = "Give predictions for the documents of the data, and all of them"
+
+
+def open_documents(
+    path: str, format: str | None, options: EvaluateOptions, segmenter: Segmenter | None
+) -> DocumentStream:
+    """Open a file with the alignment, escapes and label map of the options."""
+    align, labels = cast(Align, options.align), read_label_map(options.map)
+    return read_documents(
+        path, format, align=align, segmenter=segmenter, keep_escapes=options.keep_escapes, labels=labels
+    )
 
 
 def read_predictions(
@@ -39,14 +50,7 @@ def read_predictions(
     """
     try:
         # Predictions are compared by characters if need be, and do not have to fit words or sentences of the package.
-        stream = read_documents(
-            path,
-            options.predictions_format,
-            align=cast(Align, options.align),
-            segmenter=split_characters,
-            keep_escapes=options.keep_escapes,
-            labels=read_label_map(options.map),
-        )
+        stream = open_documents(path, options.predictions_format, options, split_characters)
         if stream.format == "dygie" and has_predictions(stream.path):
             stream = DocumentStream(
                 stream.path,

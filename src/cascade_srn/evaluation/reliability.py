@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cascade_srn.evaluation.items import Pair, expand_triple, relation_items
+from cascade_srn.evaluation.items import SentencePair, expand_triple, relation_items
 from cascade_srn.schema import Schema
 
 N_BINS = 10
 
 
 @dataclass(frozen=True)
-class Bin:
+class ScoreBin:
     """Predictions with a score in [``low``, ``high``). The last bin includes 1."""
 
     low: float
@@ -40,21 +40,14 @@ class Bin:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "n_correct": self.n_correct,
-            "mean_score": self.mean_score,
-            "precision": self.precision,
-        }
+        return {name: getattr(self, name) for name in ("low", "high", "n", "n_correct", "mean_score", "precision")}
 
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
     """Bins of scored predictions, and the number of predictions without a score."""
 
-    bins: tuple[Bin, ...]
+    bins: tuple[ScoreBin, ...]
     n_unscored: int = 0
 
     @property
@@ -70,7 +63,7 @@ class ReliabilityCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON, with mean score and precision over all bins."""
-        whole = Bin(0, 1, self.n, sum(b.n_correct for b in self.bins), sum(b.score_sum for b in self.bins))
+        whole = ScoreBin(0, 1, self.n, sum(b.n_correct for b in self.bins), sum(b.score_sum for b in self.bins))
         return {
             "n": self.n,
             "n_unscored": self.n_unscored,
@@ -93,11 +86,11 @@ def measure_reliability(predictions: Iterable[tuple[float | None, bool]], *, n_b
         n[at] += 1
         correct[at] += is_correct
         scores[at] += score
-    bins = (Bin(i / n_bins, (i + 1) / n_bins, n[i], correct[i], scores[i]) for i in range(n_bins))
+    bins = (ScoreBin(i / n_bins, (i + 1) / n_bins, n[i], correct[i], scores[i]) for i in range(n_bins))
     return ReliabilityCurve(tuple(bins), n_unscored)
 
 
-def measure_entity_reliability(pairs: Iterable[Pair]) -> ReliabilityCurve:
+def measure_entity_reliability(pairs: Iterable[SentencePair]) -> ReliabilityCurve:
     """Compute the curve of the predicted entities."""
     return measure_reliability(
         (entity.score, entity in pair.gold.entities) for pair in pairs for entity in pair.predicted.entities
@@ -105,7 +98,7 @@ def measure_entity_reliability(pairs: Iterable[Pair]) -> ReliabilityCurve:
 
 
 def measure_relation_reliability(
-    pairs: Iterable[Pair], *, schema: Schema, symmetric: str = "directed"
+    pairs: Iterable[SentencePair], *, schema: Schema, symmetric: str = "directed"
 ) -> ReliabilityCurve:
     """Compute the curve of the predicted relations. A repeated relation counts once, with its first score."""
     found: list[tuple[float | None, bool]] = []

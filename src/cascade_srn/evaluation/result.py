@@ -8,16 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis, analyse
-from cascade_srn.evaluation.breakdown import Breakdown, break_down
+from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis
 from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
-from cascade_srn.evaluation.false_positives import SentenceShare, count_false_positives
-from cascade_srn.evaluation.from_text import Segmentation, align_by_characters, measure_segmentation
-from cascade_srn.evaluation.items import Pair, align_documents
+from cascade_srn.evaluation.from_text import align_by_characters, measure_segmentation
 from cascade_srn.evaluation.options import EvaluateOptions
-from cascade_srn.evaluation.scores import Scores, score_documents
-from cascade_srn.evaluation.summary import Figure, summarise, summarise_groups
-from cascade_srn.evaluation.violations import count_violations
+from cascade_srn.evaluation.scores import Figure, Scores, score_documents, summarise, summarise_groups
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -99,6 +94,11 @@ class Evaluation:
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def all_models(self) -> tuple[EvaluatedModel, ...]:
+        """Models of both sides."""
+        return *self.models, *self.against
+
+    @property
     def condition(self) -> str:
         """Label of every figure: "end to end", "with gold entities" or "from text"."""
         return FROM_TEXT if self.options.from_text else CONDITIONS[self.options.entities]
@@ -111,42 +111,37 @@ class Evaluation:
     @cached_property
     def aligned(self) -> tuple[list[Document], dict[str, list[Document]]]:
         """Gold and the predictions by model name, with the same words and sentences."""
-        models = (*self.models, *self.against)
-        versions = [self.gold, *(model.predicted for model in models)]
+        versions = [self.gold, *(model.predicted for model in self.all_models)]
         if self.options.from_text:
             versions = align_by_characters(*versions)
-        return versions[0], {model.name: one for model, one in zip(models, versions[1:], strict=True)}
+        return versions[0], {model.name: one for model, one in zip(self.all_models, versions[1:], strict=True)}
 
-    def pairs(self, model: EvaluatedModel) -> list[Pair]:
-        """Return the gold and predicted sentences of a model."""
+    @cached_property
+    def analyses(self) -> dict[str, Analysis]:
+        """Analyses under the first policy, by model name."""
         gold, predicted = self.aligned
-        return list(align_documents(gold, predicted[model.name]))
-
-    @cached_property
-    def breakdowns(self) -> dict[str, list[Breakdown]]:
-        """Scores by group under the first policy, by model name."""
         return {
-            model.name: break_down(
-                self.pairs(model),
-                schema=model.schema,
-                symmetric=self.options.policies[0],
-                training_documents=self.training,
+            model.name: Analysis(
+                gold,
+                predicted[model.name],
+                model.schema,
+                self.options.policies[0],
+                self.options.entities,
+                self.training,
+                self._describe(model),
+                measure_segmentation(self.gold, model.predicted) if self.options.from_text else None,
+                model.constraints,
             )
-            for model in (*self.models, *self.against)
+            for model in self.all_models
         }
 
-    @cached_property
-    def false_positives(self) -> dict[str, dict[str, SentenceShare]]:
-        """Shares of the sentences in which gold has nothing to find, by model name."""
-        excluded = "entities" if self.options.gold_entities else None
-        return {
-            model.name: {key: one for key, one in count_false_positives(self.pairs(model)).items() if key != excluded}
-            for model in (*self.models, *self.against)
-        }
-
-    def segmentation(self, model: EvaluatedModel) -> Segmentation | None:
-        """Return how well the words and sentences of a model fit gold, or None if it got those of the data."""
-        return measure_segmentation(self.gold, model.predicted) if self.options.from_text else None
+    def _describe(self, model: EvaluatedModel) -> dict[str, str]:
+        about = {"model": model.name, "data": display_name(self.options.data)}
+        if model.overlaps is not None:
+            about["overlapping entities"] = f"{model.overlaps}: {OVERLAPS_MEANING[model.overlaps]}"
+        if self.options.train is not None:
+            about["training data"] = display_name(self.options.train)
+        return about | {key: str(self.environment[key]) for key in ("gpu", "cpu", "date") if self.environment.get(key)}
 
     @property
     def excluded_tasks(self) -> tuple[str, ...]:
@@ -162,7 +157,7 @@ class Evaluation:
                 score_documents(gold, predicted[model.name], schema=model.schema, symmetric=policy)
                 for policy in self.options.policies
             ]
-            for model in (*self.models, *self.against)
+            for model in self.all_models
         }
 
     def summarise(self, models: Sequence[EvaluatedModel], *, per_label: bool = False) -> list[Figure]:
@@ -172,10 +167,9 @@ class Evaluation:
 
     def summarise_groups(self, models: Sequence[EvaluatedModel], name: str) -> tuple[str, list[Figure]]:
         """Return the title and the figures of the groups of a breakdown."""
-        chosen = [next(one for one in self.breakdowns[model.name] if one.name == name) for model in models]
-        policy = self.options.policies[0]
-        figures = summarise_groups(chosen, symmetric=policy, condition=self.suffix, exclude=self.excluded_tasks)
-        return chosen[0].title, figures
+        chosen = [next(b for b in self.analyses[model.name].breakdowns if b.name == name) for model in models]
+        tasks, policy = [breakdown.tasks for breakdown in chosen], self.options.policies[0]
+        return chosen[0].title, summarise_groups(tasks, symmetric=policy, condition=self.suffix)
 
     @property
     def sides(self) -> tuple[tuple[EvaluatedModel, ...], tuple[EvaluatedModel, ...]] | None:
@@ -211,26 +205,8 @@ class Evaluation:
 
     def analyse_models(self) -> Iterator[tuple[str, Analysis]]:
         """Yield a folder name and the analysis under the first policy for each model."""
-        for number, model in enumerate((*self.models, *self.against), start=1):
-            about = {"model": model.name, "data": display_name(self.options.data)}
-            if model.overlaps is not None:
-                about["overlapping entities"] = f"{model.overlaps}: {OVERLAPS_MEANING[model.overlaps]}"
-            if self.options.train is not None:
-                about["training data"] = display_name(self.options.train)
-            about |= {key: str(self.environment[key]) for key in ("gpu", "cpu", "date") if self.environment.get(key)}
-            gold, predicted = self.aligned
-            analysis = analyse(
-                gold,
-                predicted[model.name],
-                schema=model.schema,
-                symmetric=self.options.policies[0],
-                training_documents=self.training,
-                entities=self.options.entities,
-                about=about,
-                segmentation=self.segmentation(model),
-                constraints=model.constraints,
-            )
-            yield f"{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', model.name).strip('-')}", analysis
+        for number, (name, analysis) in enumerate(self.analyses.items(), start=1):
+            yield f"{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', name).strip('-')}", analysis
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
@@ -255,33 +231,16 @@ class Evaluation:
         record["environment"] = dict(self.environment)
         return record
 
-    def count_violations(self, model: EvaluatedModel) -> dict[str, Any]:
-        """Return whether constraints were applied, and the violations of the model's schema in both sides."""
-        sides = {"gold": self.gold, "predicted": model.predicted}
-        counts = {side: count_violations(found, model.schema).to_dict() for side, found in sides.items()}
-        return {"applied": model.constraints, **counts}
-
     def _add_condition(self, difference: Difference) -> Difference:
         return replace(difference, protocol=f"{difference.protocol}, {self.suffix}") if self.suffix else difference
 
     def _model_record(self, model: EvaluatedModel) -> dict[str, Any]:
-        scores = {
-            one.symmetric: {key: value for key, value in one.to_dict().items() if key not in self.excluded_tasks}
-            for one in self.scores[model.name]
-        }
-        breakdowns = [breakdown.to_dict() for breakdown in self.breakdowns[model.name]]
-        for breakdown in breakdowns:
-            for task in self.excluded_tasks:
-                breakdown["tasks"].pop(task, None)
-        segmentation = self.segmentation(model)
+        analysis = self.analyses[model.name].to_dict()
         return {
             "name": model.name,
             "joint": model.joint,
             "overlaps": model.overlaps,
-            "scores": scores,
-            "false_positives": {key: one.to_dict() for key, one in self.false_positives[model.name].items()},
-            "segmentation": None if segmentation is None else segmentation.to_dict(),
-            "breakdowns": breakdowns,
-            "constraints": self.count_violations(model),
+            "scores": {one.symmetric: one.to_dict(exclude=self.excluded_tasks) for one in self.scores[model.name]},
+            **{key: analysis[key] for key in ("false_positives", "segmentation", "breakdowns", "constraints")},
             "speed": model.measure_speed(),
         }

@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of entities and relations, over sets of exact matches.
+"""Precision, recall and F1 of entities and relations, over sets of exact matches, for one or several models.
 
 A prediction is correct if gold has an item with the same
 
@@ -15,17 +15,25 @@ A policy says how relations of symmetric types count, in gold and in predictions
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.config import require_choice
-from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, Pair, align, align_documents, format_table, relation_items
+from cascade_srn.errors import ConfigError
+from cascade_srn.evaluation.items import (
+    SYMMETRIC_POLICIES,
+    SentencePair,
+    align,
+    align_documents,
+    format_table,
+    relation_items,
+)
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
-
-__all__ = ["SYMMETRIC_POLICIES", "TASKS", "Counts", "Scores", "TaskScores", "score", "score_documents", "task_items"]
 
 TASKS = ("ner", "re_boundaries", "re_strict")
 
@@ -61,14 +69,8 @@ class Counts:
 
     def to_dict(self) -> dict[str, float | int]:
         """Convert to plain values for JSON. Precision, recall and F1 are fractions."""
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "n_gold": self.n_gold,
-            "n_predicted": self.n_predicted,
-            "n_correct": self.n_correct,
-        }
+        names = ("precision", "recall", "f1", "n_gold", "n_predicted", "n_correct")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +127,10 @@ class Scores:
     re_boundaries: TaskScores
     re_strict: TaskScores
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values for JSON: the policy, then the scores by task."""
-        return {"symmetric": self.symmetric} | {task.name: task.to_dict() for task in self._tasks()}
+    def to_dict(self, *, exclude: Sequence[str] = ()) -> dict[str, Any]:
+        """Convert to plain values for JSON: the policy, then the scores of all tasks that are not excluded."""
+        tasks = {task: getattr(self, task).to_dict() for task in TASKS if task not in exclude}
+        return {"symmetric": self.symmetric} | tasks
 
     def table(self, *, per_label: bool = False) -> str:
         """Format a plain-text table, in percent, with one row per protocol.
@@ -135,21 +138,10 @@ class Scores:
         Args:
             per_label: Add a row for each label.
         """
-        rows: list[tuple[str, ...]] = [("protocol", "precision", "recall", "F1", "gold", "predicted", "correct")]
-        for task in self._tasks():
-            name = task.name if task.name == "ner" else f"{task.name}, {self.symmetric}"
-            macro = (task.macro_precision, task.macro_recall, task.macro_f1)
-            rows.append(_counts_row(f"{name}, micro", task.counts))
-            rows.append((f"{name}, macro", *(_percent(value) for value in macro), "", "", ""))
-            if per_label:
-                rows += [_counts_row(f"{name}, label {label}", c) for label, c in task.per_label.items()]
-        return format_table(rows)
+        return figures_table(summarise([[self]], per_label=per_label))
 
     def __str__(self) -> str:
         return self.table()
-
-    def _tasks(self) -> tuple[TaskScores, TaskScores, TaskScores]:
-        return self.ner, self.re_boundaries, self.re_strict
 
 
 def score(
@@ -183,7 +175,7 @@ def score_documents(
 Item = tuple[object, ...]
 
 
-def _score(pairs: Iterable[Pair], schema: Schema, symmetric: str) -> Scores:
+def _score(pairs: Iterable[SentencePair], schema: Schema, symmetric: str) -> Scores:
     require_choice("symmetric", symmetric, SYMMETRIC_POLICIES)
     # By task, then by label: numbers of gold, predicted and correct items.
     tallies = {task: (Counter[object](), Counter[object](), Counter[object]()) for task in TASKS}
@@ -219,14 +211,128 @@ def task_items(sentence: Sentence, schema: Schema, symmetric: str) -> dict[str, 
     }
 
 
-def _counts_row(name: str, counts: Counts) -> tuple[str, ...]:
-    figures = (_percent(value) for value in (counts.precision, counts.recall, counts.f1))
-    return (name, *figures, str(counts.n_gold), str(counts.n_predicted), str(counts.n_correct))
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
-
-
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and sample standard deviation of ``n`` fractions. ``sd`` is None for a single value.
+
+    Example:
+        >>> print(Spread.of([0.680, 0.684, 0.688]))  # in percent
+        68.4 ± 0.4
+    """
+
+    mean: float
+    sd: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Compute the spread of fractions, or of differences of fractions.
+
+        Raises:
+            ConfigError: There is no value, or a value is outside -1..1, such as a percentage.
+        """
+        given = [float(value) for value in values]
+        if not given:
+            raise ConfigError("there is no value to average", "Pass at least one value")
+        for value in given:
+            if not (math.isfinite(value) and -1 <= value <= 1):
+                raise ConfigError(f"{value:g} is not a fraction", "Pass values from 0 to 1 instead of percentages")
+        return cls(statistics.fmean(given), statistics.stdev(given) if len(given) > 1 else None, len(given))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        mean = f"{100 * self.mean:.1f}"
+        return mean if self.sd is None else f"{mean} ± {100 * self.sd:.1f}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Precision, recall and F1 under one protocol. ``counts`` is None for several models and for macro averages."""
+
+    protocol: str
+    precision: Spread
+    recall: Spread
+    f1: Spread
+    counts: Counts | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        spreads = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+        return {"protocol": self.protocol} | {name: spread.to_dict() for name, spread in spreads.items()}
+
+
+def summarise(
+    models: Sequence[Sequence[Scores]], *, per_label: bool = False, condition: str = "", exclude: Sequence[str] = ()
+) -> list[Figure]:
+    """Compute mean and standard deviation over models. NER does not depend on a policy and is listed once.
+
+    Each model has scores under the same policies. A label that a model lacks counts 0 for that model. ``condition``
+    is a suffix of every protocol name, ``exclude`` has tasks to omit.
+    """
+    found: list[Figure] = []
+    for task in (task for task in TASKS if task not in exclude):
+        for at, scores in enumerate(models[0][:1] if task == "ner" else models[0]):
+            policy = "" if task == "ner" else scores.symmetric
+            tasks: list[TaskScores] = [getattr(model[at], task) for model in models]
+            found.append(_figure((task, policy, "micro", condition), [one.counts for one in tasks]))
+            macro = [(one.macro_precision, one.macro_recall, one.macro_f1) for one in tasks]
+            found.append(Figure(_protocol(task, policy, "macro", condition), *_spreads(macro)))
+            for label in dict.fromkeys(label for one in tasks for label in one.per_label) if per_label else ():
+                counts = [one.per_label.get(label, Counts()) for one in tasks]
+                found.append(_figure((task, policy, f"label {label}", condition), counts))
+    return found
+
+
+def summarise_groups(
+    models: Sequence[Mapping[str, Mapping[str, Counts]]],
+    *,
+    symmetric: str,
+    condition: str = "",
+    exclude: Sequence[str] = (),
+) -> list[Figure]:
+    """Compute mean and standard deviation over models for each group of one breakdown that has items.
+
+    Each model has the counts of the groups by task.
+    """
+    found: list[Figure] = []
+    for task in (task for task in models[0] if task not in exclude):
+        for group in models[0][task]:
+            counts = [model[task][group] for model in models]
+            if any(one.n_gold or one.n_predicted for one in counts):
+                policy = "" if task == "ner" else symmetric
+                found.append(_figure((task, policy, "micro", group, condition), counts))
+    return found
+
+
+def _figure(parts: Sequence[str], counts: Sequence[Counts]) -> Figure:
+    spreads = _spreads([(one.precision, one.recall, one.f1) for one in counts])
+    return Figure(_protocol(*parts), *spreads, counts[0] if len(counts) == 1 else None)
+
+
+def _protocol(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _spreads(rows: Sequence[tuple[float, float, float]]) -> tuple[Spread, Spread, Spread]:
+    """Return the spreads of precision, recall and F1 of models."""
+    precision, recall, f1 = (Spread.of(column) for column in zip(*rows, strict=True))
+    return precision, recall, f1
+
+
+def figures_table(figures: Sequence[Figure]) -> str:
+    """Format a plain-text table, in percent, with one row per figure."""
+    rows: list[tuple[str, ...]] = [("protocol", "precision", "recall", "F1", "gold", "predicted", "correct")]
+    for figure in figures:
+        counts = figure.counts
+        numbers = ("", "", "") if counts is None else (counts.n_gold, counts.n_predicted, counts.n_correct)
+        rows.append((figure.protocol, *map(str, (figure.precision, figure.recall, figure.f1)), *map(str, numbers)))
+    if not any(figure.counts for figure in figures):
+        rows = [row[:4] for row in rows]
+    return format_table(rows)

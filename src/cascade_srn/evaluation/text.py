@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from cascade_srn.evaluation.false_positives import FALSE_POSITIVES
+from cascade_srn.evaluation.errors import FALSE_POSITIVES
 from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name
-from cascade_srn.evaluation.summary import Spread, figures_table
+from cascade_srn.evaluation.scores import Spread, figures_table
 from cascade_srn.inference.constraints import KINDS
 
 # Fewer units than this give unreliable intervals.
@@ -18,7 +18,7 @@ def format_evaluation(evaluation: Evaluation, *, per_label: bool = False) -> str
     if evaluation.against:
         parts += [f"against {_title(evaluation.against)}", _scores(evaluation, evaluation.against, per_label)]
     parts += _differences(evaluation)
-    models = (*evaluation.models, *evaluation.against)
+    models = evaluation.all_models
     parts += [f"{model.name} predicts entities only, and no relations." for model in models if not model.joint]
     parts += _violations(evaluation, models)
     return "\n\n".join([*parts, *_speed(evaluation, models)])
@@ -42,7 +42,7 @@ def _heading(evaluation: Evaluation) -> str:
 
 def _overlaps(evaluation: Evaluation) -> str:
     """Return the treatment of overlapping entities, for each model if they differ. Given entities have none."""
-    models = (*evaluation.models, *evaluation.against)
+    models = evaluation.all_models
     modes = {model.overlaps for model in models}
     if None in modes:
         return ""
@@ -70,7 +70,7 @@ def _scores(evaluation: Evaluation, models: Sequence[EvaluatedModel], per_label:
 
 def _false_positives(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:
     rows = [("predicted", "sentences", "with predictions", "share")]
-    found = [evaluation.false_positives[model.name] for model in models]
+    found = [evaluation.analyses[model.name].false_positives for model in models]
     for key, one in found[0].items():
         shares = [share for of_model in found if (share := of_model[key].share) is not None]
         n_predicted = f"{one.n_predicted:,}" if len(models) == 1 else ""
@@ -82,7 +82,8 @@ def _false_positives(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -
 
 def _segmentation(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> list[str]:
     """Return what the words and sentences of the models keep of gold, once for models with the same ones."""
-    found = dict.fromkeys(one for model in models if (one := evaluation.segmentation(model)) is not None)
+    every = (evaluation.analyses[model.name].segmentation for model in models)
+    found = dict.fromkeys(one for one in every if one is not None)
     tables = []
     for one in found:
         rows = [("gold kept by the segmenter", "gold", "kept", "share")]
@@ -121,7 +122,7 @@ def _violations(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> lis
     """Return a table of violated constraints. It is empty if there are no constraints and no violations."""
     rows = [("violated constraints", "applied", "gold", "predicted", *KINDS)]
     for model in models:
-        found = evaluation.count_violations(model)
+        found = evaluation.analyses[model.name].violations
         both = [found["gold"]["n_violations"], found["predicted"]["n_violations"]]
         if model.schema.constraints or any(both):
             kinds = [found["predicted"][kind] for kind in KINDS]

@@ -12,6 +12,7 @@ import numpy as np
 from cascade_srn.config import (
     CONSTRAINTS,
     OVERLAPS,
+    PRECISIONS,
     SearchLimits,
     Temperatures,
     Thresholds,
@@ -43,8 +44,6 @@ _SORTED_AT_ONCE = 1 << 9
 
 # Smaller batches, in words, are searched one after the other.
 _MIN_OVERLAPPED = 1024
-
-PRECISIONS = ("auto", "float32", "bf16")
 
 
 class SearchSettings(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.errors import CascadeError, ConfigError, DataError
-from cascade_srn.evaluation.summary import Spread
+from cascade_srn.evaluation.scores import Spread
 from cascade_srn.runs.folder import LAST, LOG, SUMMARY, OutputFolder, differences
 from cascade_srn.storage.atomic import replace_durably
 from cascade_srn.storage.lock import LOCK

@@ -7,7 +7,7 @@ import pytest
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.evaluation.calibration.choose import (
+from cascade_srn.evaluation.calibration.calibrate import (
     FLOOR,
     RELATED_SHARE,
     SLACK,
@@ -18,7 +18,7 @@ from cascade_srn.evaluation.calibration.choose import (
     find_threshold,
 )
 from cascade_srn.evaluation.calibration.scaling import Scaling, fit_temperature
-from cascade_srn.evaluation.items import Pair
+from cascade_srn.evaluation.items import SentencePair
 from cascade_srn.evaluation.reliability import measure_entity_reliability
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
@@ -119,7 +119,7 @@ def test_few_correct_relations_get_a_threshold_but_no_map(monkeypatch: pytest.Mo
     assert found.settings.thresholds.entity == strict.settings.thresholds.entity
     assert found.settings.thresholds.relation is not None
     assert reached(found, gold) > reached(strict, gold) + 0.2
-    monkeypatch.setattr("cascade_srn.evaluation.calibration.choose.MIN_CORRECT", 10**6)
+    monkeypatch.setattr("cascade_srn.evaluation.calibration.calibrate.MIN_CORRECT", 10**6)
     assert choose_thresholds(strict, gold) is strict
 
 
@@ -149,7 +149,7 @@ def test_clearly_better_previous_settings_stay(monkeypatch: pytest.MonkeyPatch) 
     model = spread_probabilities(small_model("swift", thresholds=own))
     gold = annotated_by(model, own)
     assert choose_thresholds(model, gold) is model
-    monkeypatch.setattr("cascade_srn.evaluation.calibration.choose.SLACK", 2.0)
+    monkeypatch.setattr("cascade_srn.evaluation.calibration.calibrate.SLACK", 2.0)
     worse = choose_thresholds(model, gold)
     assert worse.settings.thresholds.entity_types == {}
     assert reached(worse, gold) < reached(model, gold) - SLACK
@@ -289,6 +289,6 @@ def test_chosen_scores_are_closer_to_probabilities() -> None:
     errors = []
     for each in (model, chosen):
         predicted = each.predictor(thresholds=chosen.settings.thresholds).predict(gold[half:])
-        pairs = [Pair("", e.sentence, p) for e, p in zip(gold[half:], predicted, strict=True)]
+        pairs = [SentencePair("", e.sentence, p) for e, p in zip(gold[half:], predicted, strict=True)]
         errors.append(measure_entity_reliability(pairs).expected_calibration_error)
     assert errors[1] < 0.6 * errors[0]

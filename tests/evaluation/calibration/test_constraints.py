@@ -10,7 +10,7 @@ from tests.small_models import SENTENCES, examples, small_model, spread_probabil
 from cascade_srn import Document, write_documents
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import SchemaError
-from cascade_srn.evaluation.calibration.constraints import MIN_RELATIONS, choose_constraints
+from cascade_srn.evaluation.calibration.calibrate import MIN_RELATIONS, choose_constraints
 from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
 from cascade_srn.model.model import CONFIG_FILE, Model
 from cascade_srn.schema import RelationConstraints

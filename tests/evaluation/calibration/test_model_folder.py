@@ -12,7 +12,7 @@ from tests.twelve_sentences import DOCUMENTS as OTHERS
 from cascade_srn import Document, write_documents
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ModelError, SchemaError
-from cascade_srn.evaluation.calibration.choose import choose_thresholds
+from cascade_srn.evaluation.calibration.calibrate import choose_thresholds
 from cascade_srn.evaluation.calibration.model_folder import NOTICE, calibrate_model_folder
 from cascade_srn.model.model import Model
 

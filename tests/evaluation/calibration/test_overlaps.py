@@ -8,10 +8,14 @@ from tests.small_models import examples, small_model, spread_probabilities
 
 from cascade_srn import Document, Thresholds, write_documents
 from cascade_srn.config import OVERLAPS
-from cascade_srn.evaluation.calibration.calibrate import calibrate
-from cascade_srn.evaluation.calibration.choose import choose_thresholds
+from cascade_srn.evaluation.calibration.calibrate import (
+    MIN_ENTITIES,
+    calibrate,
+    choose_overlaps,
+    choose_thresholds,
+    with_overlaps,
+)
 from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
-from cascade_srn.evaluation.calibration.overlaps import MIN_ENTITIES, choose_overlaps, with_overlaps
 from cascade_srn.inference.overlaps import have_overlaps
 from cascade_srn.model.model import Model
 

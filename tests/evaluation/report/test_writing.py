@@ -133,7 +133,7 @@ def test_false_positives(page, analysis):
 
 def test_figures_from_text_say_so(analysis):
     gold = [Document.from_words([["a", "b"]])]
-    found = analyse(gold, gold, schema=Schema(("A",)), segmentation=Segmentation(7, 9, 6, 3, 4, 4, 2, 2, 0, 0))
+    found = analyse(gold, gold, schema=Schema(("A",)), segmentation=Segmentation(7, 9, (3, 6), (4, 4), (2, 2), (0, 0)))
     page = read_markup(render_report(found))
     assert page.all("span", "condition")[0].text == "from text"
     assert all(one.text.endswith("from text") for one in section(page, "scores").all("span", "protocol"))
@@ -145,11 +145,6 @@ def test_figures_from_text_say_so(analysis):
         ["entities", "2", "2", "100.0"],
         ["relations", "0", "0", "–"],
     ]
-
-
-def test_an_analysis_of_an_older_version(analysis):
-    old = {key: value for key, value in analysis.items() if key not in ("false_positives", "segmentation")}
-    assert not section(read_markup(render_report(old)), "scores").all("table")
 
 
 def test_breakdowns(page, analysis):

@@ -8,7 +8,7 @@ from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
 from cascade_srn import Extractor
 from cascade_srn.cli import main
-from cascade_srn.evaluation.calibration.choose import choose_thresholds
+from cascade_srn.evaluation.calibration.calibrate import choose_thresholds
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of

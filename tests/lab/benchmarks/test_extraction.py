@@ -4,7 +4,8 @@ import pytest
 from tests.small_models import NESTED, SENTENCES, SHARED_SUBJECT, examples, small_model, spread_probabilities
 
 from cascade_srn.config import PRESETS, Thresholds
-from cascade_srn.lab.benchmarks.extract import Batching, Extraction, accepting_thresholds, with_bilstm
+from cascade_srn.lab.benchmarks.extract import Extraction, accepting_thresholds, group_examples, with_bilstm
+from cascade_srn.lab.benchmarks.options import ExtractOptions as Options
 from cascade_srn.lab.benchmarks.workload import count
 from cascade_srn.network.collate import candidate_subjects
 from cascade_srn.network.sequence import BiLSTM
@@ -13,18 +14,20 @@ EXAMPLES = [example for example in examples() if len(example.sentence)]
 
 
 def test_batches_of_a_fixed_number_of_sentences():
-    groups = Batching(sentences=2).groups(EXAMPLES, small_model("swift").predictor())
+    groups = group_examples(Options(batch_sentences=2), EXAMPLES, small_model("swift").predictor())
     assert [len(group) for group in groups] == [2, 2, 2]
     lengths = [len(example.sentence) for group in groups for example in group]
     assert lengths == sorted(lengths, reverse=True)
-    longest = max(lengths)
-    assert Batching(words=1, sentences=2).budget(EXAMPLES) == 2 * longest
-    assert Batching(words=500, sentences=2).budget(EXAMPLES) == 500
+    # The predictor can hold a batch.
+    for words, budget in ((1, 2 * lengths[0]), (500, 500)):
+        options = Options(batch_words=words, batch_sentences=2)
+        made = Extraction(small_model("swift"), EXAMPLES, options, thresholds=Thresholds(), given_entities=False)
+        assert made.predictor.batch_words == budget
 
 
 def test_batches_by_words_are_those_of_the_predictor():
     predictor = small_model("swift").predictor(batch_words=12)
-    groups = Batching(words=12).groups(EXAMPLES, predictor)
+    groups = group_examples(Options(batch_words=12), EXAMPLES, predictor)
     assert all(len(group) == 1 or len(group) * max(len(e.sentence) for e in group) <= 12 for group in groups)
     assert groups == [[EXAMPLES[i] for i in group] for group, _ in predictor.batches(EXAMPLES)]
     assert len(groups) > 1
@@ -32,11 +35,11 @@ def test_batches_by_words_are_those_of_the_predictor():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("batching", [Batching(), Batching(words=10), Batching(sentences=2)])
-def test_given_entities_are_all_subjects(preset, batching):
+@pytest.mark.parametrize("options", [Options(), Options(batch_words=10), Options(batch_sentences=2)])
+def test_given_entities_are_all_subjects(preset, options):
     model = small_model(preset)
     thresholds = Thresholds(subject=0.0)
-    extraction = Extraction(model, EXAMPLES, batching, thresholds=thresholds, given_entities=True)
+    extraction = Extraction(model, EXAMPLES, options, thresholds=thresholds, given_entities=True)
     found = extraction()
     assert count(found).entities == count(SENTENCES).entities
     assert extraction.n_subjects() == sum(len(candidate_subjects(s, s.entities, "entities")) for s in SENTENCES)
@@ -44,10 +47,10 @@ def test_given_entities_are_all_subjects(preset, batching):
     assert extraction.precision == "float32"
 
 
-@pytest.mark.parametrize("batching", [Batching(), Batching(sentences=2)])
-def test_without_given_entities_it_is_what_the_predictor_finds(batching):
+@pytest.mark.parametrize("options", [Options(), Options(batch_sentences=2)])
+def test_without_given_entities_it_is_what_the_predictor_finds(options):
     model = spread_probabilities(small_model("swift"))
-    extraction = Extraction(model, EXAMPLES, batching, thresholds=Thresholds(), given_entities=False)
+    extraction = Extraction(model, EXAMPLES, options, thresholds=Thresholds(), given_entities=False)
     by_words = {sentence.words: sentence for sentence in extraction()}
     expected = model.predictor(thresholds=Thresholds()).predict(EXAMPLES)
     assert [by_words[sentence.words] for sentence in expected] == expected
@@ -56,7 +59,7 @@ def test_without_given_entities_it_is_what_the_predictor_finds(batching):
 
 def test_turn_1_is_computed_although_entities_are_given():
     model = small_model("swift")
-    extraction = Extraction(model, EXAMPLES, Batching(), thresholds=Thresholds(), given_entities=True)
+    extraction = Extraction(model, EXAMPLES, Options(), thresholds=Thresholds(), given_entities=True)
     seen = []
     model.cascade.entity_head.start.register_forward_hook(lambda *_: seen.append("start"))
     model.cascade.entity_head.matcher.register_forward_hook(lambda *_: seen.append("match"))
@@ -66,7 +69,7 @@ def test_turn_1_is_computed_although_entities_are_given():
 
 def test_the_encoder_alone_reads_the_same_batches_once():
     model = small_model("early")
-    extraction = Extraction(model, EXAMPLES, Batching(sentences=4), thresholds=Thresholds(), given_entities=True)
+    extraction = Extraction(model, EXAMPLES, Options(batch_sentences=4), thresholds=Thresholds(), given_entities=True)
     rows = []
     hook = {"with_kwargs": True}
     model.cascade.encoder.model.register_forward_pre_hook(lambda _, __, kw: rows.append(len(kw["input_ids"])), **hook)
@@ -88,7 +91,7 @@ def test_thresholds_that_accept_every_subject():
     model = small_model("swift", thresholds=Thresholds(object=0.3))
     assert accepting_thresholds(model, EXAMPLES) == Thresholds(subject=0.0, object=0.3)
     chosen = accepting_thresholds(model, EXAMPLES, n_triples=20)
-    found = Extraction(model, EXAMPLES, Batching(), thresholds=chosen, given_entities=True)()
+    found = Extraction(model, EXAMPLES, Options(), thresholds=chosen, given_entities=True)()
     assert 10 <= count(found).triples <= 20
 
 
@@ -96,6 +99,6 @@ def test_a_model_without_relations():
     model = small_model("swift", joint=False)
     thresholds = accepting_thresholds(model, EXAMPLES, n_triples=3)
     given = examples((NESTED, SHARED_SUBJECT))
-    found = Extraction(model, given, Batching(), thresholds=thresholds, given_entities=True)()
+    found = Extraction(model, given, Options(), thresholds=thresholds, given_entities=True)()
     assert count(found).entities == 7
     assert count(found).triples == 0

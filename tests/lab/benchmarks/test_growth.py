@@ -38,19 +38,6 @@ def test_the_final_exponent_sees_past_fixed_costs():
     assert found["final"] == pytest.approx(2, abs=0.1)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "costs", "message"),
-    [
-        ([1, 2], [1.0], "2 sizes and 1 costs"),
-        ([3, 3], [1.0, 2.0], "2 sizes and 2 costs"),
-        ([1, 2], [0.0, 1.0], "positive"),
-    ],
-)
-def test_sizes_without_an_exponent(sizes, costs, message):
-    with pytest.raises(ValueError, match=message):
-        growth_exponent(sizes, costs)
-
-
 @pytest.mark.parametrize(("n_words", "n_entities"), [(8, 4), (9, 9), (128, 64), (10, 7), (5, 1)])
 def test_sentences_have_the_words_and_the_entities_asked_for(n_words, n_entities):
     made = _Sentences(read_corpus(None, 20), small_model("swift"))

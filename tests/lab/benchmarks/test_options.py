@@ -16,8 +16,7 @@ from cascade_srn.lab.benchmarks.options import (
 @pytest.mark.parametrize(
     ("make", "values", "message"),
     [
-        (SrnOptions, {"shapes": ((0, 40),)}, "sentences is 0"),
-        (SrnOptions, {"shapes": ((8, 0),)}, "words is 0"),
+        (SrnOptions, {"shapes": ((0, 40),)}, "shapes is 0"),
         (SrnOptions, {"n_tasks": 1}, "n_tasks is 1"),
         (SrnOptions, {"repeats": 0}, "repeats is 0"),
         (RuntimesOptions, {"models": ()}, "models is empty"),
@@ -29,7 +28,7 @@ from cascade_srn.lab.benchmarks.options import (
         (ExtractOptions, {"model": "m", "encoder": "e"}, "model and .*encoder"),
         (ExtractOptions, {"model": "m", "train_steps": 3}, "model and train_steps"),
         (ExtractOptions, {"train_steps": 3, "given_entities": True}, "train_steps and given_entities"),
-        (TrainOptions, {"batch_sizes": (8, 0)}, "a batch size is 0"),
+        (TrainOptions, {"batch_sizes": (8, 0)}, "batch_sizes is 0"),
         (TrainOptions, {"precision": "auto"}, "precision is 'auto'"),
         (GrowthOptions, {"lengths": (0,)}, "one of the lengths is 0"),
         (GrowthOptions, {"subjects": (64,), "subject_words": 32}, "subjects is 64.* 32 words"),

@@ -10,9 +10,8 @@ from rich.console import Console
 
 from cascade_srn.cli import main
 from cascade_srn.lab.benchmarks import srn
-from cascade_srn.lab.benchmarks.measuring import measure_in_turns, take_turns
+from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, measure_in_turns, take_turns
 from cascade_srn.lab.benchmarks.options import SrnOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 
 OPTIONS = SrnOptions(
     shapes=((1, 2), (2, 3)), input_width=4, hidden_width=2, n_tasks=2, repeats=2, warmup=0, device="cpu"

@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from cascade_srn.lab.reproduction.claims import Claim
-from cascade_srn.lab.reproduction.judging import HELD, NOT_SHOWN, Verdict
-from cascade_srn.lab.reproduction.markdown import QUICK_NOTE, draw_table, format_result
-from cascade_srn.lab.reproduction.results import SeedValues, TableResult
-from cascade_srn.lab.reproduction.tables import COUNT, ERROR_KINDS, SPEED, TABLES
+from cascade_srn.lab.reproduction.measures import HELD, NOT_SHOWN, Verdict
+from cascade_srn.lab.reproduction.results import QUICK_NOTE, SeedValues, TableResult, draw_table, format_result
+from cascade_srn.lab.reproduction.tables import COUNT, ERROR_KINDS, SPEED, TABLES, Claim
 
 ABOUT = {
     "encoder": "some/encoder",

@@ -21,7 +21,7 @@ def counts(predicted):
 
 def test_figures_equal_the_evaluation(predicted, counts):
     analysis = analyse(DOCUMENTS, predicted, schema=SCHEMA)
-    groups, errors = analysis.in_triples, analysis.relation_errors
+    groups, errors = analysis.in_triples, analysis.to_dict()["relation_errors"]["kinds"]
     expected = {
         "ner": analysis.scores.ner.counts.f1,
         "re": analysis.scores.re_strict.counts.f1,
@@ -30,17 +30,14 @@ def test_figures_equal_the_evaluation(predicted, counts):
         **{f"out_{figure}": getattr(groups.out_of_triple, figure) for figure in ("precision", "recall", "f1")},
         "ner_precision": analysis.scores.ner.counts.precision,
         "ner_recall": analysis.scores.ner.counts.recall,
-        **{kind.kind: errors.n(kind.kind) for kind in errors.kinds},
-        **{
-            f"{kind.kind}_share": errors.n(kind.kind) / sum(errors.n(k.kind) for k in errors.kinds)
-            for kind in errors.kinds
-        },
+        **{kind["kind"]: kind["n"] for kind in errors},
+        **{f"{kind['kind']}_share": kind["share"] for kind in errors},
     }
     assert {column: counts.value(column) for column in MEASURES} == pytest.approx(expected)
     # The comparison needs figures that are neither 0 nor 1.
     assert 0 < expected["ner"] < 1
     assert expected["out_recall"] > 0
-    assert sum(errors.n(kind.kind) > 0 for kind in errors.kinds) > 2
+    assert sum(kind["n"] > 0 for kind in errors) > 2
 
 
 def test_counts_by_document(counts):

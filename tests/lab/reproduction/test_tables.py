@@ -3,12 +3,14 @@
 import pytest
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.lab.reproduction.claims import FEWER, MORE, NO_WORSE
-from cascade_srn.lab.reproduction.markdown import describe_tables
 from cascade_srn.lab.reproduction.measures import MEASURES
 from cascade_srn.lab.reproduction.options import VARIANTS
+from cascade_srn.lab.reproduction.results import describe_tables
 from cascade_srn.lab.reproduction.tables import (
     COLUMNS,
+    FEWER,
+    MORE,
+    NO_WORSE,
     TABLES,
     find_paper_figures,
     list_variants,

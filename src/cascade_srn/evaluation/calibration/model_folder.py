@@ -13,8 +13,7 @@ import torch
 
 from cascade_srn.config import Temperatures, Thresholds, require_range
 from cascade_srn.errors import DataError, ModelError
-from cascade_srn.evaluation.calibration.calibrate import calibrate
-from cascade_srn.evaluation.calibration.overlaps import with_overlaps
+from cascade_srn.evaluation.calibration.calibrate import calibrate, with_overlaps
 from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.formats.alignment import Align

@@ -1,11 +1,11 @@
 """Convert an analysis to tables and plots for the template."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import sqrt
 from typing import Any
 
-from cascade_srn.evaluation.false_positives import FALSE_POSITIVES
-from cascade_srn.evaluation.report.filters import Kind, Kinds
+from cascade_srn.evaluation.errors import FALSE_POSITIVES
+from cascade_srn.evaluation.report.filters import ENTITY_LOOKS, RELATION_LOOKS
 from cascade_srn.inference.constraints import KINDS
 
 Record = Mapping[str, Any]
@@ -22,12 +22,6 @@ TASKS = {
         "A relation is correct if the boundaries and entity types of both arguments and its type are.",
     ),
 }
-# Prefix of the labels in filter keys, and their name in the schema.
-LABELS_OF = {
-    "ner": ("e", "entity_types"),
-    "re_strict": ("r", "relation_types"),
-    "re_boundaries": ("r", "relation_types"),
-}
 POLICIES = {
     "directed": "(a, b) and (b, a) are two relations",
     "canonical": "(a, b) and (b, a) are one relation",
@@ -35,11 +29,31 @@ POLICIES = {
 }
 # Breakdowns without filter keys: this one needs the training data, which a report does not contain.
 WITHOUT_KEYS = ("entity_text",)
+TRIPLE_GROUPS = {"in_triple": "in a relation", "out_of_triple": "in no relation"}
 
 
 def format_percent(value: float | None) -> str:
     """Format a fraction in percent with one decimal."""
     return "–" if value is None else f"{100 * value:.1f}"
+
+
+def make_views(analysis: Record) -> View:
+    """Return all tables and plots of an analysis by their names in the template."""
+    return {
+        "headlines": make_headlines(analysis),
+        "false_positives": [
+            (FALSE_POSITIVES[name][0], counts["n_sentences"], counts["n_predicted"], f"fp.{name}", counts["share"])
+            for name, counts in analysis["false_positives"].items()
+        ],
+        "segmentation": make_segmentation_rows(analysis),
+        "label_tables": make_label_tables(analysis),
+        "triples": make_triple_table(analysis),
+        "errors": make_error_tables(analysis),
+        "violations": make_violation_table(analysis),
+        "breakdowns": make_breakdowns(analysis),
+        "calibrations": make_reliability_plots(analysis),
+        "confusions": make_confusions(analysis),
+    }
 
 
 def protocol_name(task: str, analysis: Record, average: str = "micro") -> str:
@@ -51,66 +65,30 @@ def protocol_name(task: str, analysis: Record, average: str = "micro") -> str:
 
 def make_headlines(analysis: Record) -> list[View]:
     """Return the main scores of each task."""
-    found = []
-    for task, (title, definition) in TASKS.items():
-        if task not in analysis["scores"]:
-            continue
-        scores = analysis["scores"][task]
-        found.append(
-            {
-                "title": title,
-                "definition": definition,
-                "protocol": protocol_name(task, analysis),
-                "micro": _figures(scores["micro"]),
-                "macro": _figures(scores["macro"]) | {"n_labels": scores["macro"]["n_labels"]},
-            }
-        )
-    return found
-
-
-def make_false_positives(analysis: Record) -> list[View]:
-    """Return the shares of sentences in which gold has nothing to find. Analyses of older versions have none."""
-    rows = []
-    for name, counts in analysis.get("false_positives", {}).items():
-        description = FALSE_POSITIVES[name][0]
-        linked = _linked_number(counts["n_predicted"], f"fp.{name}", f"predicted {description}")
-        rows.append({"name": description, "n": linked, "n_of": counts["n_sentences"]} | _share(counts["share"]))
-    return rows
-
-
-def make_segmentation(analysis: Record) -> View | None:
-    """Return what the words and sentences of the model keep of gold, or None if it got those of the data."""
-    record = analysis.get("segmentation")
-    if record is None:
-        return None
-    rows = [
-        {"name": name.replace("_", " "), "n": _linked_number(one["n_found"], None, ""), "n_of": one["n_gold"]}
-        | _share(one["share"])
-        for name, one in record["found"].items()
+    return [
+        {"title": title, "definition": definition, "protocol": protocol_name(task, analysis)} | analysis["scores"][task]
+        for task, (title, definition) in TASKS.items()
+        if task in analysis["scores"]
     ]
-    return {"n_sentences": record["n_sentences"], "n_gold_sentences": record["n_gold_sentences"], "rows": rows}
 
 
-def _share(share: float | None) -> View:
-    return {"share": format_percent(share), "width": f"{100 * (share or 0):.2f}%"}
+def make_segmentation_rows(analysis: Record) -> list[tuple[Any, ...]]:
+    """Return what the words and sentences of the model keep of gold. There are no rows if it got those of the data."""
+    found = {} if analysis["segmentation"] is None else analysis["segmentation"]["found"]
+    return [(name.replace("_", " "), one["n_gold"], one["n_found"], None, one["share"]) for name, one in found.items()]
 
 
 def make_label_tables(analysis: Record) -> list[View]:
     """Return a table of the labels of each task."""
     found = []
-    for task in TASKS:
-        if task not in analysis["scores"]:
-            continue
-        prefix, labels = LABELS_OF[task]
+    for task in (task for task in TASKS if task in analysis["scores"]):
+        prefix, labels = ("e", "entity_types") if task == "ner" else ("r", "relation_types")
         # Sentences are marked by strict matching, so that re_boundaries has no filter keys.
-        linked = task != "re_boundaries"
+        keys = {
+            label: f"{prefix}{at}" for at, label in enumerate(analysis["schema"][labels]) if task != "re_boundaries"
+        }
         rows = [
-            make_score_row(
-                label,
-                counts,
-                f"{prefix}{analysis['schema'][labels].index(label)}" if linked else None,
-                of=f"of type {label}",
-            )
+            make_score_row(label, counts, keys.get(label), f"of type {label}")
             for label, counts in analysis["scores"][task]["per_label"].items()
         ]
         found.append({"title": TASKS[task][0], "protocol": protocol_name(task, analysis, "per label"), "rows": rows})
@@ -122,24 +100,17 @@ def make_triple_table(analysis: Record) -> View | None:
     groups = analysis["in_triples"]
     if groups is None:
         return None
-    names = {"in_triple": "in a relation", "out_of_triple": "in no relation"}
-    own = groups["by_predicted_relations"]
     return {
         "title": "Entities in and out of relations",
         "protocol": protocol_name("ner", analysis, "by group"),
-        "rows": [make_score_row(name, groups[key], f"t.{key}", of=name) for key, name in names.items()],
-        "own": [
-            {"name": name, "precision": format_percent(own[key]["precision"]), "n": own[key]["n_predicted"]}
-            for key, name in names.items()
-        ],
+        "rows": [make_score_row(name, groups[key], f"t.{key}", name) for key, name in TRIPLE_GROUPS.items()],
+        "own": {name: groups["by_predicted_relations"][key] for key, name in TRIPLE_GROUPS.items()},
     }
 
 
 def make_violation_table(analysis: Record) -> View | None:
     """Return violations of constraints by kind, or None without constraints and violations."""
-    counts = analysis.get("constraints")  # missing in old analyses
-    if counts is None:
-        return None
+    counts = analysis["constraints"]
     sides = counts["gold"], counts["predicted"]
     if not analysis["schema"].get("constraints") and not any(side["n_violations"] for side in sides):
         return None
@@ -154,73 +125,46 @@ def make_breakdowns(analysis: Record) -> list[View]:
     """Return the tables of each breakdown by task, without empty groups."""
     found = []
     for breakdown in analysis["breakdowns"]:
-        tables = []
+        name, title, tables = breakdown["name"], breakdown["title"], []
         for task, groups in breakdown["tasks"].items():
-            linked = breakdown["name"] not in WITHOUT_KEYS
             rows = [
                 make_score_row(
                     group["group"],
                     group,
-                    f"g.{breakdown['name']}.{task}.{position}" if linked else None,
-                    of=f"{breakdown['title'].lower()}: {group['group']}",
+                    None if name in WITHOUT_KEYS else f"g.{name}.{task}.{position}",
+                    f"{title.lower()}: {group['group']}",
                 )
                 for position, group in enumerate(groups)
+                if group["n_gold"] or group["n_predicted"]
             ]
-            shown = [row for row in rows if row["n_gold"]["n"] or row["n_predicted"]["n"]]
             tables.append(
-                {"title": TASKS[task][0], "protocol": protocol_name(task, analysis, "by group"), "rows": shown}
+                {"title": TASKS[task][0], "protocol": protocol_name(task, analysis, "by group"), "rows": rows}
             )
-        found.append({"title": breakdown["title"], "tables": tables})
+        found.append({"title": title, "tables": tables})
     return found
 
 
-def make_error_tables(analysis: Record, kinds: Kinds) -> list[View]:
-    """Return the tables of relation errors and of entity errors, by kind and label."""
+def make_error_tables(analysis: Record) -> list[View]:
+    """Return the tables of relation errors and of entity errors, by kind and by the labels that have errors."""
     found = []
-    for what, key, prefix, labels in (
-        ("Relation errors", "relation_errors", "r", analysis["schema"]["relation_types"]),
-        ("Entity errors", "entity_errors", "e", analysis["schema"]["entity_types"]),
+    for title, errors, looks, prefix, names in (
+        ("Relation errors", analysis["relation_errors"], RELATION_LOOKS, "r", analysis["schema"]["relation_types"]),
+        ("Entity errors", analysis["entity_errors"], ENTITY_LOOKS, "e", analysis["schema"]["entity_types"]),
     ):
-        errors = analysis[key]
         if errors is None:
             continue
-        of_kind = kinds.relations if prefix == "r" else kinds.entities
-        rows = [_error_row(kind, record, labels, prefix) for kind, record in zip(of_kind, errors["kinds"], strict=True)]
-        used = [position for position in range(len(labels)) if any(row["cells"][position]["n"] for row in rows)]
-        for row in rows:
-            row["cells"] = [row["cells"][position] for position in used]
-        found.append(
-            {
-                "title": what,
-                "protocol": f"{errors['protocol']}, {analysis['protocol']['condition']}",
-                "n_errors": errors["n_errors"],
-                "n_wrong": errors["n_wrong"],
-                "n_missed": errors["n_missed"],
-                "labels": [labels[position] for position in used],
-                "rows": rows,
-            }
-        )
+        labels = {name: f"{prefix}{position}" for position, name in enumerate(names)}
+        used = {name: key for name, key in labels.items() if any(kind["per_label"][name] for kind in errors["kinds"])}
+        rows = [{"kind": kind, "counts": record} for kind, record in zip(looks, errors["kinds"], strict=True)]
+        protocol = f"{errors['protocol']}, {analysis['protocol']['condition']}"
+        found.append({**errors, "title": title, "protocol": protocol, "labels": used, "rows": rows})
     return found
-
-
-def _error_row(kind: Kind, record: Record, labels: Sequence[str], prefix: str) -> View:
-    cells = [
-        _linked_number(record["per_label"].get(label, 0), f"{kind.key}.{prefix}{position}", f"{kind.name}, {label}")
-        for position, label in enumerate(labels)
-    ]
-    return {
-        "kind": kind,
-        "n": _linked_number(record["n"], kind.key, f"{kind.kind}: {kind.name}"),
-        "share": format_percent(record["share"]),
-        "width": f"{100 * record['share']:.2f}%",
-        "cells": cells,
-    }
 
 
 def make_confusions(analysis: Record) -> list[View]:
     """Return the confusion tables. The shade of a cell is its share of the row."""
     found = []
-    for what, key, prefix in (("Entity types", "entities", "ce"), ("Relation types", "relations", "cr")):
+    for title, key, prefix in (("Entity types", "entities", "ce"), ("Relation types", "relations", "cr")):
         confusion = analysis["confusion"][key]
         if confusion is None:
             continue
@@ -228,17 +172,19 @@ def make_confusions(analysis: Record) -> list[View]:
         last = len(confusion["rows"]) - 1
         for at, (gold, numbers) in enumerate(zip(confusion["gold"], confusion["rows"], strict=True)):
             total = sum(numbers)
-            cells = []
-            for to, (predicted, n) in enumerate(zip(confusion["predicted"], numbers, strict=True)):
-                description = _describe_confusion(gold if at < last else None, predicted if to < last else None)
-                shade = "" if at == to == last else "right" if at == to else "wrong"
-                cells.append(
-                    _linked_number(n, f"{prefix}.{at}.{to}", description)
-                    | {"shade": shade, "share": f"{n / total if total else 0:.3f}"}
-                )
+            cells = [
+                {
+                    "n": n,
+                    "key": f"{prefix}.{at}.{to}",
+                    "description": _describe_confusion(gold if at < last else None, predicted if to < last else None),
+                    "shade": "" if at == to == last else "right" if at == to else "wrong",
+                    "share": f"{n / total if total else 0:.3f}",
+                }
+                for to, (predicted, n) in enumerate(zip(confusion["predicted"], numbers, strict=True))
+            ]
             rows.append({"name": gold, "cells": cells})
         protocol = f"{confusion['protocol']}, {analysis['protocol']['condition']}"
-        found.append({"title": what, "protocol": protocol, "columns": confusion["predicted"], "rows": rows})
+        found.append({"title": title, "protocol": protocol, "columns": confusion["predicted"], "rows": rows})
     return found
 
 
@@ -250,24 +196,9 @@ def _describe_confusion(gold: str | None, predicted: str | None) -> str:
     return f"gold {gold}, predicted {predicted}"
 
 
-def make_score_row(name: str, counts: Record, key: str | None, *, of: str) -> View:
-    """Return a row of precision, recall, F1 and counts. Counts link to ``key``, if given."""
-    numbers = {}
-    for side in ("gold", "predicted", "correct"):
-        link = None if key is None else f"{key}.{side}"
-        numbers[f"n_{side}"] = _linked_number(counts[f"n_{side}"], link, f"{side}, {of}")
-    return {"name": name, "width": f"{100 * counts['f1']:.2f}%", **_figures(counts), **numbers}
-
-
-def _figures(counts: Record) -> View:
-    return {name: format_percent(counts[name]) for name in ("precision", "recall", "f1")} | {
-        f"n_{name}": counts.get(f"n_{name}") for name in ("gold", "predicted", "correct")
-    }
-
-
-def _linked_number(n: int, key: str | None, description: str) -> View:
-    """Return a number with the filter key of its sentences, or None if it is 0."""
-    return {"n": n, "key": key if n else None, "description": description}
+def make_score_row(name: str, counts: Record, key: str | None, of: str) -> View:
+    """Return a row of precision, recall, F1 and counts. Counts link to ``key``, if given. ``of`` describes them."""
+    return {"name": name, "counts": counts, "key": key, "of": of}
 
 
 # Position and size of the plot area inside the SVG, and radii of the points.
@@ -278,7 +209,7 @@ MAX_RADIUS, MIN_RADIUS = 13.0, 3.0
 def make_reliability_plots(analysis: Record) -> list[View]:
     """Return the reliability curves of entities and relations that have scores."""
     found = []
-    for what, key, prefix, task in (
+    for title, key, prefix, task in (
         ("Entities", "entities", "be", "ner"),
         ("Relations", "relations", "br", "re_strict"),
     ):
@@ -288,15 +219,11 @@ def make_reliability_plots(analysis: Record) -> list[View]:
         points = [_make_point(one, f"{prefix}.{at}", curve["n"]) for at, one in enumerate(curve["bins"]) if one["n"]]
         found.append(
             {
-                "title": what,
+                **curve,
+                "title": title,
                 "protocol": protocol_name(task, analysis, "precision by score"),
                 "points": points,
                 "path": " ".join(f"{point['x']:.1f},{point['y']:.1f}" for point in points),
-                "n": curve["n"],
-                "n_unscored": curve["n_unscored"],
-                "mean_score": format_percent(curve["mean_score"]),
-                "precision": format_percent(curve["precision"]),
-                "error": format_percent(curve["expected_calibration_error"]),
                 "frame": {"left": LEFT, "top": TOP, "right": LEFT + SIZE, "bottom": TOP + SIZE, "size": SIZE},
                 "ticks": [{"x": _x(tick / 4), "y": _y(tick / 4), "name": f"{25 * tick}"} for tick in range(5)],
             }
@@ -305,16 +232,13 @@ def make_reliability_plots(analysis: Record) -> list[View]:
 
 
 def _make_point(one: Record, key: str, n_all: int) -> View:
-    scores = f"{one['low']:.1f}–{one['high']:.1f}"
     return {
+        **one,
         "x": _x(one["mean_score"]),
         "y": _y(one["precision"]),
         "radius": max(MIN_RADIUS, MAX_RADIUS * sqrt(one["n"] / n_all)),
-        "scores": scores,
-        "mean_score": format_percent(one["mean_score"]),
-        "precision": format_percent(one["precision"]),
-        "n": _linked_number(one["n"], key, f"score {scores}"),
-        "n_correct": one["n_correct"],
+        "scores": f"{one['low']:.1f}–{one['high']:.1f}",
+        "key": key,
     }
 
 

@@ -7,14 +7,22 @@ A filter key is a token such as ``kr4.r0`` that links a number of the report to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.drawing import Mark
 from cascade_srn.evaluation.breakdown import break_down, group_in_triples
-from cascade_srn.evaluation.errors import Confusion, count_entity_confusions, count_relation_confusions
-from cascade_srn.evaluation.false_positives import FALSE_POSITIVES, has_false_positive
-from cascade_srn.evaluation.items import Pair
+from cascade_srn.evaluation.errors import (
+    ENTITY_KINDS,
+    FALSE_POSITIVES,
+    RELATION_KINDS,
+    Confusion,
+    ErrorKind,
+    count_entity_confusions,
+    count_relation_confusions,
+    has_false_positive,
+)
+from cascade_srn.evaluation.items import SentencePair
 from cascade_srn.evaluation.reliability import (
     ReliabilityCurve,
     measure_entity_reliability,
@@ -37,16 +45,17 @@ COLOURS = ("c5", "c1", "c3", "c4", "c2", "c0")
 CORRECT = Mark("correct")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of error. Sentences with such an error have the filter key ``key``."""
+@dataclass(frozen=True)
+class KindLook(ErrorKind):
+    """A kind of error with its look. Sentences with such an error have the filter key ``key``."""
 
-    kind: str
-    name: str
-    description: str
-    missed: bool
     key: str
     css: str
+
+    @property
+    def missed(self) -> bool:
+        """Whether gold items are missed. Otherwise, predictions are wrong."""
+        return self.side == "gold"
 
     @property
     def tag(self) -> str:
@@ -64,45 +73,24 @@ class Kind:
         return Mark(self.css, self.tag, f"{self.name}: {self.description}")
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """Kinds of entity and relation errors, in the order of the analysis."""
-
-    entities: tuple[Kind, ...]
-    relations: tuple[Kind, ...]
-
-    @classmethod
-    def from_analysis(cls, analysis: Mapping[str, Any]) -> Kinds:
-        """Read the kinds of an analysis. There are no entity errors with gold entities."""
-        return cls(_read_kinds(analysis["entity_errors"], "ke"), _read_kinds(analysis["relation_errors"], "kr"))
-
-    def find(self, kind: str) -> Kind:
-        """Return a kind by its short name."""
-        return next(one for one in (*self.entities, *self.relations) if one.kind == kind)
-
-
-def _read_kinds(errors: Mapping[str, Any] | None, prefix: str) -> tuple[Kind, ...]:
-    records: Sequence[Mapping[str, Any]] = errors["kinds"] if errors else ()
+def _add_looks(kinds: Sequence[ErrorKind], prefix: str) -> tuple[KindLook, ...]:
     return tuple(
-        Kind(
-            kind=record["kind"],
-            name=record["name"],
-            description=record["description"],
-            missed=record["side"] == "gold",
-            key=f"{prefix}{position}",
-            css=COLOURS[position % len(COLOURS)] + (" dashed" if record["side"] == "gold" else ""),
-        )
-        for position, record in enumerate(records)
+        KindLook(**asdict(kind), key=f"{prefix}{position}", css=colour + " dashed" * (kind.side == "gold"))
+        for position, (kind, colour) in enumerate(zip(kinds, COLOURS, strict=True))
     )
+
+
+ENTITY_LOOKS, RELATION_LOOKS = _add_looks(ENTITY_KINDS, "ke"), _add_looks(RELATION_KINDS, "kr")
+LOOKS = {look.kind: look for look in (*ENTITY_LOOKS, *RELATION_LOOKS)}
 
 
 Record = Mapping[str, Any]
 
 
-def read_pair(record: Record) -> Pair:
+def read_pair(record: Record) -> SentencePair:
     """Read the gold and the predicted sentence from the record of a sentence."""
     where = f"sentence {record['sentence']} of document {record['document']}"
-    return Pair(where, _read_sentence(record, "gold"), _read_sentence(record, "predicted"))
+    return SentencePair(where, _read_sentence(record, "gold"), _read_sentence(record, "predicted"))
 
 
 def _read_sentence(record: Record, side: str) -> Sentence:
@@ -120,20 +108,18 @@ class FilterKeys:
     schema: Schema
     symmetric: str
     given_entities: bool
-    kinds: Kinds
 
     @classmethod
     def from_analysis(cls, analysis: Record) -> FilterKeys:
         """Read labels and protocol from an analysis."""
         protocol = analysis["protocol"]
-        schema = Schema.from_dict(analysis["schema"])
-        return cls(schema, protocol["symmetric"], protocol["entities"] == "gold", Kinds.from_analysis(analysis))
+        return cls(Schema.from_dict(analysis["schema"]), protocol["symmetric"], protocol["entities"] == "gold")
 
     def find(self, record: Record) -> list[str]:
         """Return the keys of a sentence, sorted and unique."""
         found = ["error" if record["n_errors"] else "clean"]
-        found += _item_keys(record, "entities", "e", self.schema.entity_types, self.kinds)
-        found += _item_keys(record, "relations", "r", self.schema.relation_types, self.kinds)
+        found += _item_keys(record, "entities", "e", self.schema.entity_types)
+        found += _item_keys(record, "relations", "r", self.schema.relation_types)
         pair = read_pair(record)
         found += self._relation_keys(pair)
         found += [f"fp.{name}" for name in FALSE_POSITIVES if has_false_positive(name, pair)]
@@ -147,14 +133,14 @@ class FilterKeys:
                     found += _count_keys(f"g.{breakdown.name}.{task}.{position}", counts)
         return sorted(set(found))
 
-    def _relation_keys(self, pair: Pair) -> Iterator[str]:
+    def _relation_keys(self, pair: SentencePair) -> Iterator[str]:
         schema, symmetric = self.schema, self.symmetric
         yield from _cell_keys(
             "cr", count_relation_confusions([pair], schema=schema, symmetric=symmetric), schema.relation_types
         )
         yield from _bin_keys("br", measure_relation_reliability([pair], schema=schema, symmetric=symmetric))
 
-    def _entity_keys(self, pair: Pair) -> Iterator[str]:
+    def _entity_keys(self, pair: SentencePair) -> Iterator[str]:
         yield from _cell_keys("ce", count_entity_confusions([pair], schema=self.schema), self.schema.entity_types)
         yield from _bin_keys("be", measure_entity_reliability([pair]))
         groups = group_in_triples([pair])
@@ -162,7 +148,7 @@ class FilterKeys:
             yield from _count_keys(f"t.{name}", getattr(groups, name))
 
 
-def _item_keys(record: Record, what: str, prefix: str, labels: tuple[str, ...], kinds: Kinds) -> Iterator[str]:
+def _item_keys(record: Record, what: str, prefix: str, labels: tuple[str, ...]) -> Iterator[str]:
     for side in ("gold", "predicted"):
         for item in record[side][what]:
             label = f"{prefix}{labels.index(item['label'])}"
@@ -171,7 +157,7 @@ def _item_keys(record: Record, what: str, prefix: str, labels: tuple[str, ...], 
                 yield f"{label}.correct"
                 continue
             yield f"{label}.{'missed' if side == 'gold' else 'wrong'}"
-            kind = kinds.find(item["kind"]).key
+            kind = LOOKS[item["kind"]].key
             yield from (kind, f"{kind}.{label}")
 
 

@@ -16,7 +16,7 @@ from cascade_srn.lab.baselines.pipeline import (
     find_markers,
     pipeline_markers,
 )
-from cascade_srn.lab.baselines.pipeline_prediction import PipelineSearch
+from cascade_srn.lab.baselines.prediction import PipelineSearch, TableSearch
 from cascade_srn.lab.baselines.table_filling import (
     PartitionFilterNetwork,
     Table,
@@ -24,7 +24,6 @@ from cascade_srn.lab.baselines.table_filling import (
     TableFilling,
     TwoTaskEncoder,
 )
-from cascade_srn.lab.baselines.table_prediction import TableSearch
 from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
 from cascade_srn.network.markers import Markers
 from cascade_srn.network.srn import SelectionRecurrentNetwork

@@ -21,9 +21,8 @@ from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
 from cascade_srn.apps.corpus.inspection import status
 from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.errors import CascadeError, DataError
-from cascade_srn.lab.benchmarks.measuring import Result, environment, number, plain_settings, take_turns, text
+from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result, number, peak, take_turns, text
 from cascade_srn.lab.benchmarks.options import CorpusOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import example_corpus
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.parallel import end_process
@@ -45,12 +44,12 @@ with open(path, encoding="utf-8") as lines:
 """
 COLUMNS = (
     text("run", "run"),
-    number("documents", lambda row: row["documents"]),
-    number("seconds", lambda row: row["median_s"], "{:.1f}"),
-    number("documents/s", lambda row: row["documents_per_s"], "{:.1f}"),
-    number("sentences/s", lambda row: row["sentences_per_s"], "{:.1f}"),
-    number("× stream", lambda row: row["ratio"], "{:.3f}"),
-    number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20),
+    number("documents", "documents"),
+    number("seconds", "median_s", "{:.1f}"),
+    number("documents/s", "documents_per_s", "{:.1f}"),
+    number("sentences/s", "sentences_per_s", "{:.1f}"),
+    number("× stream", "ratio", "{:.3f}"),
+    peak(),
     number("processes", lambda row: row["memory"]["processes"]),
 )
 NOTES = (
@@ -79,16 +78,10 @@ def measure(options: CorpusOptions, run: BenchmarkRun | None = None) -> Result:
         data = _write_data(folder / "data.jsonl", texts, 1)
         _measure_splits(options, data, folder, len(texts), run)
         _measure_memory(options, texts, folder, run)
-    settings = {
-        **plain_settings(options),
-        "corpus": {
-            "documents": len(texts),
-            "sentences": run.rows[0]["sentences"],
-            "characters": sum(map(len, texts)),
-        },
-    }
-    used, summary = environment(device, options.precision), _summarise(run.rows)
-    return Result("corpus", device.type, settings, used, run.rows, COLUMNS, NOTES, summary, run.is_partial)
+    n_sentences = run.rows[0]["sentences"]
+    corpus = {"documents": len(texts), "sentences": n_sentences, "characters": sum(map(len, texts))}
+    summary, precision = _summarise(run.rows), options.precision
+    return run.result("corpus", device, options, COLUMNS, NOTES, precision=precision, summary=summary, corpus=corpus)
 
 
 def run_process(command: list[str], threads: int) -> ProcessRun:

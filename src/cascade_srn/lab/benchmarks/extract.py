@@ -1,7 +1,8 @@
 """Measure throughput, latency and memory of extraction, compared with the bare encoder and with a BiLSTM."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,24 +15,24 @@ from cascade_srn.extractor import find_model
 from cascade_srn.inference.decode import find_candidates
 from cascade_srn.inference.predictor import Predictor
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
+    ResultRow,
     Timing,
-    environment,
+    latencies,
     measure_in_turns,
-    milliseconds,
     number,
+    peak,
     peak_memory,
-    plain_settings,
     seconds,
     text,
 )
-from cascade_srn.lab.benchmarks.options import ExtractOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+from cascade_srn.lab.benchmarks.options import ExtractOptions, GrowthOptions
 from cascade_srn.lab.benchmarks.workload import (
-    FRESH,
     BenchmarkCorpus,
     calibrate_threshold,
     count,
+    describe_encoder,
     encoder_name,
     new_model,
     read_corpus,
@@ -49,25 +50,14 @@ from cascade_srn.types import Sentence
 CALIBRATION = 16
 
 
-@dataclass(frozen=True)
-class Batching:
-    """How sentences are batched: by number of words, or by number of sentences if ``sentences`` is not 0."""
-
-    words: int = 4096
-    sentences: int = 0
-    precision: str = "auto"
-
-    def groups(self, examples: Sequence[Example], predictor: Predictor) -> list[list[Example]]:
-        """Return the batches, longest sentences first."""
-        if not self.sentences:
-            return [[examples[i] for i in group] for group, _ in predictor.batches(examples)]
-        ordered = sorted(examples, key=lambda example: -len(example.sentence))
-        return [ordered[at : at + self.sentences] for at in range(0, len(ordered), self.sentences)]
-
-    def budget(self, examples: Sequence[Example]) -> int:
-        """Return the word budget with which ``sentences`` sentences always fit into one batch."""
-        longest = max(len(example.sentence) for example in examples)
-        return max(self.words, self.sentences * longest)
+def group_examples(
+    options: ExtractOptions | GrowthOptions, examples: Sequence[Example], predictor: Predictor
+) -> list[list[Example]]:
+    """Return batches of ``batch_words`` words, or of ``batch_sentences`` sentences if it is not 0, longest first."""
+    if not options.batch_sentences:
+        return [[examples[i] for i in group] for group, _ in predictor.batches(examples)]
+    ordered = sorted(examples, key=lambda example: -len(example.sentence))
+    return [ordered[at : at + options.batch_sentences] for at in range(0, len(ordered), options.batch_sentences)]
 
 
 class Extraction:
@@ -81,7 +71,7 @@ class Extraction:
         self,
         model: Model,
         examples: Sequence[Example],
-        batching: Batching,
+        options: ExtractOptions | GrowthOptions,
         *,
         thresholds: Thresholds,
         given_entities: bool,
@@ -92,15 +82,15 @@ class Extraction:
         self.thresholds = thresholds
         self.n_words = sum(len(example.sentence) for example in examples)
         self.n_sentences = len(examples)
+        # A number of sentences always fits into one batch of the predictor.
+        longest = max(len(example.sentence) for example in examples)
+        words = max(options.batch_words, options.batch_sentences * longest)
         self.predictor = model.predictor(
-            thresholds=thresholds,
-            batch_words=batching.budget(examples),
-            precision=batching.precision,
-            cuda_graphs=cuda_graphs,
+            thresholds=thresholds, batch_words=words, precision=options.precision, cuda_graphs=cuda_graphs
         )
-        self.groups = batching.groups(examples, self.predictor)
+        self.groups = group_examples(options, examples, self.predictor)
         # The predictor makes batches by words itself.
-        self._calls = self.groups if batching.sentences else [list(examples)]
+        self._calls = self.groups if options.batch_sentences else [list(examples)]
         self._turn1_inputs = [self._features(group) for group in self.groups] if given_entities else []
 
     @property
@@ -182,27 +172,26 @@ def with_bilstm(model: Model) -> Model:
     return replace(model, settings=settings, network=cascade.to(device).eval())
 
 
-def _without_graphs(row: dict[str, Any], percentile: str) -> float | None:
-    found: dict[str, float] | None = row["latency"] and row["latency"]["without_graphs"]
-    return None if found is None else found[percentile]
+FOUND = ("entities", "subjects", "triples")
+
+
+def _found(name: str, row: ResultRow) -> int | None:
+    return None if row["found"] is None else row["found"][name]
 
 
 COLUMNS = (
     text("preset", "preset"),
-    number("sentences/s", lambda row: row["sentences_per_s"]),
-    number("words/s", lambda row: row["words_per_s"]),
+    number("sentences/s", "sentences_per_s"),
+    number("words/s", "words_per_s"),
     number("× encoder", lambda row: row["encoder"]["ratio"], "{:.2f}"),
     number("× encoder without graphs", lambda row: (row.get("without_graphs") or {}).get("ratio"), "{:.2f}"),
     number("× BiLSTM", lambda row: row["bilstm"]["ratio"], "{:.2f}"),
-    milliseconds("p50, ms", lambda row: row["latency"] and row["latency"]["p50_s"]),
-    milliseconds("p95, ms", lambda row: row["latency"] and row["latency"]["p95_s"]),
-    milliseconds("p99, ms", lambda row: row["latency"] and row["latency"]["p99_s"]),
-    milliseconds("p50 without graphs, ms", lambda row: _without_graphs(row, "p50_s")),
-    milliseconds("p95 without graphs, ms", lambda row: _without_graphs(row, "p95_s")),
-    number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20),
-    number("entities", lambda row: row["found"] and row["found"]["entities"]),
-    number("subjects", lambda row: row["found"] and row["found"]["subjects"]),
-    number("triples", lambda row: row["found"] and row["found"]["triples"]),
+    *latencies("p50", "p95", "p99"),
+    *latencies(
+        "p50", "p95", suffix=" without graphs", of=lambda row: row["latency"] and row["latency"]["without_graphs"]
+    ),
+    peak(),
+    *(number(name, partial(_found, name)) for name in FOUND),
 )
 NOTES = (
     "× encoder: ratio to the time of the bare encoder on the same batches, on a GPU also without graphs, in turns; "
@@ -216,19 +205,21 @@ def measure(options: ExtractOptions, run: BenchmarkRun | None = None) -> Result:
     run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
-    batching = Batching(options.batch_words, options.batch_sentences, options.precision)
     with run.collecting():
         for model in _models(options, corpus, device, run):
-            run.rows.append(_measure_row(model, corpus, batching, options, device, run))
-    settings = {
-        **plain_settings(options),
-        "corpus": corpus.describe(),
-        "heads": _heads(options),
-        "entities": "given" if _is_given(options) else "predicted",
-        "encoder": None if options.model else plain_settings(options)["encoder"] or FRESH,
-    }
-    used = environment(device, run.rows[0]["precision"])
-    return Result("extract", device.type, settings, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
+            run.rows.append(_measure_row(model, corpus, options, device, run))
+    return run.result(
+        "extract",
+        device,
+        options,
+        COLUMNS,
+        NOTES,
+        precision=run.rows[0]["precision"],
+        corpus=corpus.describe(),
+        heads=_heads(options),
+        entities="given" if _is_given(options) else "predicted",
+        encoder=describe_encoder(options),
+    )
 
 
 def _is_given(options: ExtractOptions) -> bool:
@@ -266,7 +257,6 @@ def _models(
 def _measure_row(
     model: Model,
     corpus: BenchmarkCorpus,
-    batching: Batching,
     options: ExtractOptions,
     device: torch.device,
     run: BenchmarkRun,
@@ -274,7 +264,7 @@ def _measure_row(
     fusion = model.settings.fusion
     preset = fusion.preset or f"{fusion.entities} + {fusion.subject}"
     run.step(f"{preset}, thresholds")
-    extraction, candidates = _candidates(model, corpus.examples, batching, options)
+    extraction, candidates = _candidates(model, corpus.examples, options)
     timings = measure_in_turns(
         {**candidates, "encoder": extraction.encoder_alone()},
         repeats=options.repeats,
@@ -287,7 +277,7 @@ def _measure_row(
     memory = run.part(f"{preset}, memory", lambda: peak_memory(extraction, device).to_dict())
     found = run.part(f"{preset}, numbers found", lambda: _count_found(extraction))
     alone = corpus.examples[: options.latency_sentences]
-    latency = run.part(f"{preset}, latency", lambda: _latency(extraction, alone, batching, device))
+    latency = run.part(f"{preset}, latency", lambda: _latency(extraction, alone, options, device))
     taken = timings["extraction"]
     srn = timings.get("srn", taken)
     return {
@@ -321,7 +311,7 @@ def _count_found(extraction: Extraction) -> dict[str, int]:
 
 
 def _candidates(
-    model: Model, examples: Sequence[Example], batching: Batching, options: ExtractOptions
+    model: Model, examples: Sequence[Example], options: ExtractOptions
 ) -> tuple[Extraction, dict[str, Extraction]]:
     """Return the extractions to time: the extraction itself, and SRN and BiLSTM on equal work.
 
@@ -331,16 +321,16 @@ def _candidates(
     is_random = options.model is None and not options.train_steps
     n_gold = count([example.sentence for example in examples[:CALIBRATION]]).triples
     accepted = accepting_thresholds(model, examples, n_triples=n_gold if is_random else None)
-    srn = Extraction(model, examples, batching, thresholds=accepted, given_entities=True)
+    srn = Extraction(model, examples, options, thresholds=accepted, given_entities=True)
     twin = with_bilstm(model)
     accepted = accepting_thresholds(twin, examples, n_triples=n_gold)
-    bilstm = Extraction(twin, examples, batching, thresholds=accepted, given_entities=True)
+    bilstm = Extraction(twin, examples, options, thresholds=accepted, given_entities=True)
     given = _is_given(options)
     thresholds = srn.thresholds if given else model.settings.thresholds
 
     def extraction(cuda_graphs: bool) -> Extraction:
         settings: dict[str, Any] = {"thresholds": thresholds, "given_entities": given, "cuda_graphs": cuda_graphs}
-        return Extraction(model, examples, batching, **settings)
+        return Extraction(model, examples, options, **settings)
 
     usual = srn if given else extraction(True)
     timed = {"extraction": usual} if given else {"extraction": usual, "srn": srn}
@@ -350,7 +340,7 @@ def _candidates(
 
 
 def _latency(
-    extraction: Extraction, examples: Sequence[Example], batching: Batching, device: torch.device
+    extraction: Extraction, examples: Sequence[Example], options: ExtractOptions, device: torch.device
 ) -> dict[str, Any]:
     """Measure single sentences, after a warm-up. On a GPU, each is measured with CUDA graphs and without, in turns."""
     is_gpu = device.type == "cuda"
@@ -360,7 +350,7 @@ def _latency(
             cuda_graphs: Extraction(
                 extraction.model,
                 [example],
-                replace(batching, sentences=1),
+                replace(options, batch_sentences=1),
                 thresholds=extraction.thresholds,
                 given_entities=extraction.given_entities,
                 cuda_graphs=cuda_graphs,

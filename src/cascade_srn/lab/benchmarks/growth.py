@@ -14,25 +14,24 @@ import torch
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor, find_model
-from cascade_srn.lab.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting_thresholds
+from cascade_srn.lab.benchmarks.extract import CALIBRATION, Extraction, accepting_thresholds
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Memory,
     Result,
-    environment,
     measure_in_turns,
     milliseconds,
     number,
+    peak,
     peak_memory,
-    plain_settings,
     text,
 )
 from cascade_srn.lab.benchmarks.options import GrowthOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import (
-    FRESH,
     BenchmarkCorpus,
     calibrate_threshold,
     count,
+    describe_encoder,
     encoder_name,
     new_model,
     read_corpus,
@@ -96,18 +95,14 @@ TAIL = 3
 
 COLUMNS = (
     text("what grows", "series"),
-    number("size", lambda row: row["size"]),
+    number("size", "size"),
     milliseconds("time, ms", lambda row: row["median_s"]),
-    number("peak, MiB", lambda row: row["memory"]["peak_bytes"] / 2**20 if row["memory"] else None),
+    peak(),
 )
 
 
 def growth_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """Fit cost ≈ a · size^b and return b: 1 for linear growth, 2 for quadratic growth."""
-    if len(sizes) != len(costs) or len(set(sizes)) < 2:
-        raise ValueError(f"{len(sizes)} sizes and {len(costs)} costs do not determine a line")
-    if min(*sizes, *costs) <= 0:
-        raise ValueError("a size or cost is not positive")
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
@@ -128,21 +123,24 @@ def measure(options: GrowthOptions, run: BenchmarkRun | None = None) -> Result:
         precision = _sentence_rows(model, corpus, options, device, run)
         _corpus_rows(model, corpus, options, device, run)
     exponents = _exponents(run.rows)
-    settings = {
-        **plain_settings(options),
-        "preset": model.settings.fusion.preset,
-        "corpus": corpus.describe(),
-        "heads": "saved model" if options.model else "random",
-        "encoder": None if options.model else plain_settings(options)["encoder"] or FRESH,
-    }
-    env = environment(device, precision)
     notes = tuple(
         f"time grows with {series} to the power {found['overall']:.2f} overall, "
         f"{found['final']:.2f} for the largest sizes"
         for series, found in exponents.items()
     )
-    summary = {"exponents": exponents}
-    return Result("growth", device.type, settings, env, run.rows, COLUMNS, notes, summary, run.is_partial)
+    return run.result(
+        "growth",
+        device,
+        options,
+        COLUMNS,
+        notes,
+        precision=precision,
+        summary={"exponents": exponents},
+        preset=model.settings.fusion.preset,
+        corpus=corpus.describe(),
+        heads="saved model" if options.model else "random",
+        encoder=describe_encoder(options),
+    )
 
 
 def _sentence_rows(
@@ -156,11 +154,10 @@ def _sentence_rows(
     made = _Sentences(corpus, model)
     calibrating = [made.example(24, N_ENTITIES) for _ in range(CALIBRATION)]
     thresholds = accepting_thresholds(model, calibrating, n_triples=None if options.model else CALIBRATION)
-    batching = Batching(options.batch_words, options.batch_sentences, options.precision)
 
     def extraction(n_words: int, n_entities: int) -> Extraction:
         examples = [made.example(n_words, n_entities) for _ in range(options.batch_sentences)]
-        return Extraction(model, examples, batching, thresholds=thresholds, given_entities=True)
+        return Extraction(model, examples, options, thresholds=thresholds, given_entities=True)
 
     lengths = {size: extraction(size, min(size, N_ENTITIES)) for size in options.lengths}
     subjects = {size: extraction(options.subject_words, size) for size in options.subjects}

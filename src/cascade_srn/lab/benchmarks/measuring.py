@@ -1,11 +1,18 @@
-"""Measure time and memory, and write the results of a benchmark as JSON and as a table."""
+"""Measure time and memory in turns, report the progress, and write results as JSON and as a table.
+
+A benchmark that is interrupted keeps the rows that it has.
+"""
+
+from __future__ import annotations
 
 import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +23,7 @@ from rich.table import Table
 from cascade_srn.config import Settings
 from cascade_srn.formats.files import replacing
 from cascade_srn.inference.batching import release_freed_memory
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
+from cascade_srn.runs.display import ProgressRow, duration
 from cascade_srn.runs.environment import command_line, shareable
 from cascade_srn.runs.environment import environment as runs_environment
 from cascade_srn.runs.processor import cpu_instructions, cpu_name
@@ -25,6 +32,108 @@ T = TypeVar("T")
 
 PERCENTILES = (50, 95, 99)
 PACKAGES = ("cascade-srn", "torch", "transformers", "triton")
+
+
+# Ctrl-C, and SIGTERM inside of ``sigterm_as_exit``.
+INTERRUPTIONS = (KeyboardInterrupt, SystemExit)
+
+
+class BenchmarkRun:
+    """A benchmark in progress: it reports what is measured now, and keeps what was measured before an interruption.
+
+    Attributes:
+        rows: Rows that are complete, or as complete as they were when the benchmark was interrupted.
+        interruption: The Ctrl-C or SIGTERM that ended the benchmark early, or None.
+
+    Args:
+        report: Called for each turn and each message. By default nothing is reported.
+    """
+
+    def __init__(self, report: Callable[[ProgressRow], None] | None = None) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.interruption: BaseException | None = None
+        self._report = report
+        self._what = ""
+        self._started = time.monotonic()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the benchmark was interrupted."""
+        return self.interruption is not None
+
+    def step(self, what: str, turn: int = 0, n_turns: int | None = None, candidate: str = "") -> None:
+        """Report what is measured next. A benchmark that was interrupted ends here.
+
+        Args:
+            what: The measurement.
+            turn: Number of the turn, from 1.
+            n_turns: Number of turns of the measurement; None if it has only one.
+            candidate: What is measured in this turn, if candidates take turns.
+        """
+        if self.interruption is not None:
+            raise self.interruption
+        if self._report is None:
+            return
+        of = f"turn {turn} of {n_turns}" if n_turns else ""
+        figures = ", ".join(filter(None, (of, candidate, duration(time.monotonic() - self._started))))
+        is_new, self._what = what != self._what, what
+        completed = max(0, turn - 1)
+        self._report(ProgressRow(what, completed, n_turns, figures, f"{what}: {figures}", to_file=is_new))
+
+    def result(
+        self,
+        name: str,
+        device: torch.device,
+        options: Settings,
+        columns: Sequence[ResultColumn],
+        notes: Sequence[str] = (),
+        *,
+        precision: str,
+        summary: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> Result:
+        """Return the rows with the machine, and the options without folders of this machine.
+
+        ``settings`` replace options of the same name.
+        """
+        used = {**shareable(options.to_dict()), **settings}
+        machine = environment(device, precision)
+        return Result(
+            name, device.type, used, machine, self.rows, columns, tuple(notes), summary or {}, self.is_partial
+        )
+
+    def part(self, what: str, function: Callable[[], T]) -> T | None:
+        """Return the result of a function, or None if the benchmark is or was interrupted.
+
+        Used for columns without which a row is still worth keeping.
+        """
+        if self.interruption is None:
+            with self.keeping():
+                self.step(what)
+                return function()
+        return None
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """End this block at an interruption. The benchmark ends at its next step."""
+        try:
+            yield
+        except INTERRUPTIONS as error:
+            self.interruption = error
+
+    @contextmanager
+    def collecting(self, kept: Sized | None = None) -> Iterator[None]:
+        """End this block at an interruption, if there is something to keep: rows, or else ``kept``.
+
+        Raises:
+            KeyboardInterrupt, SystemExit: If there is nothing to keep.
+        """
+        try:
+            yield
+        except INTERRUPTIONS as error:
+            self.interruption = error
+            if not (self.rows if kept is None else kept):
+                raise
 
 
 @dataclass(frozen=True)
@@ -90,8 +199,6 @@ def take_turns(
     what: str = "",
 ) -> dict[str, list[T]]:
     """Call several functions in turns, and return the results of all complete turns."""
-    if repeats < 1:
-        raise ValueError(f"repeats is {repeats}, but at least 1 is needed")
     run = BenchmarkRun() if run is None else run
     for turn in range(warmup):
         for name, function in candidates.items():
@@ -243,16 +350,32 @@ def text(heading: str, key: str) -> ResultColumn:
     return ResultColumn(heading, lambda row: str(row[key]))
 
 
+def latencies(
+    *names: str, suffix: str = "", of: Callable[[ResultRow], Any] = itemgetter("latency")
+) -> list[ResultColumn]:
+    """Return columns of percentiles such as "p50". Rows without a latency show dashes."""
+
+    def column(name: str) -> ResultColumn:
+        return milliseconds(f"{name}{suffix}, ms", lambda row: (of(row) or {}).get(f"{name}_s"))
+
+    return [column(name) for name in names]
+
+
+def peak() -> ResultColumn:
+    """Return the column of the peak memory."""
+    return number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20)
+
+
 def milliseconds(heading: str, value: Callable[[ResultRow], float | None]) -> ResultColumn:
     """Return a column of times. Rows without a time show a dash."""
     return number(heading, lambda row: None if (found := value(row)) is None else 1000 * found, "{:.2f}")
 
 
-def number(heading: str, value: Callable[[ResultRow], float | None], form: str = "{:,.0f}") -> ResultColumn:
-    """Return a column of numbers. Rows without a number show a dash."""
+def number(heading: str, value: str | Callable[[ResultRow], float | None], form: str = "{:,.0f}") -> ResultColumn:
+    """Return a column of numbers, by their key or by a function. Rows without a number show a dash."""
 
     def show(row: ResultRow) -> str:
-        found = value(row)
+        found = row[value] if isinstance(value, str) else value(row)
         return "–" if found is None else form.format(found)
 
     return ResultColumn(heading, show)

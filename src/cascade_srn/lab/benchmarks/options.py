@@ -1,16 +1,50 @@
 """Options of the benchmarks. This module does not import torch, so that ``--help`` is fast."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
-from cascade_srn.config import PRESETS, Settings, preset_axes, require_choice, require_range
+from cascade_srn.config import PRECISIONS, PRESETS, Settings, preset_axes, require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.storage.bundled import DEFAULT
 
-PRECISIONS = ("auto", "float32", "bf16")
+
+@dataclass(frozen=True)
+class BenchmarkOptions(Settings):
+    """Options of a benchmark, which have the same bounds and choices in all of them."""
+
+    # Smallest values of numbers. All others are at least 1.
+    LEAST: ClassVar[dict[str, float]] = {"warmup": 0, "train_steps": 0, "n_tasks": 2, "seconds": 0.1}
+    PRECISIONS: ClassVar[tuple[str, ...]] = PRECISIONS
+    NOT_EMPTY: ClassVar = ("presets", "clients", "models", "precisions", "splits")
+
+    def __post_init__(self) -> None:
+        given = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        for name, value in given.items():
+            if name in self.NOT_EMPTY and not value:
+                raise ConfigError(f"{name} is empty", "Give one or more", option=name)
+            for what, number in _numbers(name, value):
+                require_range(what, number, self.LEAST.get(name, 1), option=name)
+        if "precision" in given:
+            require_choice("precision", given["precision"], self.PRECISIONS, option="precision")
+        for precision in given.get("precisions", ()):
+            require_choice("precision", precision, PRECISIONS[1:], option="precisions")
+        for preset in given.get("presets", [given["preset"]] if "preset" in given else ()):
+            preset_axes(preset)
+        if given.get("model") is not None and given.get("encoder") is not None:
+            raise ConfigError("both a saved model and an encoder are given", "Give one of the two")
+
+
+def _numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a setting, alone or in lists, with their names for messages."""
+    if isinstance(value, tuple):
+        yield from ((f"one of the {name}", number) for one in value for _, number in _numbers(name, one))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, value
 
 
 @dataclass(frozen=True)
-class SrnOptions(Settings):
+class SrnOptions(BenchmarkOptions):
     """Options of the comparison of an SRN cell with an LSTM.
 
     Attributes:
@@ -28,17 +62,9 @@ class SrnOptions(Settings):
     warmup: int = 3
     device: str = "auto"
 
-    def __post_init__(self) -> None:
-        for batch, length in self.shapes:
-            require_range("a shape's number of sentences", batch, 1)
-            require_range("a shape's number of words", length, 1)
-        _require_positive(self, "input_width", "hidden_width", "repeats")
-        require_range("n_tasks", self.n_tasks, 2, option="n_tasks")
-        require_range("warmup", self.warmup, 0, option="warmup")
-
 
 @dataclass(frozen=True)
-class ExtractOptions(Settings):
+class ExtractOptions(BenchmarkOptions):
     """Options of the extraction benchmark.
 
     Attributes:
@@ -63,16 +89,12 @@ class ExtractOptions(Settings):
     warmup: int = 1
     device: str = "auto"
 
+    LEAST = BenchmarkOptions.LEAST | {"batch_sentences": 0}
+
     def __post_init__(self) -> None:
-        _require_positive(self, "sentences", "batch_words", "latency_sentences", "repeats")
-        for name in ("train_steps", "batch_sentences", "warmup"):
-            require_range(name, getattr(self, name), 0, option=name)
-        require_choice("precision", self.precision, PRECISIONS, option="precision")
-        _require_presets(self.presets)
-        if self.model is not None:
-            for name, given in (("encoder", self.encoder is not None), ("train_steps", self.train_steps > 0)):
-                if given:
-                    raise ConfigError(f"both a saved model and {name} are given", "Give one of the two")
+        super().__post_init__()
+        if self.model is not None and self.train_steps:
+            raise ConfigError("both a saved model and train_steps are given", "Give one of the two")
         if self.train_steps and self.given_entities:
             raise ConfigError(
                 "both train_steps and given_entities are given",
@@ -81,7 +103,7 @@ class ExtractOptions(Settings):
 
 
 @dataclass(frozen=True)
-class TrainOptions(Settings):
+class TrainOptions(BenchmarkOptions):
     """Options of the training benchmark.
 
     Attributes:
@@ -99,16 +121,11 @@ class TrainOptions(Settings):
     precision: str = "float32"
     device: str = "auto"
 
-    def __post_init__(self) -> None:
-        _require_positive(self, "sentences", "epochs")
-        for size in self.batch_sizes:
-            require_range("a batch size", size, 1)
-        require_choice("precision", self.precision, ("float32", "tf32", "bf16"), option="precision")
-        _require_presets(self.presets)
+    PRECISIONS = ("float32", "tf32", "bf16")
 
 
 @dataclass(frozen=True)
-class GrowthOptions(Settings):
+class GrowthOptions(BenchmarkOptions):
     """Options of the benchmark on how the cost grows with sentence length, subjects and corpus size.
 
     Attributes:
@@ -137,69 +154,16 @@ class GrowthOptions(Settings):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        _require_positive(self, "batch_sentences", "subject_words", "sentences", "batch_words", "repeats")
-        require_range("warmup", self.warmup, 0, option="warmup")
-        for name in ("lengths", "subjects", "factors"):
-            for value in getattr(self, name):
-                require_range(f"one of the {name}", value, 1)
+        super().__post_init__()
         if self.subjects and max(self.subjects) > self.subject_words:
             raise ConfigError(
                 f"subjects is {max(self.subjects)}, but a sentence has {self.subject_words} words",
                 "Raise subject_words or lower subjects",
             )
-        require_choice("precision", self.precision, PRECISIONS, option="precision")
-        _require_presets((self.preset,))
-        if self.model is not None and self.encoder is not None:
-            raise ConfigError("both a saved model and an encoder are given", "Give one of the two")
 
 
 @dataclass(frozen=True)
-class WorstTextOptions(Settings):
-    """Options of the search for the most expensive text.
-
-    Attributes:
-        characters: Length of the longest texts. 500, 2,000 and 10,000 are measured as well.
-        patterns: Built-in patterns to start from. Default: all.
-        seconds: Time budget of the whole search.
-        limit_seconds: CPU seconds after which a text is given up.
-        limit_megabytes: Memory of the measured process, in MiB, at which a text is given up.
-        threads: Number of torch threads.
-        seed: Seed of the random changes.
-        max_ratio: Exit with 1 if a text costs more than this many times ordinary text.
-    """
-
-    model: str | None = None
-    characters: int = 100_000
-    patterns: tuple[str, ...] = ()
-    seconds: float = 900.0
-    limit_seconds: float = 60.0
-    limit_megabytes: int = 4096
-    threads: int = 2
-    seed: int = 0
-    max_ratio: float | None = None
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "characters", "limit_megabytes", "threads")
-        for name in ("seconds", "limit_seconds"):
-            require_range(name, getattr(self, name), 0.1, option=name)
-        if self.max_ratio is not None:
-            require_range("max_ratio", self.max_ratio, 1, option="max_ratio")
-
-
-def _require_positive(options: Settings, *names: str) -> None:
-    for name in names:
-        require_range(name, getattr(options, name), 1, option=name)
-
-
-def _require_presets(names: tuple[str, ...]) -> None:
-    if not names:
-        raise ConfigError("presets is empty", f"Give one or more of {', '.join(PRESETS)}", option="presets")
-    for name in names:
-        preset_axes(name)
-
-
-@dataclass(frozen=True)
-class ServeOptions(Settings):
+class ServeOptions(BenchmarkOptions):
     """Options of the service benchmark.
 
     Attributes:
@@ -221,18 +185,9 @@ class ServeOptions(Settings):
     precision: str = "auto"
     device: str = "auto"
 
-    def __post_init__(self) -> None:
-        _require_positive(self, "sentences", "single", "workers", "batch_words")
-        if not self.clients:
-            raise ConfigError("clients is empty", "Give one or more numbers such as 1,16", option="clients")
-        for n_clients in self.clients:
-            require_range("one of the clients", n_clients, 1, option="clients")
-        require_range("seconds", self.seconds, 0.1, option="seconds")
-        require_choice("precision", self.precision, PRECISIONS, option="precision")
-
 
 @dataclass(frozen=True)
-class RuntimesOptions(Settings):
+class RuntimesOptions(BenchmarkOptions):
     """Options of the comparison of torch with ONNX Runtime.
 
     Attributes:
@@ -252,18 +207,9 @@ class RuntimesOptions(Settings):
     repeats: int = 5
     warmup: int = 1
 
-    def __post_init__(self) -> None:
-        _require_positive(self, "sentences", "batch_words", "latency_sentences", "starts", "repeats")
-        require_range("warmup", self.warmup, 0, option="warmup")
-        for name in ("models", "precisions"):
-            if not getattr(self, name):
-                raise ConfigError(f"{name} is empty", "Give one or more", option=name)
-        for precision in self.precisions:
-            require_choice("precision", precision, PRECISIONS[1:], option="precisions")
-
 
 @dataclass(frozen=True)
-class CorpusOptions(Settings):
+class CorpusOptions(BenchmarkOptions):
     """Options of the corpus benchmark.
 
     Attributes:
@@ -289,11 +235,8 @@ class CorpusOptions(Settings):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        _require_positive(self, "documents", "shard_documents", "batch_words", "repeats")
-        require_choice("precision", self.precision, PRECISIONS, option="precision")
-        for factor in self.factors:
-            require_range("one of the factors", factor, 1, option="factors")
-        if not self.splits or self.pairs[0][0] != 1:
+        super().__post_init__()
+        if self.pairs[0][0] != 1:
             raise ConfigError(
                 f"splits is {','.join(self.splits)!r}", "Give one worker first, such as 1x2,2x1", option="splits"
             )

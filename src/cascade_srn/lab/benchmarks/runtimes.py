@@ -20,16 +20,16 @@ from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import load_model
 from cascade_srn.inference.predictor import Predictor
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     Timing,
-    environment,
+    latencies,
     number,
-    plain_settings,
+    peak,
     take_turns,
     text,
 )
 from cascade_srn.lab.benchmarks.options import RuntimesOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import BenchmarkCorpus, read_corpus
 from cascade_srn.model.folder import read_export, runs_light
 from cascade_srn.network.examples import Example
@@ -51,12 +51,11 @@ COLUMNS = (
     text("model", "model"),
     text("runtime", "runtime"),
     text("precision", "precision"),
-    number("sentences/s", lambda row: row["sentences_per_s"]),
+    number("sentences/s", "sentences_per_s"),
     number("CPU ms/sentence", lambda row: 1000 * row["cpu_s"] / row["sentences"], "{:.1f}"),
-    number("p50, ms", lambda row: row["latency"] and 1000 * row["latency"]["p50_s"], "{:.1f}"),
-    number("p95, ms", lambda row: row["latency"] and 1000 * row["latency"]["p95_s"], "{:.1f}"),
+    *latencies("p50", "p95"),
     number("first answer, CPU s", lambda row: row["start"] and row["start"]["median_s"], "{:.2f}"),
-    number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20),
+    peak(),
     number("size, MB", lambda row: row["folder_bytes"] / 1e6),
 )
 NOTES = (
@@ -136,9 +135,9 @@ def measure(options: RuntimesOptions, run: BenchmarkRun | None = None) -> Result
                 "folder_bytes": sum(path.stat().st_size for path in runtime.folder.iterdir() if path.is_file()),
             }
         )
-    settings = {**plain_settings(options), "corpus": corpus.describe()}
-    used = environment(torch.device("cpu"), ", ".join(dict.fromkeys(row["precision"] for row in run.rows)))
-    return Result("runtimes", "cpu", settings, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
+    used = ", ".join(dict.fromkeys(row["precision"] for row in run.rows))
+    cpu = torch.device("cpu")
+    return run.result("runtimes", cpu, options, COLUMNS, NOTES, precision=used, corpus=corpus.describe())
 
 
 def _load(options: RuntimesOptions, run: BenchmarkRun) -> list[Runtime]:

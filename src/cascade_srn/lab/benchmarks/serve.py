@@ -25,15 +25,13 @@ from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     Timing,
-    environment,
-    milliseconds,
+    latencies,
     number,
-    plain_settings,
 )
 from cascade_srn.lab.benchmarks.options import ServeOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.parallel import end_process
@@ -185,19 +183,14 @@ async def _ask(client: Client, question: Question, tally: Tally) -> None:
         await asyncio.sleep(1)  # as the Retry-After header says
 
 
+FAULTS = ("lost", "mixed", "wrong", "refused", "failed")
 COLUMNS = (
-    number("clients", lambda row: row["clients"]),
-    number("answers", lambda row: row["answers"]),
-    number("lost", lambda row: row["lost"]),
-    number("mixed up", lambda row: row["mixed"]),
-    number("wrong", lambda row: row["wrong"]),
-    number("refused", lambda row: row["refused"]),
-    number("failed", lambda row: row["failed"]),
-    number("answers/s", lambda row: row["answers_per_s"], "{:,.1f}"),
-    milliseconds("p50, ms", lambda row: row["latency"]["p50_s"]),
-    milliseconds("p95, ms", lambda row: row["latency"]["p95_s"]),
-    milliseconds("p99, ms", lambda row: row["latency"]["p99_s"]),
-    number("texts in a batch", lambda row: row["batch_texts"], "{:.1f}"),
+    number("clients", "clients"),
+    number("answers", "answers"),
+    *(number("mixed up" if kind == "mixed" else kind, kind) for kind in FAULTS),
+    number("answers/s", "answers_per_s", "{:,.1f}"),
+    *latencies("p50", "p95", "p99"),
+    number("texts in a batch", "batch_texts", "{:.1f}"),
 )
 NOTES = (
     "every answer is compared with the document that Extractor returns for the text alone; each request has one text, "
@@ -219,20 +212,23 @@ def measure(options: ServeOptions, run: BenchmarkRun | None = None) -> Result:
             for number_, n_clients in enumerate(options.clients):
                 run.step("clients", number_ + 1, len(options.clients), f"{n_clients:,} at once")
                 run.rows.append(_measure_row(url, questions, options, n_clients, run))
-    settings = {
-        **plain_settings(options),
-        "corpus": corpus.describe(),
-        "questions": len(questions),
-        "score_tolerance": TOLERANCE,
-        "encoder": None if options.model else FRESH,
-    }
-    used = environment(device, options.precision)
-    return Result("serve", device.type, settings, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
+    return run.result(
+        "serve",
+        device,
+        options,
+        COLUMNS,
+        NOTES,
+        precision=options.precision,
+        corpus=corpus.describe(),
+        questions=len(questions),
+        score_tolerance=TOLERANCE,
+        encoder=None if options.model else FRESH,
+    )
 
 
 def is_faultless(result: Result) -> bool:
     """Return whether every request got the right answer."""
-    return not any(row[kind] for row in result.rows for kind in ("lost", "mixed", "wrong", "refused", "failed"))
+    return not any(row[kind] for row in result.rows for kind in FAULTS)
 
 
 def _measure_row(
@@ -259,15 +255,12 @@ def _row(tally: Tally, n_clients: int, batch_texts: float) -> dict[str, Any]:
     return {
         "clients": n_clients,
         "answers": len(tally.latencies),
-        **{kind: tally.outcomes[kind] for kind in ("right", "lost", "mixed", "wrong", "refused", "failed")},
+        **{kind: tally.outcomes[kind] for kind in ("right", *FAULTS)},
         "seconds": tally.seconds,
         "answers_per_s": len(tally.latencies) / tally.seconds,
-        "latency": Timing(tuple(tally.latencies)).percentiles() if tally.latencies else _NO_LATENCY,
+        "latency": Timing(tuple(tally.latencies)).percentiles() if tally.latencies else None,
         "batch_texts": batch_texts,
     }
-
-
-_NO_LATENCY: dict[str, float | None] = {"p50_s": None, "p95_s": None, "p99_s": None}
 
 
 @contextmanager

@@ -8,17 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     Timing,
-    environment,
     measure_in_turns,
     milliseconds,
     number,
-    plain_settings,
     text,
 )
 from cascade_srn.lab.benchmarks.options import SrnOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.network.srn import SelectionRecurrentCell
 from cascade_srn.runs.device import find_device
 
@@ -54,8 +52,7 @@ def measure(options: SrnOptions, run: BenchmarkRun | None = None) -> Result:
             for which in PASSES:
                 calls = {name: _call(network, inputs, lengths, which) for name, network in networks.items()}
                 run.rows += _rows(calls, {"shape": f"{batch} × {length}", "pass": which}, options, device, run)
-    settings, used = plain_settings(options), environment(device, "float32")
-    return Result("srn", device.type, settings, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
+    return run.result("srn", device, options, COLUMNS, NOTES, precision="float32")
 
 
 def backends(device: torch.device) -> list[str]:

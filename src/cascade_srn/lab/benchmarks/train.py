@@ -3,24 +3,24 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from cascade_srn.lab.benchmarks.measuring import (
+    BenchmarkRun,
     Result,
     ResultRow,
     Timing,
-    environment,
     number,
+    peak,
     peak_memory,
-    plain_settings,
     synchronise,
     text,
 )
 from cascade_srn.lab.benchmarks.options import TrainOptions
-from cascade_srn.lab.benchmarks.progress import BenchmarkRun
-from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
+from cascade_srn.lab.benchmarks.workload import BenchmarkCorpus, describe_encoder, encoder_name, new_model, read_corpus
 from cascade_srn.model.model import Model
 from cascade_srn.runs.device import few_threads, find_device, matmul_precision
 from cascade_srn.training.optimiser import make_optimiser
@@ -31,7 +31,7 @@ from cascade_srn.training.step import Step
 PARTS = ("collating", "forward", "backward", "optimiser")
 
 
-def _share(row: ResultRow, part: str) -> float | None:
+def _share(part: str, row: ResultRow) -> float | None:
     if row["parts"] is None:
         return None
     return float(100 * row["parts"][part] / sum(row["parts"].values()))
@@ -41,14 +41,11 @@ COLUMNS = (
     text("preset", "preset"),
     text("batch", "batch_size"),
     text("graphs", "cuda_graphs"),
-    number("s/epoch", lambda row: row["median_s"], "{:.2f}"),
-    number("sentences/s", lambda row: row["sentences_per_s"]),
-    number("words/s", lambda row: row["words_per_s"]),
-    number("collating, %", lambda row: _share(row, "collating")),
-    number("forward, %", lambda row: _share(row, "forward")),
-    number("backward, %", lambda row: _share(row, "backward")),
-    number("optimiser, %", lambda row: _share(row, "optimiser")),
-    number("peak, MiB", lambda row: row["memory"] and row["memory"]["peak_bytes"] / 2**20),
+    number("s/epoch", "median_s", "{:.2f}"),
+    number("sentences/s", "sentences_per_s"),
+    number("words/s", "words_per_s"),
+    *(number(f"{part}, %", partial(_share, part)) for part in PARTS),
+    peak(),
 )
 NOTES = (
     "s/epoch: median epoch of the training loop after the warm-up; the shares come from one more epoch that waits for "
@@ -75,10 +72,8 @@ def measure(options: TrainOptions, run: BenchmarkRun | None = None) -> Result:
                     described = {"preset": preset, "batch_size": batch_size, "cuda_graphs": "yes" if graphs else "no"}
                     what = f"{preset}, batches of {batch_size}" + (", CUDA graphs" if graphs else "")
                     run.rows.append({**described, **_measure_row(model, corpus, settings, device, run, what)})
-    values = plain_settings(options)
-    described = {**values, "encoder": values["encoder"] or FRESH, "corpus": corpus.describe()}
-    used = environment(device, options.precision)
-    return Result("train", device.type, described, used, run.rows, COLUMNS, NOTES, partial=run.is_partial)
+    used: dict[str, Any] = {"encoder": describe_encoder(options), "corpus": corpus.describe()}
+    return run.result("train", device, options, COLUMNS, NOTES, precision=options.precision, **used)
 
 
 def _measure_row(

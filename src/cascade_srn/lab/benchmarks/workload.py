@@ -15,8 +15,10 @@ from cascade_srn.config import EncoderSettings, FusionSettings, ModelSettings, T
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import read_documents
+from cascade_srn.lab.benchmarks.options import ExtractOptions, GrowthOptions, TrainOptions
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
+from cascade_srn.runs.environment import without_folders
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 
@@ -78,6 +80,13 @@ def example_corpus() -> Path:
             option="data",
         )
     return path
+
+
+def describe_encoder(options: ExtractOptions | GrowthOptions | TrainOptions) -> str | None:
+    """Return the encoder for a result, or None for a saved model."""
+    if getattr(options, "model", None) is not None:
+        return None
+    return FRESH if options.encoder is None else without_folders(options.encoder)
 
 
 @contextmanager

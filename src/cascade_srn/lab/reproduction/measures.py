@@ -1,22 +1,32 @@
-"""Predict the test documents with the models of the runs, and count what the tables need."""
+"""Predict the test documents, count what the tables need, and test the claims with a paired bootstrap."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from cascade_srn.errors import DataError, ModelError
+from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.evaluation.breakdown import group_in_triples
-from cascade_srn.evaluation.comparison import Array, divide, f1
+from cascade_srn.evaluation.comparison import (
+    MIN_UNITS,
+    Array,
+    Bootstrap,
+    bootstrap_differences,
+    compute_p_value,
+    divide,
+    f1,
+)
 from cascade_srn.evaluation.errors import RELATION_KINDS, count_relation_errors
-from cascade_srn.evaluation.items import Pair, align_documents
+from cascade_srn.evaluation.items import SentencePair, align_documents
 from cascade_srn.evaluation.scores import Counts, task_items
 from cascade_srn.extractor import Extractor
 from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.lab.reproduction.plan import PlannedRun
+from cascade_srn.lab.reproduction.tables import FEWER, NO_WORSE, Claim
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Corpus
 from cascade_srn.types import Document
@@ -95,7 +105,7 @@ def count_predictions(gold: Sequence[Document], predicted: Sequence[Document], s
     return SentenceCounts(parts, documents, len(gold))
 
 
-def _count_sentence(pair: Pair, schema: Schema) -> dict[str, tuple[int, ...]]:
+def _count_sentence(pair: SentencePair, schema: Schema) -> dict[str, tuple[int, ...]]:
     known, found = (task_items(sentence, schema, POLICY) for sentence in (pair.gold, pair.predicted))
     groups = group_in_triples([pair])
     found_errors = count_relation_errors([pair], schema=schema, symmetric=POLICY)
@@ -164,3 +174,105 @@ def require_model(run: PlannedRun) -> None:
             f"the run in {str(run.folder.path)!r} is finished, but its model is missing",
             "Restore best/, or delete the folder of the run to train it again",
         )
+
+
+def resample(first: Array, second: Array, statistic: Statistic, bootstrap: Bootstrap) -> tuple[float, float, float]:
+    """Bootstrap the difference of two sides, first minus second, over the units and over the models of each side.
+
+    Shapes: first and second (n_models, n_units, n_counts)
+
+    Returns:
+        The bounds of the 95 % interval, and the two-sided p-value.
+    """
+    differences = bootstrap_differences(first, second, statistic, bootstrap)
+    low, high = np.percentile(differences, (2.5, 97.5))
+    return float(low), float(high), compute_p_value(differences)
+
+
+HELD, NOT_SHOWN, CONTRADICTED = "held", "not shown", "contradicted"
+SIGNIFICANCE = 0.05
+# Largest loss that still counts as no worse.
+MARGIN = 0.01
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of testing a claim: means of both variants, and their difference with its 95 % interval.
+
+    Scores are fractions. For speeds, ``difference`` is a ratio, and there is no p-value. ``paper`` is the difference or
+    ratio of the published figures, in the unit of the paper.
+    """
+
+    claim: Claim
+    first: float
+    second: float
+    difference: float
+    outcome: str
+    low: float
+    high: float
+    p_value: float | None = None
+    paper: float | None = None
+
+    @property
+    def paper_within(self) -> bool | None:
+        """Whether the published difference is in our interval; None if there is none."""
+        if self.paper is None:
+            return None
+        scale = 1 if self.p_value is None else 100
+        return scale * self.low <= self.paper <= scale * self.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as JSON values."""
+        claim = self.claim
+        return {
+            "claim": claim.statement,
+            "whose": "the paper's" if claim.paper else "ours",
+            "figure": claim.column,
+            "first": {"variant": claim.first, "mean": self.first},
+            "second": {"variant": claim.second, "mean": self.second},
+            "kind": claim.kind,
+            "ratio" if claim.column == "speed" else "difference": self.difference,
+            "interval": {"low": self.low, "high": self.high},
+            "p_value": self.p_value,
+            "paper": self.paper,
+            "paper_within": self.paper_within,
+            "outcome": self.outcome,
+        }
+
+
+def decide_outcome(kind: str, difference: float, low: float, p_value: float) -> str:
+    """Return the outcome of a claim of a kind. ``low`` is the lower end of the interval of the difference."""
+    gain = -difference if kind == FEWER else difference
+    if p_value < SIGNIFICANCE and gain < 0:
+        return CONTRADICTED
+    held = low > -MARGIN if kind == NO_WORSE else p_value < SIGNIFICANCE and gain > 0
+    return HELD if held else NOT_SHOWN
+
+
+def judge(
+    claim: Claim, counts: Mapping[str, Sequence[SentenceCounts]], bootstrap: Bootstrap, *, paper: float | None = None
+) -> Verdict:
+    """Test a claim about anything but speed, on the counts of each variant and seed.
+
+    ``paper`` is the published difference.
+    """
+    sides = [counts[variant] for variant in (claim.first, claim.second)]
+    by_unit = [np.stack([seed.by_unit(claim.column, bootstrap.unit) for seed in side]) for side in sides]
+    if (n_units := by_unit[0].shape[1]) < MIN_UNITS:
+        raise ConfigError(f"the test set has {n_units} {bootstrap.unit}s", "Give at least two for the bootstrap")
+    first, second = (float(np.mean([seed.value(claim.column) for seed in side])) for side in sides)
+    low, high, p_value = resample(by_unit[0], by_unit[1], MEASURES[claim.column][1], bootstrap)
+    outcome = decide_outcome(claim.kind, first - second, low, p_value)
+    return Verdict(claim, first, second, first - second, outcome, low, high, p_value, paper)
+
+
+def judge_speed(claim: Claim, rows: Mapping[str, Mapping[str, Any]], *, paper: float | None = None) -> Verdict:
+    """Test a claim that one variant is faster than another. ``rows`` are those of ``speed.json``."""
+    first, second = (rows[variant] for variant in (claim.first, claim.second))
+    # The ratio of speeds is the inverse ratio of times.
+    ratio = second["median_s"] / first["median_s"]
+    ratios = [b / a for a, b in zip(first["times_s"], second["times_s"], strict=True)]
+    low, high = min(ratios), max(ratios)
+    outcome = HELD if low > 1 else CONTRADICTED if high < 1 else NOT_SHOWN
+    speeds = first["sentences_per_second"], second["sentences_per_second"]
+    return Verdict(claim, *speeds, ratio, outcome, low, high, paper=paper)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.config import PRECISIONS, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.evaluation.options import PRECISIONS, RESAMPLED
+from cascade_srn.evaluation.options import RESAMPLED
 from cascade_srn.lab.reproduction.tables import select_tables
 
 
