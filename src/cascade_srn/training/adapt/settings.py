@@ -1,12 +1,22 @@
 """Settings and progress of an adaptation."""
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 from cascade_srn.config import MAX_SEED, Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError
+from cascade_srn.runs.display import ProgressRow, duration
 
 PRECISIONS = ("float32", "tf32", "bf16")
+_RANGES = (
+    *((name, 1, math.inf) for name in ("epochs", "steps", "batch_size", "accumulation", "log_steps", "evaluate_steps")),
+    *((name, 0, math.inf) for name in ("save_steps", "head_steps", "learning_rate", "weight_decay")),
+    ("seed", 0, MAX_SEED),
+    ("sequence_pieces", 8, math.inf),
+    ("warmup", 0, 1),
+    ("held_out", 0.001, 0.5),
+    ("masked", 0.01, 0.9),
+)
 
 
 @dataclass(frozen=True)
@@ -17,14 +27,14 @@ class AdaptSettings(Settings):
         encoder: Folder or hub id of the encoder.
         field: Field of a JSON record that contains the text.
         sequence_pieces: Pieces per sequence, special pieces included.
-        held_out: Share of the documents that is held out to measure perplexity.
+        held_out: Share of the sequences that is held out to measure perplexity.
         masked: Share of the words that is masked, as whole words.
         head_steps: Steps in which only a new head is trained, if the checkpoint has no head. They come in addition to
             ``steps``. Otherwise a random head would damage the encoder.
         epochs: Passes over the text.
         steps: Number of steps, instead of ``epochs``.
         batch_size: Sequences per step, over all processes.
-        accumulation: Number of parts into which a batch is split to save memory.
+        accumulation: Number of equal parts into which a batch is split to save memory.
         learning_rate: Highest learning rate of AdamW. It rises linearly in the warm-up and then falls linearly to 0.
         warmup: Share of the steps with rising learning rate.
         weight_decay: Weight decay of AdamW.
@@ -57,71 +67,34 @@ class AdaptSettings(Settings):
     log_steps: int = 50
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulation", "log_steps"):
-            require_range(name, getattr(self, name), 1, option=name)
-        require_range("save_steps", self.save_steps or 0, 0, option="save_steps")
-        require_range("head_steps", self.head_steps, 0, option="head_steps")
-        for name in ("steps", "evaluate_steps"):
+        for name, low, high in _RANGES:
             if getattr(self, name) is not None:
-                require_range(name, getattr(self, name), 1, option=name)
-        for name in ("learning_rate", "weight_decay"):
-            require_range(name, getattr(self, name), 0, option=name)
-        require_range("seed", self.seed, 0, MAX_SEED, option="seed")
-        require_range("sequence_pieces", self.sequence_pieces, 8, option="sequence_pieces")
-        require_range("warmup", self.warmup, 0, 1, option="warmup")
-        require_range("held_out", self.held_out, 0.001, 0.5, option="held_out")
-        require_range("masked", self.masked, 0.01, 0.9, option="masked")
+                require_range(name, getattr(self, name), low, high, option=name)
         require_choice("precision", self.precision, PRECISIONS, option="precision")
         if self.max_gradient_norm <= 0:
             raise ConfigError(
                 f"max_gradient_norm is {self.max_gradient_norm!r}", "Set a number above 0", option="max_gradient_norm"
             )
-        if self.accumulation > self.batch_size:
-            raise ConfigError(
-                f"accumulation is {self.accumulation}, but a batch has {self.batch_size} sequences",
-                "Set at most batch_size",
-                option="accumulation",
-            )
 
 
 @dataclass(frozen=True)
 class AdaptProgress:
-    """Progress report of an adaptation.
-
-    Attributes:
-        step: Number of steps taken.
-        steps: Number of steps of the whole adaptation.
-        epoch: Current epoch, counted from 1.
-        loss: Mean loss of a masked piece since the last report; None before the first step.
-        perplexity: Perplexity of the held-out text, if it was measured.
-        save: Whether a state is saved at this step.
-    """
+    """Progress report of an adaptation, with the loss since the last report or the perplexity of the held-out text."""
 
     step: int
-    steps: int
-    epoch: int
-    loss: float | None = None
+    steps: int  # Number of steps of the whole adaptation
+    seconds: float  # Time since the start, with the time before an adaptation was resumed
     perplexity: float | None = None
-    learning_rate: float = 0.0
-    pieces_per_second: float = 0.0
-    seconds: float = 0.0
-    save: bool = False
+    loss: float | None = None  # Mean over masked pieces
+    learning_rate: float | None = None
+    pieces_per_second: float | None = None
 
-    @property
-    def finished(self) -> bool:
-        """Whether this was the last step."""
-        return self.step == self.steps
-
-    @property
-    def seconds_left(self) -> float:
-        """Estimated time of the remaining steps."""
-        return self.seconds / self.step * (self.steps - self.step) if self.step else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the values of a line of the log."""
-        values: dict[str, Any] = {"step": self.step, "epoch": self.epoch}
-        if self.loss is not None:
-            values |= {"loss": self.loss, "learning_rate": self.learning_rate}
+    def row(self) -> ProgressRow:
+        """Return the report for the display. On a terminal, perplexities are also printed above the bar."""
         if self.perplexity is not None:
-            values["perplexity"] = self.perplexity
-        return values | {"seconds": round(self.seconds, 3), "pieces_per_second": round(self.pieces_per_second, 1)}
+            figures = f"held-out perplexity {self.perplexity:,.2f}"
+        else:
+            left = duration(self.seconds / self.step * (self.steps - self.step))
+            figures = f"loss {self.loss:.3f}  {self.pieces_per_second:,.0f} pieces/s  {left} left"
+        line = f"step {self.step}/{self.steps}  {figures}"
+        return ProgressRow("adapting", self.step, self.steps, figures, line, True, self.perplexity is not None)
