@@ -14,11 +14,9 @@ from tests.twelve_sentences import DOCUMENTS
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.evaluation.summary import Spread
 from cascade_srn.runs.process import make_accelerator
-from cascade_srn.training.corpus import read_corpus
-from cascade_srn.training.folds import Folds
-from cascade_srn.training.holdout import divide
+from cascade_srn.training.corpus import divide, read_corpus
 from cascade_srn.training.recipe import DataSettings
-from cascade_srn.training.seeds import Seeds
+from cascade_srn.training.series import Folds, Seeds
 
 
 @pytest.mark.parametrize("n_parts", [2, 5, 10])

@@ -11,8 +11,7 @@ from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.registry import write_documents
-from cascade_srn.training.corpus import compute_checksums, read_corpus
-from cascade_srn.training.holdout import count_labels, hold_out
+from cascade_srn.training.corpus import compute_checksums, count_labels, hold_out, read_corpus
 from cascade_srn.training.recipe import DataSettings
 from cascade_srn.training.run import Run
 from cascade_srn.types import Document, Sentence, Span, Triple

@@ -9,8 +9,8 @@ from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
-from cascade_srn.training.optimiser import make_optimiser, schedule_shape
 from cascade_srn.training.settings import TrainingSettings
+from cascade_srn.training.step import make_optimiser, schedule_shape
 
 RATES = {"learning_rate": 1.0, "encoder_learning_rate": 0.1, "weight_decay": 0.5, "warmup": 0.2}
 

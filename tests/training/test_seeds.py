@@ -9,7 +9,7 @@ from cascade_srn.evaluation.summary import Spread
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.run import Run
 from cascade_srn.training.run_folder import RunFolder
-from cascade_srn.training.seeds import Seeds
+from cascade_srn.training.series import Seeds
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,8 @@ from tests.small_models import SENTENCES, examples, small_model
 from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.network.examples import Example
 from cascade_srn.runs.device import few_threads, matmul_precision
-from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import LOSS_PARTS, Step
+from cascade_srn.training.step import LOSS_PARTS, Step, make_optimiser
 
 BATCH = [example for example in examples() if len(example.sentence)]
 

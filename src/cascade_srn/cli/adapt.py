@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cascade_srn.cli.options import Device, settings_as_options
-from cascade_srn.training.adapt.settings import AdaptSettings
+from cascade_srn.training.adapt import AdaptSettings
 
 if TYPE_CHECKING:
     from cascade_srn.training.adapt.run import Adaptation
@@ -36,8 +36,8 @@ def adapt(
     """
     from cascade_srn.runs.display import console_for, show_progress
     from cascade_srn.runs.process import end_processes
+    from cascade_srn.training.adapt import AdaptProgress
     from cascade_srn.training.adapt.run import Adaptation
-    from cascade_srn.training.adapt.settings import AdaptProgress
 
     adaptation = Adaptation(
         texts, settings, output, holdout=holdout or [], resume=resume, overwrite=overwrite, device=device

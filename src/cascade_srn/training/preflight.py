@@ -20,7 +20,7 @@ from cascade_srn.model.model import Model
 from cascade_srn.model.start import StartedLabels
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import Corpus, Split
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.types import Document, Sentence, Span
 
 # A label may be misspelt if it has fewer than _FEW examples, and one with _TIMES as many has a similar name.

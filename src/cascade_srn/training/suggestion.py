@@ -19,8 +19,8 @@ from cascade_srn.formats.label_map import read_label_map
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.model.start import Start
 from cascade_srn.storage.bundled import DEFAULT, bundled_models
-from cascade_srn.training.holdout import count_labels
-from cascade_srn.training.recipe_file import parse_yaml
+from cascade_srn.training.corpus import count_labels
+from cascade_srn.training.recipe import parse_yaml
 from cascade_srn.types import Document
 
 # Frequent words of English. They are 25 % of the words of SciERC and 19 % of those of the example corpus.

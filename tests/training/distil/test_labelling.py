@@ -12,10 +12,10 @@ from tests.training.distil.teachers import saved_teacher, teacher, write_text
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.inputs.raw_text import read_texts
 from cascade_srn.schema import Schema
+from cascade_srn.training.distil import LabelSettings
 from cascade_srn.training.distil.labelling import Ensemble, Labelling, label_batches
-from cascade_srn.training.distil.sampling import select
-from cascade_srn.training.distil.settings import LabelSettings
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.distil.sampling import sample_sentences
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.types import Document, Sentence
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def record(folder):
 
 @pytest.mark.slow
 def test_what_was_said_is_what_is_read(given, labels):
-    selection = select(read_texts(given[1]), [], SMALL)
+    selection = sample_sentences(read_texts(given[1]), [], SMALL)
     examples = [example for document in selection.documents for example in document.examples(0)]
     read = LabelledText(labels)
     assert len(read) == len(examples) == 24
@@ -251,7 +251,11 @@ class TestRefusals:
 
 def test_context_of_the_same_document_alone(given, labels):
     read = LabelledText(labels)
-    texts = [sentence.split(" ") for d in select(read_texts(given[1]), [], SMALL).documents for sentence in d.sentences]
+    texts = [
+        sentence.split(" ")
+        for d in sample_sentences(read_texts(given[1]), [], SMALL).documents
+        for sentence in d.sentences
+    ]
     for number in range(len(read)):
         first = number // 3 * 3
         before = [word for sentence in texts[first:number] for word in sentence]

@@ -22,7 +22,7 @@ from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import Corpus
 from cascade_srn.training.display import display
 from cascade_srn.training.run import Run
-from cascade_srn.training.seeds import Seeds
+from cascade_srn.training.series import Seeds
 from cascade_srn.types import Sentence
 
 LOGS = "logs"

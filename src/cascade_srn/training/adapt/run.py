@@ -25,11 +25,11 @@ from cascade_srn.runs.device import matmul_precision
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import LAST, LOG, SUMMARY, OutputFolder, differences, remove
 from cascade_srn.storage.atomic import replace_durably
+from cascade_srn.training.adapt import AdaptProgress, AdaptSettings
 from cascade_srn.training.adapt.network import load_network, save_network
-from cascade_srn.training.adapt.settings import AdaptProgress, AdaptSettings
 from cascade_srn.training.adapt.text import HeldOutSentences, MaskedSequences, Masking, pack
 from cascade_srn.training.loop import every
-from cascade_srn.training.optimiser import decay_groups, schedule_shape
+from cascade_srn.training.step import decay_groups, schedule_shape
 
 # A new head is first trained alone, at this multiple of the learning rate.
 _HEAD_RATE = 10.0
