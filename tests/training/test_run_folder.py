@@ -2,7 +2,6 @@ import errno
 import json
 import shutil
 from collections import namedtuple
-from dataclasses import replace
 
 import pytest
 from safetensors import SafetensorError
@@ -99,18 +98,6 @@ class TestCheck:
         with pytest.raises(ConfigError) as caught:
             folder.check(other, resume=True)
         assert key in caught.value.problem
-
-    def test_a_run_of_an_earlier_release_reads_words_as_they_are(self, folder, recipe, tmp_path):
-        _begun(folder, recipe)
-        path = folder.path / "recipe.yaml"
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if "text_form" not in line and "keep_escapes" not in line]
-        assert len(kept) == len(lines) - 2
-        path.write_text("".join(kept), encoding="utf-8")
-        with pytest.raises(ConfigError, match="text_form='verbatim'"):
-            folder.check(recipe, resume=True)
-        model, data = replace(recipe.model, text_form="verbatim"), replace(recipe.data, keep_escapes=True)
-        folder.check(replace(recipe, model=model, data=data), resume=True)
 
     def test_the_output_may_be_spelled_differently(self, folder, recipe, tmp_path, monkeypatch):
         _begun(folder, recipe)
