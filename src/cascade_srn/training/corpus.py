@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from cascade_srn.errors import ConfigError, DataError, SchemaError
 from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.files import DocumentStream
 from cascade_srn.formats.label_map import read_label_map
 from cascade_srn.formats.registry import read_documents, read_schema
 from cascade_srn.formats.reports import ReadReport
@@ -22,7 +23,7 @@ from cascade_srn.types import Document
 
 
 @dataclass(frozen=True)
-class Split:
+class CorpusSplit:
     """The documents of one path, with the report of the reader."""
 
     name: str
@@ -53,7 +54,7 @@ class Split:
 class Corpus:
     """All splits of a recipe, the schema, and text labelled by teachers, if there is any."""
 
-    splits: dict[str, Split]
+    splits: dict[str, CorpusSplit]
     schema: Schema
     labelled: LabelledText | None = None
 
@@ -166,8 +167,9 @@ def check_teacher_schema(theirs: Schema, own: Schema, settings: DataSettings) ->
     return theirs
 
 
-def _read(name: str, path: str, settings: DataSettings) -> Split:
-    stream = read_documents(
+def read_split(path: str, settings: DataSettings) -> DocumentStream:
+    """Open annotated documents in the way that a recipe says."""
+    return read_documents(
         path,
         settings.format,
         strict=not settings.skip_malformed,
@@ -175,11 +177,15 @@ def _read(name: str, path: str, settings: DataSettings) -> Split:
         keep_escapes=settings.keep_escapes,
         labels=read_label_map(settings.map),
     )
+
+
+def _read(name: str, path: str, settings: DataSettings) -> CorpusSplit:
+    stream = read_split(path, settings)
     documents = list(stream)
-    return Split(name, path, documents, stream.report, checksum(Path(path)))
+    return CorpusSplit(name, path, documents, stream.report, checksum(Path(path)))
 
 
-def _separate(train: Split, held: Sequence[Document], name: str) -> tuple[Split, Split]:
+def _separate(train: CorpusSplit, held: Sequence[Document], name: str) -> tuple[CorpusSplit, CorpusSplit]:
     """Return train without the held-out documents, and the split of these."""
     numbers = set(map(id, held))
     documents = [document for document in train.documents if id(document) not in numbers]
@@ -191,7 +197,7 @@ def _separate(train: Split, held: Sequence[Document], name: str) -> tuple[Split,
         counted.count(document)
     return (
         replace(train, documents=documents, report=report),
-        Split(name, train.path, list(held), counted, train.sha256, held_out=True),
+        CorpusSplit(name, train.path, list(held), counted, train.sha256, held_out=True),
     )
 
 
@@ -213,22 +219,18 @@ def training_examples(
 
 def _check_documents(given: Iterable[Document], which: str) -> list[Document]:
     """Refuse values that are easily confused with documents: a path, a single document, sentences."""
-    if isinstance(given, str | Path | Document) or not isinstance(given, Iterable):
+    is_one = isinstance(given, str | Path | Document) or not isinstance(given, Iterable)
+    documents = [given] if is_one else list(given)
+    wrong = next((each for each in documents if is_one or not isinstance(each, Document)), None)
+    if wrong is not None:
         raise DataError(
-            f"the {which} documents are a {type(given).__name__}, but a list of Documents was expected",
+            f"the {which} documents are or contain a {type(wrong).__name__}, but a list of Documents was expected",
             "Use list(read_documents(path)) for a file, or [document] for a single document",
         )
-    documents = list(given)
-    for number, document in enumerate(documents):
-        if not isinstance(document, Document):
-            raise DataError(
-                f"item {number} of the {which} documents is a {type(document).__name__}, but a Document was expected",
-                "Use Document.from_sentences, or read_documents(path) for a file",
-            )
     return documents
 
 
-Labels = Counter[tuple[str, str]]
+LabelCounts = Counter[tuple[str, str]]
 """Numbers of annotations by kind and label."""
 
 # The documents themselves, whose share counts like that of a label.
@@ -277,7 +279,7 @@ def hold_out(documents: Sequence[Document], share: float, seed: int = 0) -> tupl
 def divide(documents: Sequence[Document], n_parts: int, seed: int = 0) -> list[list[Document]]:
     """Divide documents into parts of about the same size and labels, each in the given order.
 
-    Labels are considered from the rarest on. A document with the label goes to the part that lacks most of it
+    LabelCounts are considered from the rarest on. A document with the label goes to the part that lacks most of it
     (iterative stratification; Sechidis, Tsoumakas and Vlahavas 2011). Documents without annotations come last. Each
     part has an entity.
 
@@ -309,10 +311,10 @@ def divide(documents: Sequence[Document], n_parts: int, seed: int = 0) -> list[l
     return [[documents[number] for number in sorted(part)] for part in parts]
 
 
-def _assign(counts: Sequence[Labels], order: Sequence[int], n_parts: int) -> list[list[int]]:
+def _assign(counts: Sequence[LabelCounts], order: Sequence[int], n_parts: int) -> list[list[int]]:
     """Return the numbers of the documents of each part."""
     sizes = [Counter({_DOCUMENT: 1}) + found for found in counts]
-    total: Labels = sum(sizes, Counter())
+    total: LabelCounts = sum(sizes, Counter())
     # Number of annotations of each label that each part still lacks.
     lacking = [{label: count / n_parts for label, count in total.items()} for _ in range(n_parts)]
     n_documents = Counter(label for found in sizes for label in found)
@@ -329,19 +331,19 @@ def _assign(counts: Sequence[Labels], order: Sequence[int], n_parts: int) -> lis
     return parts
 
 
-def count_labels(document: Document) -> Labels:
+def count_labels(document: Document) -> LabelCounts:
     """Count the entities and relations of a document by kind and label."""
-    found: Labels = Counter()
+    found: LabelCounts = Counter()
     for sentence in document.sentences:
         found.update(("entity", entity.label) for entity in sentence.entities)
         found.update(("relation", triple.label) for triple in sentence.triples)
     return found
 
 
-def _choose(counts: Sequence[Labels], order: Sequence[int], share: float) -> set[int]:
+def _choose(counts: Sequence[LabelCounts], order: Sequence[int], share: float) -> set[int]:
     """Return the numbers of the documents to hold out."""
     sizes = [Counter({_DOCUMENT: 1}) + found for found in counts]
-    total: Labels = sum(sizes, Counter())
+    total: LabelCounts = sum(sizes, Counter())
     n_documents = Counter(label for found in counts for label in found)
     held = set(order[: round(share * len(order))])
     # Number of held annotations of each label, minus the number to hold.
@@ -368,7 +370,7 @@ def _choose(counts: Sequence[Labels], order: Sequence[int], share: float) -> set
     return held
 
 
-def _least_needed(numbers: Sequence[int], counts: Sequence[Labels]) -> int:
+def _least_needed(numbers: Sequence[int], counts: Sequence[LabelCounts]) -> int:
     """Return the first document whose labels the others have as well, or else the first with the fewest other ones."""
     n_documents = Counter(label for number in numbers for label in counts[number])
     return min(numbers, key=lambda number: sum(n_documents[label] == 1 for label in counts[number]))

@@ -81,7 +81,7 @@ class SelectedDocument:
 class ShardFiles:
     """The two files of a shard and, until all labels are finished, a file with their checksums.
 
-    The third file has the format of ``sha256sum`` and is written last. ``labels.json`` has its content in the end.
+    The third file is written last. ``labels.json`` has its content in the end.
     """
 
     sentences: Path
@@ -109,9 +109,7 @@ class ShardFiles:
 
     def is_whole(self) -> bool:
         """Return whether the shard is complete and unchanged. Both files are read."""
-        if not self.is_there or not self.sums.is_file():
-            return False
-        return self.sums.read_bytes() == self._format_sums()
+        return self.is_there and self.sums.is_file() and self.checksums() == self.compute_checksums()
 
     def compute_checksums(self) -> dict[str, str]:
         """Return the checksums of the files."""
@@ -121,12 +119,8 @@ class ShardFiles:
         """Return the checksums recorded when the shard was written, or else those of the files."""
         if not self.sums.is_file():
             return self.compute_checksums()
-        names = {self.sentences.name: "sentences", self.arrays.name: "arrays"}
-        lines = (line.split(maxsplit=1) for line in self.sums.read_text(encoding="utf-8").splitlines())
-        return {names[name]: known for known, name in lines}
-
-    def _format_sums(self) -> bytes:
-        return "".join(f"{checksum(path)}  {path.name}\n" for path in (self.sentences, self.arrays)).encode()
+        lines = (line.partition("  ") for line in self.sums.read_text(encoding="utf-8").splitlines())
+        return {name: known for known, _, name in lines}
 
     def write(self, documents: Sequence[SelectedDocument], sentences: Sequence[Sentence], arrays: Arrays) -> None:
         """Write a shard. The file with the checksums is written last; without it the shard is labelled again."""
@@ -137,7 +131,8 @@ class ShardFiles:
             for record in _make_records(documents, sentences):
                 handle.write(to_json(record).encode() + b"\n")
         with replacing(self.sums) as handle:
-            handle.write(self._format_sums())
+            lines = (f"{known}  {name}\n" for name, known in self.compute_checksums().items())
+            handle.write("".join(lines).encode())
 
     def read(self) -> tuple[list[dict[str, Any]], Arrays]:
         """Return the records of the sentences, and the arrays."""

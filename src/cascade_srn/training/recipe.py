@@ -37,23 +37,23 @@ def parse_yaml(text: str, where: str) -> Any:
         raise ConfigError(f"{where} is not valid YAML{place} ({problem})", "Fix the syntax") from error
 
 
-def apply_override(values: Mapping[str, Any], override: str, settings: type[Settings]) -> dict[str, Any]:
-    """Return the values with one of them replaced by ``dotted.key=value``. The value is parsed as YAML."""
+def apply_override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
+    """Return the values of a recipe with one of them replaced by ``dotted.key=value``. The value is parsed as YAML."""
     key, equals, text = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError(f"the override {override!r} has not the form key=value", "Write it like training.epochs=5")
     where = f"the override {override!r}"
-    value = parse_yaml(text, where)
-    check_keys(_nested(parts, value), settings, where)
+    nested = value = parse_yaml(text, where)
+    for part in reversed(parts):
+        nested = {part: nested}
+    check_keys(nested, Recipe, where)
     changed = deepcopy(dict(values))
     section: Any = changed
-    kind: type[Settings] | None = settings
     for at, part in enumerate(parts[:-1]):
-        kind = settings_of(kind, part)
         if section.get(part) is None:
             section[part] = {}
-        if kind is not None and issubclass(kind, FusionSettings) and isinstance(section[part], str):
+        if part == "fusion" and isinstance(section[part], str):
             section[part] = {"preset": section[part]}
         section = section[part]
         if not isinstance(section, dict):
@@ -65,59 +65,36 @@ def apply_override(values: Mapping[str, Any], override: str, settings: type[Sett
     return changed
 
 
-def check_keys(values: Any, settings: type[Settings], where: str) -> None:
+def check_keys(values: Any, settings: type[Settings], where: str, path: tuple[str, ...] = ()) -> None:
     """Refuse unknown keys, and suggest the dotted key that was probably meant."""
-    for path, known in _unknown(values, settings, ()):
-        received = ".".join(path)
-        # Suggest the only key with the same last part, or else the most similar key of the section.
-        everywhere = list(dotted_keys(settings))
-        same_ending = [key for key in everywhere if key.rpartition(".")[2] == path[-1]]
-        if len(same_ending) == 1:
-            hint = f"Did you mean {same_ending[0]!r}?"
-        else:
-            hint = did_you_mean(received, [".".join((*path[:-1], name)) for name in known])
-        raise ConfigError(f"{where}: there is no setting {received!r}", hint)
+    known = [f.name for f in dataclasses.fields(settings)] + ["preset"] * issubclass(settings, FusionSettings)
+    for key, value in values.items() if isinstance(values, Mapping) else ():
+        here = (*path, str(key))
+        if key not in known:
+            # Suggest the only key with the same last part, or else the most similar key of the section.
+            same_ending = [dotted for dotted in dotted_keys(Recipe) if dotted.rpartition(".")[2] == key]
+            hint = did_you_mean(".".join(here), [".".join((*path, name)) for name in known])
+            raise ConfigError(
+                f"{where}: there is no setting {'.'.join(here)!r}",
+                f"Did you mean {same_ending[0]!r}?" if len(same_ending) == 1 else hint,
+            )
+        if (inner := settings_of(settings, key)) is not None:
+            check_keys(value, inner, where, here)
 
 
 def dotted_keys(settings: type[Settings], prefix: str = "") -> Iterator[str]:
     """Yield all keys of a settings class and of the settings in it."""
     for f in dataclasses.fields(settings):
         yield f"{prefix}{f.name}"
-        inner = settings_of(settings, f.name)
-        if inner is not None:
+        if (inner := settings_of(settings, f.name)) is not None:
             yield from dotted_keys(inner, f"{prefix}{f.name}.")
 
 
-def settings_of(settings: type[Settings] | None, name: str) -> type[Settings] | None:
+def settings_of(settings: type[Settings], name: str) -> type[Settings] | None:
     """Return the settings class of a field, or None if the field is a plain value."""
-    hint = None if settings is None else get_type_hints(settings).get(name)
+    hint = get_type_hints(settings).get(name)
     options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     return next((o for o in options if isinstance(o, type) and issubclass(o, Settings)), None)
-
-
-def _unknown(
-    values: Any, settings: type[Settings], path: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Yield the path of each unknown key, with the known keys of its section."""
-    if not isinstance(values, Mapping):
-        return
-    known = [f.name for f in dataclasses.fields(settings)]
-    if issubclass(settings, FusionSettings):
-        known.append("preset")
-    for key, value in values.items():
-        name = str(key)
-        if name not in known:
-            yield (*path, name), known
-            continue
-        inner = settings_of(settings, name)
-        if inner is not None:
-            yield from _unknown(value, inner, (*path, name))
-
-
-def _nested(parts: list[str], value: Any) -> Any:
-    for part in reversed(parts):
-        value = {part: value}
-    return value
 
 
 ALIGNMENTS = ("exact", "expand")
@@ -343,7 +320,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     values = _read(path)
     check_keys(values, Recipe, f"the recipe {path}")
     for override in overrides:
-        values = apply_override(values, override, Recipe)
+        values = apply_override(values, override)
     return Recipe.from_dict(values, f"the recipe {path}")
 
 
