@@ -1,7 +1,6 @@
 import errno
 import json
 import shutil
-from collections import namedtuple
 
 import pytest
 from safetensors import SafetensorError
@@ -217,35 +216,6 @@ class TestLock:
             folder.begin(recipe, overwrite=True)
             assert (folder.path / LOCK).is_file()
         assert [path.name for path in folder.path.iterdir()] == ["recipe.yaml"]
-
-
-class TestSpace:
-    def _free(self, monkeypatch, n_bytes):
-        usage = namedtuple("usage", "total used free")
-        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, n_bytes))
-
-    def test_too_little(self, folder, recipe, monkeypatch):
-        _begun(folder, recipe)
-        self._free(monkeypatch, 1 << 30)
-        with pytest.raises(CascadeError) as caught:
-            folder.check_space(n_model_bytes=1 << 29, n_state_bytes=3 << 29)
-        assert "4.1 GiB" in caught.value.problem
-        assert "1.0 GiB" in caught.value.problem
-
-    def test_enough(self, folder, recipe, monkeypatch):
-        _begun(folder, recipe)
-        self._free(monkeypatch, 5 << 30)
-        folder.check_space(n_model_bytes=1 << 29, n_state_bytes=3 << 29)
-
-    def test_existing_files_need_no_more_space(self, folder, recipe, monkeypatch):
-        _begun(folder, recipe)
-        folder.last.mkdir()
-        (folder.last / "state-1.safetensors").write_bytes(bytes(3 << 20))
-        self._free(monkeypatch, 64 << 20)
-        with pytest.raises(CascadeError, match="65 MiB.* 64 MiB"):
-            folder.check_space(n_model_bytes=1 << 20, n_state_bytes=1 << 20)
-        self._free(monkeypatch, 65 << 20)
-        folder.check_space(n_model_bytes=1 << 20, n_state_bytes=1 << 20)
 
 
 class TestFiles:

@@ -219,14 +219,18 @@ def training_examples(
 
 def _check_documents(given: Iterable[Document], which: str) -> list[Document]:
     """Refuse values that are easily confused with documents: a path, a single document, sentences."""
-    is_one = isinstance(given, str | Path | Document) or not isinstance(given, Iterable)
-    documents = [given] if is_one else list(given)
-    wrong = next((each for each in documents if is_one or not isinstance(each, Document)), None)
-    if wrong is not None:
+    if isinstance(given, str | Path | Document) or not isinstance(given, Iterable):
         raise DataError(
-            f"the {which} documents are or contain a {type(wrong).__name__}, but a list of Documents was expected",
+            f"the {which} documents are a {type(given).__name__}, but a list of Documents was expected",
             "Use list(read_documents(path)) for a file, or [document] for a single document",
         )
+    documents = list(given)
+    for number, document in enumerate(documents):
+        if not isinstance(document, Document):
+            raise DataError(
+                f"item {number} of the {which} documents is a {type(document).__name__}, but a Document was expected",
+                "Use Document.from_sentences, or read_documents(path) for a file",
+            )
     return documents
 
 

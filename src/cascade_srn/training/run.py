@@ -171,7 +171,6 @@ class Run:
                 self.folder.check(recipe, resume=resume, overwrite=overwrite)
             self._prepare(on_step)
             if self.context.is_main:
-                self._check_space()
                 if not overwrite:
                     self.folder.refuse_other_data(self._checksums())
                 self.folder.begin(recipe, overwrite=overwrite)
@@ -243,14 +242,6 @@ class Run:
         self.folder.write_json(DATA, described)
         self.folder.write_json(PREFLIGHT, self.preflight.to_dict())
         self.folder.write_json(ENVIRONMENT, self.context.environment())
-
-    def _check_space(self) -> None:
-        training = self.recipe.training
-        n_bytes = sum(p.numel() * p.element_size() for p in self.model.network.parameters())
-        # The weights, two moments of Adam, and the averages.
-        copies = 3 + (training.ema is not None)
-        saves = bool(training.save_every or training.save_steps)
-        self.folder.check_space(n_model_bytes=n_bytes, n_state_bytes=saves * copies * n_bytes)
 
     def _write(self, progress: TrainingProgress) -> None:
         """Write a line of the log and, if they are due, the best model and the state."""

@@ -1,33 +1,17 @@
 """Two processes reach what one does."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tiny_encoders import tiny_encoder
 from tests.training.adapt.fields import small_settings, write_text
+from tests.training.runs import launch
 
 from cascade_srn.training.adapt.run import Adaptation
 
 pytestmark = pytest.mark.slow
-
-
-def _free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def _with_two_processes(arguments):
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port", _free_port()]
-    command = [sys.executable, *launcher, "-m", "cascade_srn", "adapt", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, check=False)
 
 
 def test_two_processes_reach_the_weights_of_one(tmp_path):
@@ -38,8 +22,20 @@ def test_two_processes_reach_the_weights_of_one(tmp_path):
     settings = small_settings(encoder, batch_size=8, accumulation=2, steps=2, head_steps=2)
     Adaptation([text], settings, tmp_path / "one", device="cpu").run()
     options = ["--sequence-pieces", 16, "--batch-size", 8, "--accumulation", 2, "--steps", 2, "--save-steps", 2]
-    done = _with_two_processes(
-        [text, "--encoder", encoder, *options, "--head-steps", 2, "--log-steps", 2, "--output", tmp_path / "two"]
+    done = launch(
+        [
+            "adapt",
+            text,
+            "--encoder",
+            encoder,
+            *options,
+            "--head-steps",
+            2,
+            "--log-steps",
+            2,
+            "--output",
+            tmp_path / "two",
+        ]
     )
     assert done.returncode == 0, done.stderr
     # The main process alone shows progress.

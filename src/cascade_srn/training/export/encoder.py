@@ -86,8 +86,12 @@ def export_encoder(model: Any, path: Path, *, limit: int) -> None:
             ) from error
 
 
-def compare_encoders(model: Any, path: Path, *, limit: int) -> float:
-    """Return the largest difference between the vectors of torch and of an exported encoder, at several sizes."""
+def require_same_vectors(model: Any, path: Path, *, limit: int) -> float:
+    """Return the largest difference between the vectors of torch and of an exported encoder, at several sizes.
+
+    Raises:
+        ModelError: If the vectors differ by more than ``MAX_DIFFERENCE``.
+    """
     from cascade_srn.runtime.model import Session
 
     session, largest = Session(path), 0.0
@@ -97,22 +101,12 @@ def compare_encoders(model: Any, path: Path, *, limit: int) -> float:
             expected = _Encoder(model)(ids, mask).numpy()
         difference = np.abs(session.read(ids.numpy(), mask.numpy()) - expected)[mask.numpy().astype(bool)]
         largest = max(largest, float(difference.max()))
-    return largest
-
-
-def require_same_vectors(model: Any, path: Path, *, limit: int) -> float:
-    """Return the result of :func:`compare_encoders`.
-
-    Raises:
-        ModelError: If the vectors differ by more than ``MAX_DIFFERENCE``.
-    """
-    difference = compare_encoders(model, path, limit=limit)
-    if not difference <= MAX_DIFFERENCE:
+    if not largest <= MAX_DIFFERENCE:
         raise ModelError(
-            f"the exported encoder computes other vectors than torch: they differ by up to {difference:.3g}",
+            f"the exported encoder computes other vectors than torch: they differ by up to {largest:.3g}",
             "Use the model without exporting it",
         )
-    return difference
+    return largest
 
 
 def quantize_encoder(path: Path) -> None:
@@ -171,7 +165,6 @@ def _quiet() -> Iterator[None]:
 
 # Constants of the graph up to this number of bytes, such as shapes and masks, are stored in it.
 _MAX_INLINE = 4096
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class _StoredWeights:
@@ -285,7 +278,7 @@ def _shorten(graph: Any) -> None:
     """Drop descriptions and replace names by short ones, which are most of a graph without weights."""
     kept = {value.name for value in (*graph.input, *graph.output)}
     names = {"": "", **{name: name for name in kept}}
-    fresh = _fresh_names(kept)
+    fresh = (f"{number:x}" for number in count())
     has_subgraphs = any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
     for node in graph.node:
         node.name = node.doc_string = ""
@@ -297,14 +290,3 @@ def _shorten(graph: Any) -> None:
     for constant in graph.initializer:
         constant.doc_string = ""
         constant.name = names.get(constant.name, constant.name)
-
-
-def _fresh_names(taken: set[str]) -> Iterator[str]:
-    """Yield short names in turn: 0, 1, …, z, 10, 11, …"""
-    for number in count():
-        digits, rest = "", number
-        while rest or not digits:
-            rest, digit = divmod(rest, len(_DIGITS))
-            digits = _DIGITS[digit] + digits
-        if digits not in taken:
-            yield digits
