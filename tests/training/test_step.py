@@ -12,10 +12,8 @@ from torch import nn
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.windows import FewShapes, LeastWork
-from cascade_srn.errors import ConfigError
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
-from cascade_srn.runs.device import few_threads, matmul_precision
 from cascade_srn.schema import Schema
 from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, make_optimiser, schedule_shape
@@ -100,19 +98,6 @@ def test_after_the_last_step_there_is_no_rate_left():
 def test_optimisers(name, kind):
     optimiser, _ = make_optimiser(small_model().cascade, TrainingSettings(optimiser=name, **RATES), 10)
     assert type(optimiser).__name__ == kind
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ({"optimiser": "sgd"}, "'sgd'"),
-        ({"schedule": "cosin"}, "'cosine'"),
-    ],
-)
-def test_unknown_names(option, message):
-    with pytest.raises(ConfigError) as caught:
-        TrainingSettings(**option)
-    assert message in str(caught.value)
 
 
 def _module():
@@ -346,23 +331,3 @@ def test_settle_waits_for_collation():
     step._ahead = 1, ahead
     step.settle()
     assert ahead.done()
-
-
-@pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest"), ("bf16", "highest")])
-def test_matmul_precision(precision, expected):
-    assert torch.get_float32_matmul_precision() == "highest"
-    with matmul_precision(precision):
-        assert torch.get_float32_matmul_precision() == expected
-    assert torch.get_float32_matmul_precision() == "highest"
-
-
-@pytest.mark.parametrize(("device", "expected"), [("cuda", 1), ("cpu", 3)])
-def test_few_threads(device, expected):
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with few_threads(torch.device(device)):
-            assert torch.get_num_threads() == expected
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)

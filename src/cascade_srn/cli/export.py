@@ -78,7 +78,7 @@ def _check_options(output: Path | None, *, in_place: bool, int8: bool, dev: str 
 
 
 def _summary(result: ExportResult) -> str:
-    from cascade_srn.training.export.parity import TASKS
+    from cascade_srn.training.run_folder import TASKS
 
     lines = [f"encoder in {result.precision}, {result.n_bytes / 1e6:,.1f} MB in all"]
     if (parity := result.parity) is not None:

@@ -232,7 +232,7 @@ def masked_loss(outputs: Any, labels: Tensor, num_items_in_batch: Tensor | None 
     return total / n_masked.clamp(min=1)
 
 
-class _Steps(TrainerCallback):  # type: ignore[misc]
+class _Steps(TrainerCallback):
     """Trains a new head alone at first, decides what happens after a step, and reports progress."""
 
     def __init__(

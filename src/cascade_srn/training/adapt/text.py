@@ -87,7 +87,7 @@ class Packed:
     def sha256(self) -> str:
         """Checksum of the sequences."""
         parts = (self.train.ids, self.train.kinds, self.held_out.ids, self.held_out.kinds)
-        return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
+        return sha256(b"".join(sha256(part.tobytes()).digest() for part in parts)).hexdigest()
 
 
 def pack(texts: Iterable[str], tokenizer: Any, *, n_pieces: int, held_out: float) -> Packed:
@@ -175,7 +175,7 @@ def word_starts(encoding: Encoding, text: str) -> NDArray[np.bool_]:
     return starts
 
 
-class Masking(DataCollatorForLanguageModeling):  # type: ignore[misc]
+class Masking(DataCollatorForLanguageModeling):
     """Masks whole words: 80 % of their pieces become the mask, 10 % a random piece, and 10 % stay."""
 
     def __init__(self, tokenizer: Any, share: float) -> None:

@@ -41,7 +41,8 @@ from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
 from cascade_srn.storage.folders import replacing_folder, try_writing
 from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors, share_weights
-from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
+from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, Comparison, Parity
+from cascade_srn.training.run_folder import TASKS
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
