@@ -66,8 +66,8 @@ def _describe_parameter(param: Any) -> tuple[str, str, str]:
 def settings() -> str:
     """List every setting of a recipe and of the other settings classes."""
     from cascade_srn.apps.web.settings import ServeSettings
-    from cascade_srn.training.adapt.settings import AdaptSettings
-    from cascade_srn.training.distil.settings import LabelSettings
+    from cascade_srn.training.adapt import AdaptSettings
+    from cascade_srn.training.distil import LabelSettings
     from cascade_srn.training.recipe import Recipe
 
     parts = ["## Recipe"]

@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import json
+import re
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import failure, run
@@ -38,7 +40,7 @@ def test_from_text_to_an_encoder(arguments, tmp_path, capsys):
     assert shown[1].startswith("3 sentences removed")
     assert str(tmp_path / "test.jsonl") in shown[1]
     assert "2 steps" in shown[2]  # of the new head alone
-    assert [line.split()[1] for line in shown[3:-1]] == ["0/4", "2/4", "4/4"]
+    assert [line.split()[1] for line in shown[3:-1]] == ["0/4", "2/4", "2/4", "4/4", "4/4"]
     assert shown[-1].startswith(f"The encoder is in {out}")
     assert f"model.encoder.name={out}" in shown[-1]
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["steps"] == 4
@@ -76,9 +78,13 @@ def test_errors_are_one_line(arguments, tmp_path, capsys):
     assert "masked is 2.0" in failure(capsys, *arguments, "--output", tmp_path / "out", "--masked", "2")
 
 
-def test_every_setting_is_an_option_with_its_default():
-    options = inspect.signature(adapt).parameters
-    for setting in dataclasses.fields(AdaptSettings):
-        assert setting.name in options
-        if setting.name != "encoder":
-            assert options[setting.name].default == setting.default
+def test_every_option_is_documented_with_its_default():
+    page = (Path(__file__).parents[2] / "docs" / "adapt.md").read_text(encoding="utf-8")
+    documented = dict(re.findall(r"^\| `--([a-z-]+)` \| (?:`(.*?)`)? ?\|", page, flags=re.MULTILINE))
+    parameters = {
+        name.replace("_", "-"): "" if p.default is inspect.Parameter.empty else str(p.default)
+        for name, p in inspect.signature(adapt).parameters.items()
+        if name != "texts"
+    }
+    assert documented == parameters
+    assert {setting.name for setting in dataclasses.fields(AdaptSettings)} <= inspect.signature(adapt).parameters.keys()

@@ -13,8 +13,8 @@ from tests.twelve_sentences import SCHEMA, SENTENCES
 from cascade_srn.cli.distil import distil
 from cascade_srn.extractor import Extractor
 from cascade_srn.schema import Schema
-from cascade_srn.training.distil.settings import LabelSettings
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.distil import LabelSettings
+from cascade_srn.training.labelled import LabelledText
 
 
 @pytest.fixture(scope="module")

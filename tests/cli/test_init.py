@@ -152,8 +152,8 @@ class TestRules:
     @pytest.mark.parametrize(("n", "epochs"), [(3, 60), (2000, 28), (20_000, 10)])
     def test_epochs_fall_with_the_size_of_the_data(self, monkeypatch, n, epochs):
         summary = self._summary("a b c", n)
-        monkeypatch.setattr(suggestion.DataPaths, "summaries", lambda self: {"train": summary})
-        found = suggestion.Suggestion.for_data(suggestion.DataPaths("x"), device="cpu")
+        monkeypatch.setattr(suggestion, "summarise_data", lambda data: {"train": summary})
+        found = suggestion.RecipeSuggestion.for_data(suggestion.DataSettings("x"), device="cpu")
         assert found.epochs == epochs
         assert found.encoder == suggestion.ENCODERS["English", "small"]
         assert yaml.safe_load(found.to_yaml())["training"]["epochs"] == epochs

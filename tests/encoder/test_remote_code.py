@@ -17,7 +17,7 @@ from cascade_srn.encoder.config_checks import check_sizes
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer
 from cascade_srn.errors import ModelError
 from cascade_srn.model.model import Model
-from cascade_srn.training.adapt.network import load_network
+from cascade_srn.training.adapt.network import load_network, save_network
 
 PAYLOAD = """
 from pathlib import Path
@@ -177,7 +177,7 @@ class TestNamedCode:
         encoder = load_encoder(name)
         assert type(encoder.model).__module__.startswith("transformers.models.bert")
         assert type(load_tokenizer(name)).__module__.startswith("transformers.")
-        load_network(name, seed=0).save(tmp_path / "adapted", encoder=name)
+        save_network(load_network(name, seed=0)[0], tmp_path / "adapted", encoder=name)
         assert not marker.exists()
         for file in ("config.json", "tokenizer_config.json"):
             assert "auto_map" not in (tmp_path / "adapted" / file).read_text(encoding="utf-8")

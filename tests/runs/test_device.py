@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.device import find_device
+from cascade_srn.runs.device import few_threads, find_device, matmul_precision
 
 
 def with_gpus(monkeypatch, n):
@@ -46,3 +46,23 @@ def test_one_of_several_gpus(monkeypatch):
     assert find_device("cuda:1") == torch.device("cuda", 1)
     with pytest.raises(ConfigError, match="'cuda:2'.* 2 GPUs"):
         find_device("cuda:2")
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest"), ("bf16", "highest")])
+def test_matmul_precision(precision, expected):
+    assert torch.get_float32_matmul_precision() == "highest"
+    with matmul_precision(precision):
+        assert torch.get_float32_matmul_precision() == expected
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cuda", 1), ("cpu", 3)])
+def test_few_threads(device, expected):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with few_threads(torch.device(device)):
+            assert torch.get_num_threads() == expected
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,6 +74,17 @@ def in_process(arguments: Sequence[object], *, kill_at: int | None = None) -> in
     process.start()
     process.join()
     return int(process.exitcode or 0)
+
+
+def launch(arguments: Sequence[object], *, n_processes: int = 2) -> subprocess.CompletedProcess[str]:
+    """Run a command on the CPU, as ``accelerate launch`` does if there is more than one process."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", n_processes, "--master-port", port]
+    command = [sys.executable, *(launcher if n_processes > 1 else []), "-m", "cascade_srn", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run([*map(str, command)], env=environment, capture_output=True, text=True, check=False)
 
 
 FILE_EVENTS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree")

@@ -1,11 +1,8 @@
 """A damaged run folder is refused with a clear error, or resumes correctly."""
 
-import json
 import shutil
 
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 from tests.training.runs import small_recipe
 
 from cascade_srn.cli import main
@@ -24,8 +21,6 @@ DAMAGES = {
     "half": lambda data: data[: len(data) // 2],
     "garbage": lambda data: bytes(range(256)) * 20,
     "null": lambda data: b"null",
-    "mapping": lambda data: b"{}",
-    "deep": lambda data: b"[" * 100_000,
     "middle byte": lambda data: _flipped(data, len(data) // 2),
     "last byte": lambda data: _flipped(data, len(data) - 1),
 }
@@ -102,75 +97,6 @@ def test_on_the_command_line(begun, recipe, capsys):
     assert "--overwrite" in line
 
 
-@pytest.mark.slow
-class TestStatesWithoutChecksums:
-    """States of old releases. Their values are checked one by one."""
-
-    def _changed(self, recipe, change):
-        path = _file(recipe, "last/state.json")
-        state = json.loads(path.read_text(encoding="utf-8"))
-        for key in ("sha256", "tensors_sha256"):
-            state.pop(key, None)
-        change(state)
-        path.write_text(json.dumps(state), encoding="utf-8")
-
-    def test_they_are_read(self, recipe):
-        self._changed(recipe, lambda state: None)
-        assert Run(recipe, resume=True, device="cpu").resumed_at == 4
-
-    @pytest.mark.parametrize("step", [-1, 10**6, None, "4", 4.0, True])
-    def test_a_step_that_the_run_does_not_have(self, recipe, step):
-        self._changed(recipe, lambda state: state["standing"].update(step=step))
-        with pytest.raises(ModelError, match=r"step .* \d+ steps"):
-            Run(recipe, resume=True, device="cpu")
-
-    @pytest.mark.parametrize("value", [None, -1, "x", float("nan"), [10**9]], ids=repr)
-    @pytest.mark.parametrize("key", ["epoch", "order", "seen", "sums", "best", "stale", "seconds"])
-    def test_other_values_of_the_loop(self, recipe, key, value):
-        self._changed(recipe, lambda state: state["standing"].update({key: value}))
-        if (key, value) in [("best", -1), ("seconds", -1)]:
-            return  # these values are valid
-        with pytest.raises(ModelError, match="(?s)last'.*overwrite"):
-            Run(recipe, resume=True, device="cpu")
-
-    @pytest.mark.parametrize("value", [None, 10**30, {}, "x"], ids=repr)
-    @pytest.mark.parametrize("key", ["standing", "n_averaged", "shuffling", "random", "tensors", "log_bytes"])
-    def test_other_values(self, recipe, key, value):
-        self._changed(recipe, lambda state: state.update({key: value}))
-        if key == "random" and value in ({}, "x"):
-            return  # a process without a saved random state starts from its seed
-        with pytest.raises(CascadeError, match="overwrite"):
-            Run(recipe, resume=True, device="cpu")
-
-    def test_a_file_elsewhere(self, recipe, tmp_path):
-        _file(recipe, "last/tensors").rename(tmp_path / "elsewhere.safetensors")
-        self._changed(recipe, lambda state: state.update(tensors=str(tmp_path / "elsewhere.safetensors")))
-        with pytest.raises(ModelError, match="elsewhere.safetensors"):
-            Run(recipe, resume=True, device="cpu")
-
-    @pytest.mark.parametrize("part", ["weights.", "average.", "optimiser."])
-    @pytest.mark.parametrize(
-        ("change", "reason"),
-        [
-            (None, "missing|Missing key"),
-            (lambda value: value * float("nan"), "not finite"),
-            (lambda value: (value * 10).to(torch.int32), "is int32"),
-        ],
-        ids=["missing", "not finite", "integers"],
-    )
-    def test_tensors(self, recipe, part, change, reason):
-        self._changed(recipe, lambda state: None)
-        path = _file(recipe, "last/tensors")
-        tensors = load_file(path)
-        name = next(key for key in tensors if key.startswith(part) and tensors[key].ndim == 2)
-        value = tensors.pop(name)
-        if change is not None:
-            tensors[name] = change(value)
-        save_file(tensors, path)
-        with pytest.raises(ModelError, match=f"(?s)last'.*({reason}).*overwrite"):
-            Run(recipe, resume=True, device="cpu")
-
-
 def test_a_log_that_is_shorter_than_the_state_knows(recipe):
     path = _file(recipe, "log.jsonl")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -186,7 +112,7 @@ def test_a_damaged_best_model_is_not_scored(recipe):
         Run(recipe, resume=True, device="cpu")._load_best()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"dev": 3}', '{"dev": {"symmetric": "directed"}}'])
+@pytest.mark.parametrize("text", ["", "[]", "null", "{"])
 def test_a_damaged_summary(recipe, text):
     folder = RunFolder(recipe.output)
     (folder.path / "summary.json").write_text(text, encoding="utf-8")

@@ -4,8 +4,15 @@ from rich.console import Console
 from tests.twelve_sentences import SCHEMA, SENTENCES
 
 from cascade_srn.evaluation.scores import score
-from cascade_srn.training.display import describe_failure, describe_scores, display, line, scores_table
-from cascade_srn.training.progress import Progress
+from cascade_srn.training.display import (
+    comparison_table,
+    describe_failure,
+    describe_scores,
+    display,
+    line,
+    scores_table,
+)
+from cascade_srn.training.progress import TrainingProgress
 
 SCORES = score(SENTENCES, SENTENCES, schema=SCHEMA)
 
@@ -22,7 +29,7 @@ def _progress(**changes):
         "seconds": 120.0,
         "words_per_second": 1234.5,
     }
-    return Progress(**(values | changes))
+    return TrainingProgress(**(values | changes))
 
 
 def test_a_line():
@@ -89,3 +96,25 @@ def test_advice_for_runs_without_a_correct_prediction():
     assert describe_failure([{"seed": 0, **good}]) == describe_failure([{"seed": 0}]) == ""
     only_entities = score(SENTENCES, [s.annotated(s.entities, ()) for s in SENTENCES], schema=SCHEMA)
     assert describe_failure([{"seed": 0, "dev": only_entities.to_dict()}]) == ""
+
+
+def _summary(ner, strict):
+    figures = {"ner": ner, "re_boundaries": strict, "re_strict": strict}
+    return {
+        "symmetric": "directed",
+        **{task: {"micro": dict.fromkeys(("precision", "recall", "f1"), value)} for task, value in figures.items()},
+    }
+
+
+def test_teacher_and_student_side_by_side():
+    out = io.StringIO()
+    teacher = {"dev": _summary(0.7, 0.4), "test": _summary(0.68, 0.38)}
+    students = [
+        {"dev": _summary(0.6, 0.3), "test": _summary(0.5, 0.2)},
+        {"dev": _summary(0.62, 0.3), "test": _summary(0.5, 0.2)},
+    ]
+    Console(file=out, width=100).print(comparison_table(teacher, students))
+    cells = [[cell.strip() for cell in row.split("│")[1:-1]] for row in out.getvalue().splitlines() if "micro" in row]
+    assert cells[0] == ["dev", "NER, micro", "70.0", "61.0 ± 1.4"]
+    assert cells[3] == ["test", "NER, micro", "68.0", "50.0 ± 0.0"]
+    assert cells[5] == ["", "RE strict, directed, micro", "38.0", "20.0 ± 0.0"]

@@ -1,5 +1,4 @@
 import json
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 
@@ -117,23 +116,6 @@ def test_cuda_graphs_of_an_earlier_training_are_not_replayed(model):
     assert not left.n_read
 
 
-def test_few_threads_during_steps_only(model, monkeypatch):
-    within = []
-
-    @contextmanager
-    def noted(device):
-        within.append(device)
-        yield
-        within.clear()
-
-    monkeypatch.setattr("cascade_srn.training.loop.few_threads", noted)
-    seen = []
-    loop = Loop(model, examples_of(DOCUMENTS), [], TrainingSettings(epochs=1), on_step=lambda _: seen.append([*within]))
-    for _ in loop:
-        assert within == []
-    assert seen == [[torch.device("cpu")]] * loop.n_steps
-
-
 @pytest.mark.slow
 def test_the_model_is_left_with_the_weights_that_did_best_on_dev(model):
     best, kept = None, None
@@ -198,10 +180,6 @@ class TestRefusals:
         with pytest.raises(ConfigError) as caught:
             TrainingSettings.from_dict(values)
         assert message in str(caught.value)
-
-    @pytest.mark.parametrize(("given", "kept"), [("wandb", ("wandb",)), (None, ()), (["a", "b"], ("a", "b"))])
-    def test_trackers_by_name(self, given, kept):
-        assert TrainingSettings.from_dict({"trackers": given, "epochs": 2}) == TrainingSettings(epochs=2, trackers=kept)
 
 
 class TestEvaluation:

@@ -8,7 +8,7 @@ from tests.training.distil.teachers import saved_teacher, write_text
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.distil.labelling import Labelling
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.settings import DistillationSettings
 

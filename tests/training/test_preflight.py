@@ -7,10 +7,9 @@ import pytest
 from tests.small_models import small_encoder
 
 from cascade_srn.config import ModelSettings
-from cascade_srn.errors import DataError, SchemaError
+from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.model import Model
-from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.preflight import preflight, require_entities
 from cascade_srn.training.recipe import DataSettings
@@ -217,12 +216,6 @@ def test_nothing_to_learn_is_refused(tmp_path):
     corpus = read_corpus(DataSettings.from_dict(paths))
     with pytest.raises(DataError, match=r"data.train, .*train.jsonl'.* 'entites' not read: 4 x"):
         require_entities(corpus)
-
-
-def test_a_label_outside_the_schema_file_cannot_be_trained(tmp_path):
-    (tmp_path / "schema.json").write_text(json.dumps(Schema(("Thing",)).to_dict()), encoding="utf-8")
-    with pytest.raises(SchemaError, match="data.train, document 'train-0', sentence 0 .*'needs'"):
-        _found(tmp_path, [[GOOD]], schema=str(tmp_path / "schema.json"))
 
 
 def test_few_examples_are_listed_and_all_are_counted(tmp_path):

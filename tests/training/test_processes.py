@@ -1,14 +1,9 @@
 """Two processes reach what one does."""
 
-import os
-import socket
-import subprocess
-import sys
-
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.training.runs import write_recipe
+from tests.training.runs import launch, write_recipe
 
 from cascade_srn.training.run_folder import RunFolder
 
@@ -16,21 +11,6 @@ pytestmark = pytest.mark.slow
 
 # Small rates, because Adam turns the rounding error of a zero gradient into a step.
 RATES = {"learning_rate": 1e-3, "encoder_learning_rate": 1e-4}
-
-
-def _free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def _trained(recipe, output, n_processes):
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", n_processes, "--master-port", _free_port()]
-    command = [*(launcher if n_processes > 1 else []), "-m", "cascade_srn", "train", recipe, f"output={output}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(
-        [sys.executable, *map(str, command)], env=environment, capture_output=True, text=True, check=False
-    )
 
 
 def test_two_processes_reach_the_weights_of_one(tmp_path):
@@ -43,7 +23,7 @@ def test_two_processes_reach_the_weights_of_one(tmp_path):
         training={"corruption": 0.0, "epochs": 3, "accumulation": 2, **RATES},
     )
     for n_processes in (1, 2):
-        done = _trained(recipe, tmp_path / f"run-{n_processes}", n_processes)
+        done = launch(["train", recipe, f"output={tmp_path}/run-{n_processes}"], n_processes=n_processes)
         assert done.returncode == 0, done.stderr
         # The main process alone shows progress: an epoch's last step occurs once.
         assert done.stdout.count("epoch 3/3  step 9/9") == 1

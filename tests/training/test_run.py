@@ -1,8 +1,6 @@
 """A whole run: the contents of its folder, and the errors before the first step."""
 
 import json
-import shutil
-from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import Extractor, read_documents
 from cascade_srn.config import Temperatures
-from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError, SchemaError
+from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.evaluation.calibration.calibrate import SLACK
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.formats.registry import write_documents
@@ -188,8 +186,17 @@ class TestRefusals:
             Run(small_recipe(tmp_path, **changes), command="x", **options)
         assert _untouched(tmp_path / "run")
 
-    def test_data_that_are_not_there(self, tmp_path):
-        self._refused(tmp_path, DataError, "data.test is 'no.json'", data={"test": "no.json"})
+    @pytest.mark.parametrize(
+        ("error", "message", "changes"),
+        [
+            (DataError, "data.test is 'no.json'", {"data": {"test": "no.json"}}),
+            (ModelError, "'./nowhere'", {"model": {"encoder": {"name": "./nowhere"}}, "fresh": None}),
+            (ConfigError, "'tensorbord'.*'tensorboard'", {"training": {"trackers": ["tensorbord"]}}),
+            (ConfigError, "'gpu'", {"options": {"device": "gpu"}}),
+        ],
+    )
+    def test_names_that_do_not_exist(self, tmp_path, error, message, changes):
+        self._refused(tmp_path, error, message, **changes)
 
     def test_nothing_to_learn_from(self, tmp_path):
         (tmp_path / "none.jsonl").write_text('{"id": "d", "text": "", "words": [[]]}\n', encoding="utf-8")
@@ -214,24 +221,9 @@ class TestRefusals:
         data = {"symmetric": [], "schema": str(tmp_path / "schema.json")}
         self._refused(tmp_path, SchemaError, "data.train, document '0', sentence 0 .*'Organization'", data=data)
 
-    def test_an_encoder_that_is_not_there(self, tmp_path):
-        model = {"encoder": {"name": "./nowhere"}}
-        self._refused(tmp_path, ModelError, "'./nowhere'", model=model, fresh=None)
-
-    def test_a_tracker_that_does_not_exist(self, tmp_path):
-        self._refused(tmp_path, ConfigError, "'tensorbord'.*'tensorboard'", training={"trackers": ["tensorbord"]})
-
-    def test_a_device_that_does_not_exist(self, tmp_path):
-        self._refused(tmp_path, ConfigError, "'gpu'", options={"device": "gpu"})
-
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
     def test_a_gpu_where_there_is_none(self, tmp_path):
         self._refused(tmp_path, ConfigError, "'cuda'", options={"device": "cuda"})
-
-    def test_a_disk_that_is_too_small(self, tmp_path, monkeypatch):
-        usage = namedtuple("usage", "total used free")
-        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
-        self._refused(tmp_path, CascadeError, "1 MiB")
 
     def test_data_that_changed_since_the_run_was_begun(self, tmp_path):
         recipe = small_recipe(tmp_path)

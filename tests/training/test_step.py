@@ -1,17 +1,176 @@
-"""A step's gradients do not depend on how its batch is divided."""
+"""Learning rates, averaged weights, and gradients that do not depend on how a batch is divided."""
 
+import math
+import re
 import time
 
 import pytest
 import torch
 from tests.small_models import SENTENCES, examples, small_model
+from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
+from torch import nn
 
+from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.windows import FewShapes, LeastWork
+from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
-from cascade_srn.runs.device import few_threads, matmul_precision
-from cascade_srn.training.optimiser import make_optimiser
+from cascade_srn.schema import Schema
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import LOSS_PARTS, Step
+from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, make_optimiser, schedule_shape
+
+RATES = {"learning_rate": 1.0, "encoder_learning_rate": 0.1, "weight_decay": 0.5, "warmup": 0.2}
+
+
+def _rates(optimiser, cascade):
+    """Return the full rate of each parameter by name. Each parameter is in exactly one group."""
+    named = {id(p): name for name, p in cascade.named_parameters()}
+    found = [(named[id(p)], group["initial_lr"]) for group in optimiser.param_groups for p in group["params"]]
+    assert len(found) == len(named) == len(dict(found))
+    return dict(found)
+
+
+def test_two_rates_and_no_decay_of_biases_and_norms():
+    cascade = small_model().cascade
+    optimiser, _ = make_optimiser(cascade, TrainingSettings(**RATES), 10)
+    for name, rate in _rates(optimiser, cascade).items():
+        assert rate == (0.1 if name.startswith("encoder.") else 1.0)
+    for group in optimiser.param_groups:
+        assert all(group["weight_decay"] == (0.5 if p.ndim > 1 else 0.0) for p in group["params"])
+    assert len(optimiser.param_groups) == 4
+
+
+@pytest.mark.parametrize("family", FAMILY_PARAMETERS)
+def test_layers_learn_slower_the_lower_they_are(family, tmp_path):
+    encoder = tiny_encoder(family, tmp_path / family)
+    model = Model.create(ModelSettings.from_dict({"encoder": {"name": encoder}, "hidden_width": 4}), Schema(("A",)))
+    optimiser, _ = make_optimiser(model.cascade, TrainingSettings(layer_decay=0.5, **RATES), 10)
+    rates = _rates(optimiser, model.cascade)
+    of_encoder = {name: rate for name, rate in rates.items() if name.startswith("encoder.")}
+    layered = family != "albert"  # whose layers share their weights: one above the embeddings
+    embeddings = [rate for name, rate in of_encoder.items() if "word_embeddings" in name or "tok_embeddings" in name]
+    assert embeddings == pytest.approx([0.1 * (0.25 if layered else 0.5)])
+    if layered:
+        for number, expected in ((0, 0.05), (1, 0.1)):
+            own = [rate for name, rate in of_encoder.items() if f".{number}." in name.replace("LayerNorm.", "")]
+            assert own
+            assert own == pytest.approx([expected] * len(own))
+    # Parameters outside of layers and embeddings, such as a last norm, have the rate of the top layer.
+    above = [rate for name, rate in of_encoder.items() if not re.search(r"embed|layers?\.\d", name)]
+    assert above == pytest.approx([0.1] * len(above))
+    assert bool(above) == (family in ("deberta-v2", "mpnet", "modernbert"))
+    assert {rate for name, rate in rates.items() if not name.startswith("encoder.")} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("linear", [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]),
+        ("constant", [0.5] + [1.0] * 9),
+        ("cosine", [0.5, 1.0] + [(1 + math.cos(math.pi * i / 8)) / 2 for i in range(8)]),
+    ],
+)
+def test_schedules(name, expected):
+    optimiser, schedule = make_optimiser(small_model().cascade, TrainingSettings(schedule=name, **RATES), 10)
+    rates = []
+    for step in range(10):
+        rates.append(optimiser.param_groups[-1]["lr"])
+        assert optimiser.param_groups[0]["lr"] == pytest.approx(0.1 * expected[step])
+        optimiser.step()
+        schedule.step()
+        assert schedule.last_rates == pytest.approx({"encoder": 0.1 * expected[step], "rest": expected[step]})
+    assert rates == pytest.approx(expected)
+
+
+def test_a_schedule_goes_anywhere():
+    optimiser, schedule = make_optimiser(small_model().cascade, TrainingSettings(**RATES), 10)
+    schedule.go_to(6)
+    assert optimiser.param_groups[-1]["lr"] == pytest.approx(0.5)
+    schedule.step()
+    assert optimiser.param_groups[-1]["lr"] == pytest.approx(0.375)
+
+
+def test_after_the_last_step_there_is_no_rate_left():
+    assert schedule_shape("linear", warmup=0.0, n_steps=4)(4) == 0.0
+    assert schedule_shape("cosine", warmup=0.0, n_steps=4)(4) == 0.0
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adamw", "AdamW"), ("adam", "Adam")])
+def test_optimisers(name, kind):
+    optimiser, _ = make_optimiser(small_model().cascade, TrainingSettings(optimiser=name, **RATES), 10)
+    assert type(optimiser).__name__ == kind
+
+
+def _module():
+    return nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, bias=False))
+
+
+def test_the_average_matches_its_definition():
+    module = _module()
+    averaged = AveragedWeights(module, 0.5)
+    expected = {name: value.detach().clone() for name, value in module.named_parameters()}
+    for step in range(1, 13):
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.add_(torch.randn_like(parameter))
+        averaged.update()
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = {
+            name: decay * expected[name] + (1 - decay) * value.detach() for name, value in module.named_parameters()
+        }
+    for name, value in averaged.state().items():
+        torch.testing.assert_close(value, expected[name])
+
+
+def _changed(module):
+    averaged = AveragedWeights(module, 0.9)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(1.0)
+    averaged.update()
+    return averaged
+
+
+def test_in_place_gives_the_averages_for_a_block():
+    module = _module()
+    averaged = _changed(module)
+    before = {name: value.detach().clone() for name, value in module.named_parameters()}
+    with averaged.in_place():
+        for name, value in module.named_parameters():
+            assert torch.equal(value, averaged.state()[name])
+            assert not torch.equal(value, before[name])
+    assert all(torch.equal(value, before[name]) for name, value in module.named_parameters())
+
+
+def test_weights_come_back_after_an_error_too():
+    module = _module()
+    averaged = _changed(module)
+    before = module[0].weight.detach().clone()
+
+    def fail():
+        with averaged.in_place():
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert torch.equal(module[0].weight, before)
+
+
+def test_the_module_can_keep_the_averages():
+    module = _module()
+    averaged = _changed(module)
+    averaged.copy_to_module()
+    assert all(torch.equal(value, averaged.state()[name]) for name, value in module.named_parameters())
+
+
+def test_restored_averages_continue_identically():
+    module = _module()
+    first = _changed(module)
+    second = AveragedWeights(module, 0.9)
+    second.restore({name: value.clone() for name, value in first.state().items()}, first.n_steps)
+    for averaged in (first, second):
+        averaged.update()
+    assert all(torch.equal(value, second.state()[name]) for name, value in first.state().items())
+
 
 BATCH = [example for example in examples() if len(example.sentence)]
 
@@ -172,23 +331,3 @@ def test_settle_waits_for_collation():
     step._ahead = 1, ahead
     step.settle()
     assert ahead.done()
-
-
-@pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest"), ("bf16", "highest")])
-def test_matmul_precision(precision, expected):
-    assert torch.get_float32_matmul_precision() == "highest"
-    with matmul_precision(precision):
-        assert torch.get_float32_matmul_precision() == expected
-    assert torch.get_float32_matmul_precision() == "highest"
-
-
-@pytest.mark.parametrize(("device", "expected"), [("cuda", 1), ("cpu", 3)])
-def test_few_threads(device, expected):
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with few_threads(torch.device(device)):
-            assert torch.get_num_threads() == expected
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cascade_srn.cli.options import Device, settings_as_options
-from cascade_srn.training.adapt.settings import AdaptSettings
+from cascade_srn.training.adapt import AdaptSettings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cascade_srn.training.adapt.run import Adaptation
 
 
@@ -36,61 +34,41 @@ def adapt(
 
     The output folder is an ordinary encoder. Use it in a recipe as model.encoder.name=DIR.
     """
-    from cascade_srn.runs.display import console_for
-    from cascade_srn.runs.process import end_processes, make_accelerator
+    from cascade_srn.runs.display import console_for, show_progress
+    from cascade_srn.runs.process import end_processes
+    from cascade_srn.training.adapt import AdaptProgress
+    from cascade_srn.training.adapt.run import Adaptation
 
-    is_main = make_accelerator(device).is_main_process
-    console = console_for(is_main=is_main)
-    _run(
-        console,
-        is_main=is_main,
-        texts=texts,
-        settings=settings,
-        output=output,
-        holdout=holdout or [],
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
+    adaptation = Adaptation(
+        texts, settings, output, holdout=holdout or [], resume=resume, overwrite=overwrite, device=device
     )
+    console = console_for(is_main=adaptation.context.is_main)
+    if adaptation.is_finished:
+        console.print(f"The adaptation in {output} is finished; there is nothing to resume.")
+    else:
+        console.print(_summary(adaptation))
+        with show_progress(console, AdaptProgress.row) as shown:
+            adaptation.run(shown.progress, shown.step)
     console.print(f"The encoder is in {output}. Use it with model.encoder.name={output}")
     end_processes()
 
 
-def _run(console: Console, *, is_main: bool, **arguments: Any) -> None:
-    from cascade_srn.training.adapt.display import display
-    from cascade_srn.training.adapt.folder import AdaptFolder
-    from cascade_srn.training.adapt.run import Adaptation, check_finished
-
-    if arguments["resume"] and AdaptFolder(arguments["output"]).is_finished:
-        if is_main:
-            check_finished(
-                **{name: arguments[name] for name in ("texts", "settings", "output", "holdout", "overwrite")}
-            )
-        console.print(f"The adaptation in {arguments['output']} is finished; there is nothing to resume.")
-        return
-    adaptation = Adaptation(**arguments)
-    console.print(_summary(adaptation))
-    with display(console) as shown:
-        adaptation.loop.on_step = shown.step
-        for progress in adaptation:
-            shown.progress(progress)
-
-
 def _summary(adaptation: Adaptation) -> str:
     """Describe the text that was read and the training that follows."""
-    counts, settings, loop = adaptation.counts, adaptation.settings, adaptation.loop
+    counts, settings = adaptation.counts, adaptation.settings
     lines = [
         f"{counts['documents']:,} documents, {counts['pieces']:,} pieces: {counts['sequences']:,} sequences of "
         f"{settings.sequence_pieces} for training, {counts['held_out_sequences']:,} held out."
     ]
-    if adaptation.removed is not None:
+    if adaptation.holdout:
         lines.append(
             f"{counts['removed_sentences']:,} sentences removed that are among the {len(adaptation.removed):,} of "
             f"{', '.join(map(str, adaptation.holdout))}."
         )
     if adaptation.new_head:
-        alone = f" It is trained alone for the first {loop.n_head_steps:,} steps." if loop.n_head_steps else ""
+        alone = f" It is trained alone for the first {adaptation.n_head_steps:,} steps." if settings.head_steps else ""
         lines.append(f"The encoder has no masked-language-model head, so a new one is added.{alone}")
-    if adaptation.resumed_at is not None:
-        lines.append(f"Resuming after step {adaptation.resumed_at} of {loop.n_steps}.")
+    if adaptation.checkpoint is not None:
+        step = adaptation.checkpoint.rpartition("-")[2]
+        lines.append(f"Resuming after step {step} of {adaptation.n_steps}.")
     return "\n".join(lines)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cascade_srn.cli.options import Device, Jobs, Overrides, Seeds, settings_as_options
 from cascade_srn.cli.train import check_jobs, train
-from cascade_srn.training.distil.settings import LabelSettings
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from cascade_srn.training.distil.run import Distillation
+from cascade_srn.training.distil import LabelSettings
 
 
 @settings_as_options(LabelSettings)
@@ -55,10 +50,10 @@ def distil(
 
     The labels are written to DIR/labels. The run of the student is in DIR, like a run of the train command.
     """
-    from cascade_srn.runs.display import console_for
+    from cascade_srn.runs.display import console_for, show_progress
     from cascade_srn.runs.process import end_processes, make_accelerator
-    from cascade_srn.training.display import describe_scores
-    from cascade_srn.training.distil.display import comparison
+    from cascade_srn.training.display import comparison_table, describe_scores
+    from cascade_srn.training.distil.labelling import LabelProgress
     from cascade_srn.training.distil.run import Distillation, student_overrides
     from cascade_srn.training.recipe import load_recipe
     from cascade_srn.training.run_folder import LABELS, RunFolder
@@ -78,7 +73,10 @@ def distil(
         overwrite=overwrite,
         device=device,
     )
-    _label(distillation, console)
+    console.print(str(distillation.labelling))
+    with show_progress(console, LabelProgress.row) as shown:
+        for progress in distillation.labelling:
+            shown.progress(progress)
     scores = distillation.teacher_scores() if is_main else {}
     distillation.labelling.free()
     if labels_only:
@@ -93,14 +91,5 @@ def distil(
         distillation.write_scores(scores)
         runs = [output] if seeds is None else [output / f"seed-{seed}" for seed in range(seeds)]
         if scores:
-            console.print(comparison(scores, [RunFolder(run).read_summary() for run in runs]))
+            console.print(comparison_table(scores, [RunFolder(run).read_summary() for run in runs]))
     distillation.close()
-
-
-def _label(distillation: Distillation, console: Console) -> None:
-    from cascade_srn.training.distil.display import display, opening
-
-    console.print(opening(distillation.labelling))
-    with display(console) as show:
-        for progress in distillation.labelling:
-            show(progress)

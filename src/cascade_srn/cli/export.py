@@ -43,8 +43,7 @@ def export(
     """
     _check_options(output, in_place=in_place, int8=int8, dev=dev)
     from cascade_srn.runs.display import show_status
-    from cascade_srn.training.export.in_place import add_light_files
-    from cascade_srn.training.export.run import export_model
+    from cascade_srn.training.export.run import add_light_files, export_model
 
     with show_status(f"Exporting {model} …"):
         if output is None:
@@ -79,7 +78,7 @@ def _check_options(output: Path | None, *, in_place: bool, int8: bool, dev: str 
 
 
 def _summary(result: ExportResult) -> str:
-    from cascade_srn.training.export.parity import TASKS
+    from cascade_srn.training.run_folder import TASKS
 
     lines = [f"encoder in {result.precision}, {result.n_bytes / 1e6:,.1f} MB in all"]
     if (parity := result.parity) is not None:

@@ -41,10 +41,11 @@ def init(
 
         cascade-srn init train.json --dev dev.json --test test.json --output scierc.yaml
     """
-    from cascade_srn.training.suggestion import DataPaths, Suggestion, check_target
+    from cascade_srn.training.recipe import DataSettings
+    from cascade_srn.training.suggestion import RecipeSuggestion, check_target
 
     check_target(output, overwrite=overwrite)
-    paths = DataPaths(
+    settings = DataSettings(
         str(data),
         None if dev is None else str(dev),
         None if test is None else str(test),
@@ -54,7 +55,7 @@ def init(
         keep_escapes=keep_escapes,
         map=None if map is None else str(map),
     )
-    suggestion = Suggestion.for_data(paths, device=device)
+    suggestion = RecipeSuggestion.for_data(settings, device=device)
     suggestion.write(output, overwrite=overwrite)
     for name, summary in suggestion.summaries.items():
         typer.echo(f"{name}: {summary}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cascade_srn.training.recipe import Recipe
     from cascade_srn.training.run import Run
     from cascade_srn.training.run_folder import Summary
-    from cascade_srn.training.seeds import Series
+    from cascade_srn.training.series import Series
 
 
 def train(
@@ -97,8 +97,8 @@ def _make_series(
     recipe: Recipe, seeds: int | None, processes: Accelerator, *, resume: bool, overwrite: bool
 ) -> Series | None:
     """Return the series of runs that the options ask for, or None for a single run."""
-    from cascade_srn.training.folds import Folds
-    from cascade_srn.training.seeds import Seeds as SeedRuns
+    from cascade_srn.training.series import Folds
+    from cascade_srn.training.series import Seeds as SeedRuns
 
     if seeds is not None:
         return SeedRuns(recipe, seeds, processes=processes, resume=resume, overwrite=overwrite)

@@ -15,8 +15,7 @@ from cascade_srn.model.card import CardDetails, CardLabel, CardScore, model_card
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
 from cascade_srn.schema import Schema
-from cascade_srn.training.corpus import Corpus
-from cascade_srn.training.holdout import count_labels
+from cascade_srn.training.corpus import Corpus, count_labels
 from cascade_srn.training.recipe import CardSettings, Recipe
 from cascade_srn.training.run_folder import TASKS
 from cascade_srn.types import Document

@@ -8,15 +8,15 @@ from rich.console import Console
 from rich.table import Table
 
 from cascade_srn.runs.display import Display, ProgressRow, duration, show_progress
-from cascade_srn.training.progress import Progress, selection_score
+from cascade_srn.training.progress import TrainingProgress, selection_score
 from cascade_srn.training.run_folder import TASKS, score_rows
 
 
-def display(console: Console) -> AbstractContextManager[Display[Progress]]:
+def display(console: Console) -> AbstractContextManager[Display[TrainingProgress]]:
     """Show a training run: a line for each epoch and evaluation, or a bar with the last scores on a terminal."""
     dev = ""
 
-    def row(progress: Progress) -> ProgressRow:
+    def row(progress: TrainingProgress) -> ProgressRow:
         nonlocal dev
         if progress.dev is not None:
             dev = f"dev {100 * progress.dev.ner.counts.f1:.1f} / {100 * progress.dev.re_strict.counts.f1:.1f}"
@@ -34,7 +34,7 @@ def display(console: Console) -> AbstractContextManager[Display[Progress]]:
     return show_progress(console, row)
 
 
-def line(progress: Progress) -> str:
+def line(progress: TrainingProgress) -> str:
     """Return a progress report as one line."""
     parts = [
         f"epoch {progress.epoch}/{progress.epochs}",
@@ -82,11 +82,21 @@ def scores_table(summaries: Sequence[Mapping[str, Any]], kind: str = "seed") -> 
     table = Table("", "protocol", title=title, title_justify="left")
     for heading in ("precision", "recall", "F1"):
         table.add_column(heading, justify="right")
-    add_sections(table, score_rows(summaries))
+    _add_sections(table, score_rows(summaries))
     return table
 
 
-def add_sections(table: Table, rows: Iterable[Sequence[str]]) -> None:
+def comparison_table(teacher: Mapping[str, Any], students: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table with the F1 of the teachers and of the student, or its mean and deviation over seeds."""
+    table = Table("", "protocol", title="F1 of teacher and student", title_justify="left")
+    table.add_column("teacher", justify="right")
+    table.add_column("student", justify="right")
+    both = zip(score_rows([teacher]), score_rows(students), strict=True)
+    _add_sections(table, [(*theirs[:2], theirs[-1], ours[-1]) for theirs, ours in both])
+    return table
+
+
+def _add_sections(table: Table, rows: Iterable[Sequence[str]]) -> None:
     """Add rows to a table, with a section for each first cell, which is shown once."""
     previous = None
     for first, *cells in rows:

@@ -20,10 +20,9 @@ from cascade_srn.network.examples import Example
 from cascade_srn.runs.device import few_threads, matmul_precision
 from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.mixing import Gold, Mixture, Picked
-from cascade_srn.training.optimiser import make_optimiser
-from cascade_srn.training.progress import Progress, selection_score
+from cascade_srn.training.progress import TrainingProgress, selection_score
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step
+from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, make_optimiser
 
 
 @dataclass
@@ -82,7 +81,7 @@ class Loop:
             averaged=self.averaged,
         )
 
-    def __iter__(self) -> Iterator[Progress]:
+    def __iter__(self) -> Iterator[TrainingProgress]:
         if self.loop_state.step == 0:
             # Dropout differs between processes. A single process uses the seed itself.
             seed_everything(self.settings.seed + self.accelerator.process_index)
@@ -192,9 +191,11 @@ class Loop:
         # As long as nothing is found, the latest weights count as the best.
         return scores, now > before or now == before == 0
 
-    def _progress(self, losses: dict[str, float], words_per_second: float, dev: Scores | None, best: bool) -> Progress:
+    def _progress(
+        self, losses: dict[str, float], words_per_second: float, dev: Scores | None, best: bool
+    ) -> TrainingProgress:
         loop_state = self.loop_state
-        return Progress(
+        return TrainingProgress(
             epoch=loop_state.epoch,
             epochs=self.settings.epochs,
             loss=sum(loop_state.sums) / loop_state.seen,

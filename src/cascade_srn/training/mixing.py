@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.network.examples import Example
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.settings import DistillationSettings
 
 Numbers = NDArray[np.int64]

@@ -19,8 +19,8 @@ from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import StartedLabels
 from cascade_srn.schema import Schema
-from cascade_srn.training.corpus import Corpus, Split
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.corpus import Corpus, CorpusSplit
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.types import Document, Sentence, Span
 
 # A label may be misspelt if it has fewer than _FEW examples, and one with _TIMES as many has a similar name.
@@ -173,7 +173,7 @@ def _locate(documents: Iterable[Document]) -> Iterator[LocatedSentence]:
             yield LocatedSentence(document.id, number, sentence)
 
 
-def _check_split(model: Model, split: Split, sentences: list[LocatedSentence]) -> Iterator[Problem]:
+def _check_split(model: Model, split: CorpusSplit, sentences: list[LocatedSentence]) -> Iterator[Problem]:
     for kind, count in split.report.skipped.items():
         consequence = "skipped, in training and in the scores"
         yield Problem(f"malformed {kind}", consequence, _occurrences(split, kind, count))
@@ -201,12 +201,12 @@ def _check_against_train(train: list[LocatedSentence], sentences: list[LocatedSe
     yield Problem("sentence that is also in train", "scored, which makes the scores too high", where_learned)
 
 
-def _occurrences(split: Split, kind: str, count: int) -> list[object]:
+def _occurrences(split: CorpusSplit, kind: str, count: int) -> list[object]:
     """Return the examples that the reader kept, filled up to the number of occurrences."""
     return [*split.report.examples[kind], *[""] * count][:count]
 
 
-def find_unread(split: Split) -> Iterator[Problem]:
+def find_unread(split: CorpusSplit) -> Iterator[Problem]:
     """Find fields that the format does not have and that may be misspelt."""
     for kind, count in split.report.noted.items():
         if may_be_missed(kind):

@@ -22,7 +22,7 @@ _LOSSES = {"loss": "total", "loss_entity": "entity", "loss_subject": "subject", 
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Progress report of training, at the end of an epoch or wherever the settings ask for one.
 
     Attributes:

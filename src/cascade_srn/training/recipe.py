@@ -1,18 +1,101 @@
-"""Recipes: all settings of a training run in one YAML file, with ``key=value`` overrides."""
+"""Recipes: all settings of a training run in one YAML file, with ``dotted.key=value`` overrides."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from types import UnionType
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 import yaml
 
-from cascade_srn.config import FRESH, MAX_SEED, ModelSettings, Settings, require_choice, require_range
-from cascade_srn.errors import ConfigError
+from cascade_srn.config import FRESH, MAX_SEED, FusionSettings, ModelSettings, Settings, require_choice, require_range
+from cascade_srn.errors import ConfigError, did_you_mean, short_repr
 from cascade_srn.schema import MIN_PAIR_COUNT, RelationConstraints
-from cascade_srn.training.recipe_file import MAX_CHARACTERS, apply_override, check_keys, parse_yaml
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings, parse_names
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML loader that reads 1e-5 as a number, as YAML 1.2 does. YAML 1.1 requires a point and a sign."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Parse YAML. ``where`` names its source in messages."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or str(error)
+        raise ConfigError(f"{where} is not valid YAML{place} ({problem})", "Fix the syntax") from error
+
+
+def apply_override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
+    """Return the values of a recipe with one of them replaced by ``dotted.key=value``. The value is parsed as YAML."""
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(f"the override {override!r} has not the form key=value", "Write it like training.epochs=5")
+    where = f"the override {override!r}"
+    nested = value = parse_yaml(text, where)
+    for part in reversed(parts):
+        nested = {part: nested}
+    check_keys(nested, Recipe, where)
+    changed = deepcopy(dict(values))
+    section: Any = changed
+    for at, part in enumerate(parts[:-1]):
+        if section.get(part) is None:
+            section[part] = {}
+        if part == "fusion" and isinstance(section[part], str):
+            section[part] = {"preset": section[part]}
+        section = section[part]
+        if not isinstance(section, dict):
+            raise ConfigError(
+                f"{where} sets a part of {'.'.join(parts[: at + 1])!r}, which is {short_repr(section)}",
+                "Override the whole value",
+            )
+    section[parts[-1]] = value
+    return changed
+
+
+def check_keys(values: Any, settings: type[Settings], where: str, path: tuple[str, ...] = ()) -> None:
+    """Refuse unknown keys, and suggest the dotted key that was probably meant."""
+    known = [f.name for f in dataclasses.fields(settings)] + ["preset"] * issubclass(settings, FusionSettings)
+    for key, value in values.items() if isinstance(values, Mapping) else ():
+        here = (*path, str(key))
+        if key not in known:
+            # Suggest the only key with the same last part, or else the most similar key of the section.
+            same_ending = [dotted for dotted in dotted_keys(Recipe) if dotted.rpartition(".")[2] == key]
+            hint = did_you_mean(".".join(here), [".".join((*path, name)) for name in known])
+            raise ConfigError(
+                f"{where}: there is no setting {'.'.join(here)!r}",
+                f"Did you mean {same_ending[0]!r}?" if len(same_ending) == 1 else hint,
+            )
+        if (inner := settings_of(settings, key)) is not None:
+            check_keys(value, inner, where, here)
+
+
+def dotted_keys(settings: type[Settings], prefix: str = "") -> Iterator[str]:
+    """Yield all keys of a settings class and of the settings in it."""
+    for f in dataclasses.fields(settings):
+        yield f"{prefix}{f.name}"
+        if (inner := settings_of(settings, f.name)) is not None:
+            yield from dotted_keys(inner, f"{prefix}{f.name}.")
+
+
+def settings_of(settings: type[Settings], name: str) -> type[Settings] | None:
+    """Return the settings class of a field, or None if the field is a plain value."""
+    hint = get_type_hints(settings).get(name)
+    options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    return next((o for o in options if isinstance(o, type) and issubclass(o, Settings)), None)
+
 
 ALIGNMENTS = ("exact", "expand")
 
@@ -40,7 +123,7 @@ class DataSettings(Settings):
             same for all runs of a series.
         folds: Number of parts of train for cross-validation. Each part is the test set of one run.
         fold: Position of the part that is the test set of this run. None: one run for each part
-            (:class:`~cascade_srn.training.folds.Folds`).
+            (:class:`~cascade_srn.training.series.Folds`).
     """
 
     train: str
@@ -237,15 +320,13 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     values = _read(path)
     check_keys(values, Recipe, f"the recipe {path}")
     for override in overrides:
-        values = apply_override(values, override, Recipe)
+        values = apply_override(values, override)
     return Recipe.from_dict(values, f"the recipe {path}")
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with path.open(encoding="utf-8") as handle:
-            # One more than the limit, so that a longer file is noticed.
-            text = handle.read(MAX_CHARACTERS + 1)
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(
             f"the recipe {str(path)!r} does not exist", "Give a YAML file, such as recipes/scierc.yaml"

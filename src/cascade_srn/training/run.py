@@ -29,7 +29,14 @@ from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
 from cascade_srn.training.loop import Loop
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.preflight import preflight, require_entities
-from cascade_srn.training.progress import Progress, can_draw, choose_trackers, draw_curves, flatten, tracker_options
+from cascade_srn.training.progress import (
+    TrainingProgress,
+    can_draw,
+    choose_trackers,
+    draw_curves,
+    flatten,
+    tracker_options,
+)
 from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
 from cascade_srn.training.run_folder import BEST, CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings
@@ -38,7 +45,7 @@ from cascade_srn.types import Document
 
 def train(
     model: Model, documents: Iterable[Document], dev: Iterable[Document] = (), settings: TrainingSettings | None = None
-) -> Iterator[Progress]:
+) -> Iterator[TrainingProgress]:
     """Train a model in place. Nothing is written to disk.
 
     In the end the model has the weights with the highest sum of NER and strict RE F1 on ``dev``, as in the paper, or
@@ -69,7 +76,7 @@ def train(
     return _train_in_memory(Loop(model, examples, dev_examples, settings))
 
 
-def _train_in_memory(loop: Loop) -> Iterator[Progress]:
+def _train_in_memory(loop: Loop) -> Iterator[TrainingProgress]:
     """Run a loop, keep a copy of the best weights, and give them to the model in the end."""
     best: dict[str, Tensor] | None = None
 
@@ -164,7 +171,6 @@ class Run:
                 self.folder.check(recipe, resume=resume, overwrite=overwrite)
             self._prepare(on_step)
             if self.context.is_main:
-                self._check_space()
                 if not overwrite:
                     self.folder.refuse_other_data(self._checksums())
                 self.folder.begin(recipe, overwrite=overwrite)
@@ -217,7 +223,7 @@ class Run:
         self.preflight = self.preflight.with_uncertain(mixture.n_uncertain, settings.confidence)
         return mixture
 
-    def __iter__(self) -> Iterator[Progress]:
+    def __iter__(self) -> Iterator[TrainingProgress]:
         # TensorBoard drops the steps that are taken again after a resumption.
         purge = {"purge_step": self.loop.loop_state.step + 1}
         self.accelerator.init_trackers("cascade-srn", init_kwargs={"tensorboard": purge})
@@ -237,15 +243,7 @@ class Run:
         self.folder.write_json(PREFLIGHT, self.preflight.to_dict())
         self.folder.write_json(ENVIRONMENT, self.context.environment())
 
-    def _check_space(self) -> None:
-        training = self.recipe.training
-        n_bytes = sum(p.numel() * p.element_size() for p in self.model.network.parameters())
-        # The weights, two moments of Adam, and the averages.
-        copies = 3 + (training.ema is not None)
-        saves = bool(training.save_every or training.save_steps)
-        self.folder.check_space(n_model_bytes=n_bytes, n_state_bytes=saves * copies * n_bytes)
-
-    def _write(self, progress: Progress) -> None:
+    def _write(self, progress: TrainingProgress) -> None:
         """Write a line of the log and, if they are due, the best model and the state."""
         values = progress.to_dict()
         self.accelerator.log(flatten(values), step=progress.step)

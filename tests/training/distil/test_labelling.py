@@ -12,10 +12,11 @@ from tests.training.distil.teachers import saved_teacher, teacher, write_text
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.inputs.raw_text import read_texts
 from cascade_srn.schema import Schema
-from cascade_srn.training.distil.labelling import Ensemble, Labelling, label_batches
-from cascade_srn.training.distil.sampling import select
-from cascade_srn.training.distil.settings import LabelSettings
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.distil import LabelSettings
+from cascade_srn.training.distil.ensemble import Ensemble
+from cascade_srn.training.distil.labelling import Labelling, label_batches
+from cascade_srn.training.distil.sampling import sample_sentences
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.types import Document, Sentence
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,7 @@ def record(folder):
 
 @pytest.mark.slow
 def test_what_was_said_is_what_is_read(given, labels):
-    selection = select(read_texts(given[1]), [], SMALL)
+    selection = sample_sentences(read_texts(given[1]), [], SMALL)
     examples = [example for document in selection.documents for example in document.examples(0)]
     read = LabelledText(labels)
     assert len(read) == len(examples) == 24
@@ -198,23 +199,20 @@ def test_one_process_at_a_time(given, labels, copied):
 
 
 class TestRefusals:
-    def test_no_labels_at_all(self, tmp_path):
-        with pytest.raises(DataError, match="labels.json"):
-            LabelledText(tmp_path)
-
-    def test_a_record_that_is_none(self, copied):
-        (copied / "labels.json").write_text("[", encoding="utf-8")
-        with pytest.raises(DataError, match="labels.json"):
-            LabelledText(copied)
-
-    def test_another_version(self, copied):
-        (copied / "labels.json").write_text('{"format_version": 7}', encoding="utf-8")
-        with pytest.raises(DataError, match="version 7"):
-            LabelledText(copied)
-
-    def test_an_incomplete_record(self, copied):
-        (copied / "labels.json").write_text('{"format_version": 1, "finished": true}', encoding="utf-8")
-        with pytest.raises(DataError, match="'schema'"):
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (None, "labels.json"),
+            ("[", "labels.json"),
+            ('{"format_version": 7}', "version 7"),
+            ('{"format_version": 1, "finished": true}', "'schema'"),
+        ],
+    )
+    def test_a_wrong_record(self, copied, text, message):
+        (copied / "labels.json").unlink()
+        if text is not None:
+            (copied / "labels.json").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=message):
             LabelledText(copied)
 
     @pytest.mark.parametrize("name", ["shard-00001.jsonl", "shard-00002.safetensors"])
@@ -234,11 +232,9 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="is a file"):
             Labelling(*given, tmp_path / "thesis.txt", SMALL, device="cpu")
 
-    def test_contradicting_wishes(self, given, tmp_path):
+    def test_contradicting_wishes_and_no_teacher(self, given, tmp_path):
         with pytest.raises(ConfigError, match="resume and overwrite"):
             Labelling(*given, tmp_path / "new", SMALL, device="cpu", resume=True, overwrite=True)
-
-    def test_no_teacher(self, given, tmp_path):
         with pytest.raises(ConfigError, match="teacher"):
             Labelling([], given[1], tmp_path / "new", SMALL, device="cpu")
 
@@ -251,7 +247,11 @@ class TestRefusals:
 
 def test_context_of_the_same_document_alone(given, labels):
     read = LabelledText(labels)
-    texts = [sentence.split(" ") for d in select(read_texts(given[1]), [], SMALL).documents for sentence in d.sentences]
+    texts = [
+        sentence.split(" ")
+        for d in sample_sentences(read_texts(given[1]), [], SMALL).documents
+        for sentence in d.sentences
+    ]
     for number in range(len(read)):
         first = number // 3 * 3
         before = [word for sentence in texts[first:number] for word in sentence]

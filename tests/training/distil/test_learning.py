@@ -11,9 +11,9 @@ from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
+from cascade_srn.training.distil import LabelSettings
 from cascade_srn.training.distil.labelling import Labelling
-from cascade_srn.training.distil.settings import LabelSettings
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.loop import Loop
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.run import train

@@ -1,14 +1,10 @@
 """Two processes label and learn what one does."""
 
-import os
-import socket
-import subprocess
-import sys
-
 import pytest
 import torch
 from safetensors.torch import load_file
 from tests.training.distil.teachers import write_lessons
+from tests.training.runs import launch
 
 from cascade_srn.training.run_folder import RunFolder
 
@@ -16,21 +12,6 @@ pytestmark = pytest.mark.slow
 
 # Small ones: where a gradient is zero but for rounding, Adam makes a step of the rounding.
 RATES = {"learning_rate": 1e-3, "encoder_learning_rate": 1e-4}
-
-
-def _free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def _distilled(given, output, n_processes):
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", n_processes, "--master-port", _free_port()]
-    command = [*(launcher if n_processes > 1 else []), "-m", "cascade_srn", "distil", *given, "--output", output]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(
-        [sys.executable, *map(str, command)], env=environment, capture_output=True, text=True, check=False
-    )
 
 
 def test_two_processes_reach_the_labels_and_weights_of_one(tmp_path):
@@ -42,7 +23,8 @@ def test_two_processes_reach_the_labels_and_weights_of_one(tmp_path):
     )
     options = ["--text", text, "--recipe", recipe, "--shard-sentences", 5, "--set", "distillation.teacher_weight=0.5"]
     for n_processes in (1, 2):
-        done = _distilled([teacher, *options], tmp_path / f"run-{n_processes}", n_processes)
+        output = tmp_path / f"run-{n_processes}"
+        done = launch(["distil", teacher, *options, "--output", output], n_processes=n_processes)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("F1 of teacher and student") == 1
     folders = [RunFolder(tmp_path / f"run-{n}") for n in (1, 2)]

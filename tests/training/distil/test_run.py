@@ -13,10 +13,9 @@ from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.network.examples import examples_of
 from cascade_srn.schema import Schema
 from cascade_srn.training.corpus import read_corpus
-from cascade_srn.training.distil.display import opening
 from cascade_srn.training.distil.labelling import Labelling
 from cascade_srn.training.distil.run import Distillation, student_overrides
-from cascade_srn.training.labelled.labels import LabelledText
+from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.loop import evaluate
 from cascade_srn.training.recipe import load_recipe
 from cascade_srn.training.run import Run
@@ -52,8 +51,8 @@ def test_dev_test_and_other_data_are_held_out(tmp_path, lessons):
     text.write_text("\n".join(json.dumps({"text": each}) for each in lines), encoding="utf-8")
     chosen = load_recipe(recipe, student_overrides(tmp_path / "out", None))
     labelling = Distillation([folder], [text], chosen, device="cpu").labelling
-    assert labelling.selection.counts.held_out == 6
-    assert opening(labelling) == "10 documents, 10 sentences: 4 to label (6 held out), by 1 teacher."
+    assert labelling.sentences.counts.held_out == 6
+    assert str(labelling) == "10 documents, 10 sentences: 4 to label (6 held out), by 1 teacher."
     chosen = load_recipe(recipe, student_overrides(tmp_path / "other", None))
     with pytest.raises(DataError, match="10 are held out"):
         Distillation([folder], [text], chosen, holdout=[tmp_path / "train.jsonl"], device="cpu")

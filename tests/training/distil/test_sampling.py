@@ -2,8 +2,8 @@ import pytest
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.inputs.raw_text import sentence_key
-from cascade_srn.training.distil.sampling import select
-from cascade_srn.training.distil.settings import LabelSettings
+from cascade_srn.training.distil import LabelSettings
+from cascade_srn.training.distil.sampling import sample_sentences
 from cascade_srn.types import Document
 
 TEXTS = [
@@ -20,8 +20,7 @@ def chosen(selection):
 
 def test_what_is_left_out_is_counted():
     held_out = [Document.from_words([["the", "PARSER", "reads", "every", "sentence", "twice."]])]
-    told = []
-    selection = select(TEXTS, held_out, LabelSettings(min_words=4, max_words=11), on_documents=told.append)
+    selection = sample_sentences(TEXTS, held_out, LabelSettings(min_words=4, max_words=11))
     assert chosen(selection) == [
         "We train a tagger for words .",
         "The method uses graphs to find relations .",
@@ -33,11 +32,12 @@ def test_what_is_left_out_is_counted():
     assert (counts.not_sampled, counts.labelled) == (0, 3)
     # Held-out sentences are gone; others stay as context. A document with nothing to label is left out.
     assert [(d.number, len(d.sentences)) for d in selection.documents] == [(0, 2), (1, 2), (3, 2)]
-    assert told == [4]
 
 
 def test_a_hyphenated_word_is_stored_as_one_word():
-    (document,) = select(["We train a rule-\nbased tag-\r\n  ger for ﬁne words."], [], LabelSettings()).documents
+    (document,) = sample_sentences(
+        ["We train a rule-\nbased tag-\r\n  ger for ﬁne words."], [], LabelSettings()
+    ).documents
     assert document.sentences == ["We train a rule-based tagger for ﬁne words ."]
     (example,) = document.examples(0)
     assert example.sentence.words == ("We", "train", "a", "rule-based", "tagger", "for", "ﬁne", "words", ".")
@@ -46,9 +46,9 @@ def test_a_hyphenated_word_is_stored_as_one_word():
 @pytest.mark.parametrize("wanted", [1, 2, 3, 5, 10, 11])
 def test_samples_are_spread_evenly(wanted):
     texts = [f"This is sentence number {i} of all ." for i in range(10)]
-    every = chosen(select(texts, [], LabelSettings()))
+    every = chosen(sample_sentences(texts, [], LabelSettings()))
     assert len(every) == 10
-    selection = select(texts, [], LabelSettings(max_sentences=wanted))
+    selection = sample_sentences(texts, [], LabelSettings(max_sentences=wanted))
     expected = [every[i * 10 // wanted] for i in range(min(wanted, 10))] if wanted < 10 else every
     assert chosen(selection) == expected
     assert selection.counts.labelled == len(expected)
@@ -57,13 +57,13 @@ def test_samples_are_spread_evenly(wanted):
 
 def test_the_shortest_and_the_longest_that_are_allowed():
     text = "We train it. We train a tagger for words. We train a tagger for many words."
-    selection = select([text], [], LabelSettings(min_words=7, max_words=7))
+    selection = sample_sentences([text], [], LabelSettings(min_words=7, max_words=7))
     assert chosen(selection) == ["We train a tagger for words ."]
     assert (selection.counts.too_short, selection.counts.too_long) == (1, 1)
 
 
 def test_sentences_come_with_the_words_around_them():
-    (document,) = select([TEXTS[0]], [], LabelSettings(min_words=5)).documents
+    (document,) = sample_sentences([TEXTS[0]], [], LabelSettings(min_words=5)).documents
     first, second = document.examples(5)
     assert first.sentence.words == ("We", "train", "a", "tagger", "for", "words", ".")
     assert (first.left, first.right) == ((), ("It", "works", ".", "The", "parser"))
@@ -73,7 +73,7 @@ def test_sentences_come_with_the_words_around_them():
 
 def test_shards_are_whole_documents():
     texts = [" ".join(f"This is sentence {i} {j} of it." for j in range(3)) for i in range(5)]
-    selection = select(texts, [], LabelSettings())
+    selection = sample_sentences(texts, [], LabelSettings())
     assert [[d.number for d in shard] for shard in selection.shards(4)] == [[0, 1], [2, 3], [4]]
     assert [[d.number for d in shard] for shard in selection.shards(1)] == [[0], [1], [2], [3], [4]]
     assert [[d.number for d in shard] for shard in selection.shards(99)] == [[0, 1, 2, 3, 4]]
@@ -87,7 +87,7 @@ def test_a_key_knows_neither_spaces_nor_case():
 
 def test_nothing_to_label_is_refused():
     with pytest.raises(DataError, match="of 2 sentences 2 .*4 words"):
-        select(["No. Yes."], [], LabelSettings())
+        sample_sentences(["No. Yes."], [], LabelSettings())
 
 
 @pytest.mark.parametrize(

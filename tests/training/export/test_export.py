@@ -161,7 +161,7 @@ class TestInPlace:
 
     @pytest.fixture
     def add_files(self):
-        from cascade_srn.training.export.in_place import add_light_files
+        from cascade_srn.training.export.run import add_light_files
 
         return add_light_files
 

@@ -23,10 +23,9 @@ from cascade_srn.lab.benchmarks.options import TrainOptions
 from cascade_srn.lab.benchmarks.workload import BenchmarkCorpus, describe_encoder, encoder_name, new_model, read_corpus
 from cascade_srn.model.model import Model
 from cascade_srn.runs.device import few_threads, find_device, matmul_precision
-from cascade_srn.training.optimiser import make_optimiser
 from cascade_srn.training.run import train
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import Step
+from cascade_srn.training.step import Step, make_optimiser
 
 PARTS = ("collating", "forward", "backward", "optimiser")
 

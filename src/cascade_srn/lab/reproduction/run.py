@@ -39,7 +39,7 @@ from cascade_srn.training.corpus import Corpus, read_corpus
 from cascade_srn.training.display import display
 from cascade_srn.training.progress import can_draw
 from cascade_srn.training.run import Run
-from cascade_srn.training.seeds import Seeds
+from cascade_srn.training.series import Seeds
 from cascade_srn.types import Sentence
 
 RESULTS, LOGS, SPEEDS = "results.md", "logs", "speed.json"

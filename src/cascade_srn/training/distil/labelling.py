@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -11,99 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from cascade_srn.config import Thresholds
-from cascade_srn.encoder.pieces import Row, RowBatch
-from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
 from cascade_srn.inputs.raw_text import find_files, read_texts, sentence_key
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
-from cascade_srn.network.span_extraction import pairs_within
-from cascade_srn.network.targets import TURNS
+from cascade_srn.runs.display import ProgressRow, duration
 from cascade_srn.runs.environment import RunContext, shareable
+from cascade_srn.runs.folder import OutputFolder, remove
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum
-from cascade_srn.training.distil.folder import LabelFolder
-from cascade_srn.training.distil.sampling import Selection, select
-from cascade_srn.training.distil.settings import LabelSettings
-from cascade_srn.training.distil.teacher import Teacher
-from cascade_srn.training.distil.turns import Labelled, Prepared, ThreeTurns
-from cascade_srn.training.labelled.shards import SelectedDocument, ShardArrays, ShardFiles
+from cascade_srn.training.distil import LabelSettings
+from cascade_srn.training.distil.ensemble import Ensemble
+from cascade_srn.training.distil.sampling import SampledText, sample_sentences
+from cascade_srn.training.distil.turns import Labelled, Prepared
+from cascade_srn.training.labelled import FORMAT_VERSION, RECORD, SelectedDocument, ShardArrays, ShardFiles, read_record
 from cascade_srn.types import Document, Sentence
-
-
-class Ensemble:
-    """Averages the probabilities of several teachers.
-
-    Decisions use averages of probabilities with each teacher's temperatures, and the mean of their thresholds. All
-    teachers use the same entities in turns 2 and 3, so the threshold ``related`` is not used. The
-    targets of a student are averages without temperatures, of at least ``floor``.
-    """
-
-    def __init__(self, models: Sequence[Model], *, floor: float = 0.01, batch_words: int = 16384, half: bool = False):
-        self.schema = models[0].schema
-        for model in models[1:]:
-            if differences := self.schema.differences(model.schema):
-                raise SchemaError(
-                    f"the teachers have different labels: {'; '.join(differences)}",
-                    "Give teachers with the same schema",
-                    option="teachers",
-                )
-        self.teachers = [Teacher(model, half=half, batch_words=batch_words) for model in models]
-        # A model trained without relations has no relation heads, whatever its settings are.
-        self.joint = models[0].network.relations is not None
-        if any((model.network.relations is not None) != self.joint for model in models):
-            raise ModelError(
-                "some teachers predict entities only, and some predict relations too",
-                "Give teachers of one kind",
-                option="teachers",
-            )
-        self.floor, self.batch_words = floor, batch_words
-        # Teachers with the same reading make the same rows.
-        self.readers = list({teacher.reading: teacher for teacher in self.teachers}.values())
-        # Whether the device has run out of memory. The warning is shown once.
-        self.is_narrow = False
-        self.device = self.teachers[0].device
-        self.context_words = max(teacher.context_words for teacher in self.teachers)
-        self._thresholds = {turn: self._mean_thresholds(turn) for turn in TURNS}
-
-    def _mean_thresholds(self, turn: str) -> Tensor:
-        """Return the mean threshold of each label of a turn. Shape: (n_labels,)."""
-        found = [_by_label(t.model.settings.thresholds, turn, t.model) for t in self.teachers]
-        return torch.tensor(found, device=self.device).mean(0)
-
-    def cost(self, example: Example) -> int:
-        """Return the cost of a sentence for the teacher whose tokenizer splits it most."""
-        return max(teacher.cost(example) for teacher in self.readers)
-
-    def prepare(self, examples: Sequence[Example]) -> Prepared:
-        """Make the rows of turn 1. This can run in parallel to another batch."""
-        rows: dict[str, tuple[list[Row], RowBatch]] = {}
-        for teacher in self.teachers:
-            if teacher.reading not in rows:
-                plain = teacher.plain(examples)
-                rows[teacher.reading] = plain, teacher.batch(plain)
-        lengths = torch.tensor([len(example.sentence) for example in examples])
-        return Prepared(examples, rows, lengths, pairs_within(lengths))
-
-    @torch.inference_mode()
-    def label(self, prepared: Prepared) -> Labelled:
-        """Label a batch."""
-        return ThreeTurns(
-            self.teachers, self._thresholds, prepared, floor=self.floor, joint=self.joint, batch_words=self.batch_words
-        ).label()
-
-
-def _by_label(thresholds: Thresholds, turn: str, model: Model) -> list[float]:
-    if turn == "subject":
-        return [thresholds.subject]
-    labels, own = model.schema.entity_types, thresholds.entity_types
-    if turn == "object":
-        labels, own = model.schema.relation_types, thresholds.relation_types
-    return [own.get(label, getattr(thresholds, turn)) for label in labels]
 
 
 @dataclass(frozen=True)
@@ -115,6 +40,14 @@ class LabelProgress:
     seconds: float
     per_second: float
 
+    def row(self) -> ProgressRow:
+        """Return the report for the display."""
+        is_done = self.done == self.total
+        until = "done" if is_done else f"{duration((self.total - self.done) / self.per_second)} left"
+        rate = f"{self.per_second:,.0f} sentences/s  {until}"
+        line = f"labelled {self.done:,}/{self.total:,} sentences  {rate}"
+        return ProgressRow("labelling", self.done, self.total, rate, line, to_file=is_done)
+
 
 class Labelling:
     """Labels raw text. Iterate over it to label; at the end ``output`` is a folder of labels.
@@ -122,8 +55,7 @@ class Labelling:
     Text, teachers, settings and folder are checked before anything is labelled. Finished labels that were made with the
     same inputs are used unchanged. With ``accelerate launch`` each process labels its share of the shards. The folder
     is locked until the labelling ends. Sentences of ``holdout``, files of annotated documents, are not labelled.
-    ``on_documents`` is called with the number of documents read so far. ``check`` may refuse the schema of the
-    teachers.
+    ``check`` may refuse the schema of the teachers.
     """
 
     def __init__(
@@ -138,13 +70,11 @@ class Labelling:
         overwrite: bool = False,
         device: str = "auto",
         command: str | None = None,
-        on_documents: Callable[[int], None] = lambda count: None,
         check: Callable[[Schema], object] = lambda schema: None,
     ) -> None:
         self.settings = LabelSettings() if settings is None else settings
         self.teachers, self.texts, self.holdout = list(teachers), list(texts), list(holdout)
         self.folder = LabelFolder(output)
-        self.on_documents = on_documents
         self.context = RunContext(device, command)
         self.accelerator, self.device = self.context.accelerator, self.context.device
         if not self.teachers:
@@ -167,7 +97,7 @@ class Labelling:
         check(self.ensemble.schema)
         self._made_with = self._identity(files)
         self.is_there = self._is_there(resume=resume, overwrite=overwrite)
-        self.selection: Selection | None = None
+        self.sentences: SampledText | None = None
         if self.is_there and self.context.is_main:
             self.folder.clean_up()
         if not self.is_there:
@@ -176,8 +106,8 @@ class Labelling:
     def _ensemble(self, models: Sequence[Model]) -> Ensemble:
         for model in models:
             model.network.to(self.device)
-        half = self.settings.precision == "bf16" or (self.settings.precision == "auto" and self.device.type == "cuda")
-        return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, half=half)
+        bf16 = self.settings.precision == "bf16" or (self.settings.precision == "auto" and self.device.type == "cuda")
+        return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, bf16=bf16)
 
     def _identity(self, files: Sequence[Path]) -> dict[str, Any]:
         """Return checksums and settings that determine the labels."""
@@ -217,8 +147,8 @@ class Labelling:
 
     def _begin(self, files: Sequence[Path], *, resume: bool) -> None:
         texts = read_texts(files, field=self.settings.field)
-        self.selection = select(texts, self.holdout, self.settings, on_documents=self.on_documents)
-        self.shards = self.selection.shards(self.settings.shard_sentences)
+        self.sentences = sample_sentences(texts, self.holdout, self.settings)
+        self.shards = self.sentences.shards(self.settings.shard_sentences)
         # All processes must have checked the folder before one of them changes it.
         self.accelerator.wait_for_everyone()
         if self.context.is_main:
@@ -228,13 +158,13 @@ class Labelling:
                 "texts": [str(text) for text in self.texts],
                 "schema": self.ensemble.schema.to_dict(),
                 "joint": self.ensemble.joint,
-                "counts": asdict(self.selection.counts),
+                "counts": asdict(self.sentences.counts),
             }
             self.folder.begin(self._made_with, shareable(described), overwrite=not resume)
         self.accelerator.wait_for_everyone()
 
     def __iter__(self) -> Iterator[LabelProgress]:
-        if self.is_there or self.selection is None:
+        if self.is_there or self.sentences is None:
             self._held.close()
             return
         n_processes, process = self.accelerator.num_processes, self.accelerator.process_index
@@ -256,6 +186,18 @@ class Labelling:
             self.folder.finish(len(self.shards), {"seconds": round(seconds, 1)})
         self._held.close()
         self.accelerator.wait_for_everyone()
+
+    def __str__(self) -> str:
+        if self.sentences is None:
+            return f"Using the labels in {self.folder.path}, which were made with the same inputs."
+        counts = asdict(self.sentences.counts)
+        reasons = ("too_short", "too_long", "held_out", "repeated", "not_sampled")
+        left_out = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in reasons if counts[name])
+        return (
+            f"{counts['documents']:,} documents, {counts['sentences']:,} sentences: {counts['labelled']:,} to label"
+            f"{f' ({left_out})' if left_out else ''}, by {len(self.teachers)} "
+            f"{'teacher' if len(self.teachers) == 1 else 'teachers'}."
+        )
 
     def free(self) -> None:
         """Free the memory of the teachers."""
@@ -322,3 +264,78 @@ def predict(ensemble: Ensemble, examples: Sequence[Example]) -> list[Sentence]:
         for at, sentence in zip(members, batch.sentences, strict=True):
             found[with_words[at]] = sentence
     return found
+
+
+class LabelFolder(OutputFolder):
+    """A folder of labels, identified by its ``labels.json``, which is written first and again at the end.
+
+    A shard is either complete or missing, so labelling can be killed at any moment.
+    """
+
+    marker = RECORD
+    finished_by = ()
+    kind = "labelled text"
+
+    def record(self) -> dict[str, Any]:
+        """Read ``labels.json``."""
+        return read_record(self.path)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all shards are written."""
+        return self.is_begun and bool(self.record().get("finished"))
+
+    def is_own(self, member: Path) -> bool:
+        """Return whether a file belongs to the labels."""
+        return ShardFiles.is_shard_file(member) or self.is_temporary(member)
+
+    def is_whole(self) -> bool:
+        """Return whether all shards are there and match their checksums. All of them are read."""
+        if not self.is_finished:
+            return False
+        known = self.record().get("shards", [])
+        shards = [ShardFiles.of(self.path, number) for number in range(len(known))]
+        # Look for missing files before any file is read.
+        return all(files.is_there for files in shards) and [files.compute_checksums() for files in shards] == known
+
+    def refuse_other(self, made_with: Mapping[str, Any]) -> None:
+        """Refuse labels that were made with other teachers, text, held-out data or settings."""
+        before = self.record()["made_with"]
+        for key, new in made_with.items():
+            if before.get(key) != new:
+                raise ConfigError(
+                    f"the labels in {str(self.path)!r} were made with other {_NAMES.get(key, key)}",
+                    "Use them unchanged as data.labels of a recipe, overwrite them, or choose another output folder",
+                    option="overwrite",
+                )
+
+    def begin(self, made_with: Mapping[str, Any], described: Mapping[str, Any], *, overwrite: bool) -> None:
+        """Prepare the folder. Complete shards stay, unless they are overwritten."""
+        if overwrite and self.is_begun:
+            # If the process is killed from here on, the folder can neither be used nor resumed.
+            self._write({"made_with": {}, "finished": False})
+        self.prepare(overwrite=overwrite)
+        self._write({"made_with": dict(made_with), **described, "finished": False})
+
+    def finish(self, n_shards: int, described: Mapping[str, Any]) -> None:
+        """Record that all shards are written, with their checksums."""
+        shards = [ShardFiles.of(self.path, number) for number in range(n_shards)]
+        before = {key: value for key, value in self.record().items() if key != "format_version"}
+        recorded = [files.checksums() for files in shards]
+        self._write({**before, **described, "finished": True, "shards": recorded})
+        self.clean_up()
+
+    def clean_up(self) -> None:
+        """Remove checksum files and temporary files from a finished folder. A kill at the end can leave some."""
+        with self.writing():
+            for number in range(len(self.record().get("shards", []))):
+                ShardFiles.of(self.path, number).sums.unlink(missing_ok=True)
+            for member in self.path.iterdir():
+                if self.is_temporary(member):
+                    remove(member)
+
+    def _write(self, values: Mapping[str, Any]) -> None:
+        self.write_json(RECORD, {"format_version": FORMAT_VERSION, **values})
+
+
+_NAMES = {"texts": "text", "holdout": "held-out data"}

@@ -1,7 +1,7 @@
 """Prepare a distillation: the recipe of the student, the labels and the scores of the teachers."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,11 @@ from cascade_srn.network.examples import examples_of
 from cascade_srn.runs.environment import shareable
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import check_teacher_schema, read_corpus
+from cascade_srn.training.distil import LabelSettings
 from cascade_srn.training.distil.labelling import Labelling, predict
-from cascade_srn.training.distil.settings import LabelSettings
 from cascade_srn.training.recipe import Recipe
 from cascade_srn.training.run_folder import LABELS, TEACHER, RunFolder
-from cascade_srn.training.seeds import Seeds
+from cascade_srn.training.series import Seeds
 
 
 def student_overrides(output: str | Path, encoder: str | None, changes: Sequence[str] = ()) -> list[str]:
@@ -53,7 +53,6 @@ class Distillation:
         resume: bool = False,
         overwrite: bool = False,
         device: str = "auto",
-        on_documents: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.recipe = recipe
         with ExitStack() as held:
@@ -73,7 +72,6 @@ class Distillation:
                 resume=resume,
                 overwrite=overwrite,
                 device=device,
-                on_documents=on_documents,
                 check=lambda schema: check_teacher_schema(schema, self.corpus.schema, data),
             )
             self._held = held.pop_all()

@@ -1,7 +1,7 @@
 """Select the sentences of raw text that are labelled."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,17 +10,15 @@ from cascade_srn.errors import DataError
 from cascade_srn.inputs.raw_text import sentence_key
 from cascade_srn.text.forms import model_form
 from cascade_srn.text.segment import segment
-from cascade_srn.training.distil.settings import LabelSettings
-from cascade_srn.training.labelled.shards import SelectedDocument
+from cascade_srn.training.distil import LabelSettings
+from cascade_srn.training.labelled import SelectedDocument
 from cascade_srn.types import Document
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# Documents between two reports of progress.
-_REPORT_EVERY = 1000
 
 
 @dataclass
-class SelectionCounts:
+class SampleCounts:
     """Numbers of documents and of selected and skipped sentences."""
 
     documents: int = 0
@@ -34,11 +32,11 @@ class SelectionCounts:
 
 
 @dataclass
-class Selection:
+class SampledText:
     """The documents with sentences to label, and the counts of all sentences."""
 
     documents: list[SelectedDocument] = field(default_factory=list)
-    counts: SelectionCounts = field(default_factory=SelectionCounts)
+    counts: SampleCounts = field(default_factory=SampleCounts)
 
     def shards(self, n_sentences: int) -> list[list[SelectedDocument]]:
         """Split the documents into groups with about ``n_sentences`` sentences to label each."""
@@ -53,20 +51,14 @@ class Selection:
         return groups
 
 
-def select(
-    texts: Iterable[str],
-    held_out: Iterable[Document],
-    settings: LabelSettings,
-    *,
-    on_documents: Callable[[int], None] = lambda count: None,
-) -> Selection:
+def sample_sentences(texts: Iterable[str], held_out: Iterable[Document], settings: LabelSettings) -> SampledText:
     """Split texts into sentences and select those to label.
 
     Sentences of the held-out documents are removed. Sentences that are too short, too long, repeated or not sampled
     stay as context of the others.
     """
     forbidden = {sentence_key(sentence.words) for document in held_out for sentence in document.sentences}
-    selection, counts = Selection(), SelectionCounts()
+    sampled, counts = SampledText(), SampleCounts()
     seen: set[bytes] = set()
     for raw in texts:
         # JSON can contain lone surrogates, which tokenizers and files cannot.
@@ -85,12 +77,9 @@ def select(
             document.sentences.append(" ".join(words))
             document.chosen.append(_is_selected(len(words), key, seen, settings, counts))
         if any(document.chosen):
-            selection.documents.append(document)
-        if counts.documents % _REPORT_EVERY == 0:
-            on_documents(counts.documents)
-    on_documents(counts.documents)
-    selection.counts = counts
-    _sample(selection, settings.max_sentences)
+            sampled.documents.append(document)
+    sampled.counts = counts
+    _sample(sampled, settings.max_sentences)
     if not counts.labelled:
         raise DataError(
             f"the text has no sentence to label: of {counts.sentences} sentences {counts.too_short} have fewer than "
@@ -99,10 +88,10 @@ def select(
             "Give more text, or change min_words and max_words",
             option="min_words",
         )
-    return selection
+    return sampled
 
 
-def _is_selected(n_words: int, key: bytes, seen: set[bytes], settings: LabelSettings, counts: SelectionCounts) -> bool:
+def _is_selected(n_words: int, key: bytes, seen: set[bytes], settings: LabelSettings, counts: SampleCounts) -> bool:
     if n_words < settings.min_words:
         counts.too_short += 1
     elif n_words > settings.max_words:
@@ -116,15 +105,15 @@ def _is_selected(n_words: int, key: bytes, seen: set[bytes], settings: LabelSett
     return False
 
 
-def _sample(selection: Selection, n_sentences: int | None) -> None:
+def _sample(sampled: SampledText, n_sentences: int | None) -> None:
     """Keep ``n_sentences`` of the selected sentences, evenly spaced."""
-    counts = selection.counts
+    counts = sampled.counts
     if n_sentences is None or counts.labelled <= n_sentences:
         return
     kept = np.zeros(counts.labelled, dtype=np.bool_)
     kept[np.arange(n_sentences) * counts.labelled // n_sentences] = True
     counts.not_sampled, counts.labelled = counts.labelled - n_sentences, n_sentences
     flags = iter(kept.tolist())
-    for document in selection.documents:
+    for document in sampled.documents:
         document.chosen = [chosen and next(flags) for chosen in document.chosen]
-    selection.documents = [document for document in selection.documents if any(document.chosen)]
+    sampled.documents = [document for document in sampled.documents if any(document.chosen)]

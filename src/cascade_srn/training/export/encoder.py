@@ -1,9 +1,13 @@
-"""The pretrained encoder as an ONNX graph, in float32 or with weights of 8 bits."""
+"""The pretrained encoder as an ONNX graph: in float32, with weights of 8 bits, or with weights in the model's file."""
+
+from __future__ import annotations
 
 import logging
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.errors import ModelError
+from cascade_srn.runtime.layers import Array
 from cascade_srn.runtime.model import INPUTS, OUTPUT
+from cascade_srn.runtime.stored import StoredTensor, find_tensors, read_tensors
 
 OPSET = 18
 # Protocol buffers, and thus files of ONNX without external data, are limited to 2 GiB.
@@ -80,8 +86,12 @@ def export_encoder(model: Any, path: Path, *, limit: int) -> None:
             ) from error
 
 
-def compare_encoders(model: Any, path: Path, *, limit: int) -> float:
-    """Return the largest difference between the vectors of torch and of an exported encoder, at several sizes."""
+def require_same_vectors(model: Any, path: Path, *, limit: int) -> float:
+    """Return the largest difference between the vectors of torch and of an exported encoder, at several sizes.
+
+    Raises:
+        ModelError: If the vectors differ by more than ``MAX_DIFFERENCE``.
+    """
     from cascade_srn.runtime.model import Session
 
     session, largest = Session(path), 0.0
@@ -91,22 +101,12 @@ def compare_encoders(model: Any, path: Path, *, limit: int) -> float:
             expected = _Encoder(model)(ids, mask).numpy()
         difference = np.abs(session.read(ids.numpy(), mask.numpy()) - expected)[mask.numpy().astype(bool)]
         largest = max(largest, float(difference.max()))
-    return largest
-
-
-def require_same_vectors(model: Any, path: Path, *, limit: int) -> float:
-    """Return the result of :func:`compare_encoders`.
-
-    Raises:
-        ModelError: If the vectors differ by more than ``MAX_DIFFERENCE``.
-    """
-    difference = compare_encoders(model, path, limit=limit)
-    if not difference <= MAX_DIFFERENCE:
+    if not largest <= MAX_DIFFERENCE:
         raise ModelError(
-            f"the exported encoder computes other vectors than torch: they differ by up to {difference:.3g}",
+            f"the exported encoder computes other vectors than torch: they differ by up to {largest:.3g}",
             "Use the model without exporting it",
         )
-    return difference
+    return largest
 
 
 def quantize_encoder(path: Path) -> None:
@@ -161,3 +161,132 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
+
+
+# Constants of the graph up to this number of bytes, such as shapes and masks, are stored in it.
+_MAX_INLINE = 4096
+
+
+class _StoredWeights:
+    """The tensors of a safetensors file, found by their values."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.places = find_tensors(path)
+        self._values = read_tensors(path)
+        self._by_shape: dict[tuple[int, ...], list[str]] = defaultdict(list)
+        for name, value in self._values.items():
+            self._by_shape[value.shape].append(name)
+
+    def find(self, values: Array) -> tuple[StoredTensor, bool] | None:
+        """Return the tensor with these values, and whether it has to be transposed; None if there is none."""
+        forms = [(values, False)] if values.ndim != 2 else [(values, False), (values.T, True)]
+        for form, is_transposed in forms:
+            for name in self._by_shape[form.shape]:
+                if np.array_equal(self._values[name], form):
+                    return self.places[name], is_transposed
+        return None
+
+
+def share_weights(path: Path, weights: Path) -> None:
+    """Replace the weights in an ONNX file by references to a safetensors file, which has to be in the same folder.
+
+    Args:
+        path: The ONNX file, in float32. It is replaced.
+        weights: The safetensors file.
+
+    Raises:
+        ModelError: If a large weight of the graph is not in the safetensors file.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(str(path))
+    graph, stored = model.graph, _StoredWeights(weights)
+    kept, first = [], []
+    for constant in graph.initializer:
+        values = numpy_helper.to_array(constant)
+        found = stored.find(values) if values.dtype == np.float32 and values.size > 1 else None
+        if found is not None:
+            kept.append(_external(constant.name, found[0], stored.name))
+            first += _restore(graph, kept[-1], is_transposed=found[1])
+        elif values.nbytes <= _MAX_INLINE:
+            kept.append(constant)
+        else:
+            raise ModelError(
+                f"the exported encoder has a weight of {values.nbytes:,} bytes that is not in {str(weights)!r}",
+                "Export the model to another folder",
+            )
+    nodes = [*first, *graph.node]
+    del graph.initializer[:], graph.node[:], graph.value_info[:], graph.metadata_props[:], model.metadata_props[:]
+    graph.initializer.extend(kept)
+    graph.node.extend(nodes)
+    _shorten(graph)
+    path.write_bytes(model.SerializeToString())
+
+
+def _external(name: str, tensor: StoredTensor, file: str) -> Any:
+    """Return a weight whose values are in another file."""
+    from onnx import TensorProto
+
+    types = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16, "BF16": TensorProto.BFLOAT16}
+    found = TensorProto(name=name, dims=tensor.shape, data_type=types[tensor.dtype], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", file), ("offset", tensor.offset), ("length", tensor.length)):
+        found.external_data.add(key=key, value=str(value))
+    return found
+
+
+def _restore(graph: Any, weight: Any, *, is_transposed: bool) -> list[Any]:
+    """Make the nodes that turn a stored weight into that of the graph, under whose name the graph knows it.
+
+    Rows of a table are converted after they are looked up, so that the table is not copied.
+    """
+    from onnx import TensorProto, helper
+
+    name, is_float32 = weight.name, weight.data_type == TensorProto.FLOAT
+    users = [node for node in graph.node if name in node.input]
+    if not is_transposed and all(node.op_type == "Gather" and node.input[0] == name for node in users):
+        if not is_float32:
+            for node in users:
+                _cast_output(graph, node)
+        return []
+    steps: list[tuple[str, dict[str, Any]]] = []
+    if is_transposed:
+        steps.append(("Transpose", {"perm": [1, 0]}))
+    if not is_float32:
+        steps.append(("Cast", {"to": TensorProto.FLOAT}))
+    nodes = []
+    for number, (operator, attributes) in enumerate(steps):
+        given, made = f"{name}/{number}", name if number == len(steps) - 1 else f"{name}/{number + 1}"
+        nodes.append(helper.make_node(operator, [given], [made], **attributes))
+    if nodes:
+        weight.name = nodes[0].input[0]
+    return nodes
+
+
+def _cast_output(graph: Any, node: Any) -> None:
+    """Convert the output of a node to float32."""
+    from onnx import TensorProto, helper
+
+    made = node.output[0]
+    node.output[0] = f"{made}/stored"
+    at = next(number for number, other in enumerate(graph.node) if other.output[0] == node.output[0])
+    graph.node.insert(at + 1, helper.make_node("Cast", [node.output[0]], [made], to=TensorProto.FLOAT))
+
+
+def _shorten(graph: Any) -> None:
+    """Drop descriptions and replace names by short ones, which are most of a graph without weights."""
+    kept = {value.name for value in (*graph.input, *graph.output)}
+    names = {"": "", **{name: name for name in kept}}
+    fresh = (f"{number:x}" for number in count())
+    has_subgraphs = any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
+    for node in graph.node:
+        node.name = node.doc_string = ""
+        del node.metadata_props[:]
+        # A subgraph refers to values of the graph around it.
+        if not has_subgraphs:
+            for values in (node.input, node.output):
+                values[:] = [names[name] if name in names else names.setdefault(name, next(fresh)) for name in values]
+    for constant in graph.initializer:
+        constant.doc_string = ""
+        constant.name = names.get(constant.name, constant.name)

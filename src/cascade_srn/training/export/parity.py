@@ -9,9 +9,9 @@ from typing import Any
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.base import BaseModel
 from cascade_srn.network.examples import Example, examples_of
+from cascade_srn.training.run_folder import TASKS
 from cascade_srn.types import Document, Sentence
 
-TASKS = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
 # The tasks that an exported model must not lose.
 GUARDED = ("ner", "re_strict")
 MAX_LOSS = 0.5

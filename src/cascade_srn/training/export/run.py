@@ -1,8 +1,9 @@
-"""Export a model folder: write the files, compare the result with the model, and describe it."""
+"""Export a model: to another folder, compared with the model, or as an addition to its own folder."""
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 from safetensors.numpy import save_file
+from tokenizers import Tokenizer
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
 from cascade_srn.evaluation.evaluate import check_labels
 from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.files import replacing
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.card import model_card
@@ -26,17 +29,20 @@ from cascade_srn.model.folder import (
     ENCODER_FILE,
     EXPORT,
     FORMAT_VERSION,
+    LIGHT_FILE,
     LIGHT_NEEDS,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
 )
 from cascade_srn.model.model import Model
 from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
+from cascade_srn.storage.atomic import replace_durably
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
-from cascade_srn.storage.folders import replacing_folder
-from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors
-from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
+from cascade_srn.storage.folders import replacing_folder, try_writing
+from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors, share_weights
+from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, Comparison, Parity
+from cascade_srn.training.run_folder import TASKS
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
@@ -268,3 +274,73 @@ def _write_card(folder: Path, model: Model, target: Path, result: ExportResult) 
             f"{parity.max_score_difference:.2g}.",
         ]
     (target / CARD_FILE).write_text(f"{card.rstrip()}\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+# Words that tokenizers treat in different ways.
+_WORDS = (
+    *("We", "don't", "Überraschung", "naïve", "state-of-the-art", "F1=0.5", "[CLS]", "<s>", "ﬁnal", "\u200b"),
+    *("深度学习", "(", "``", "x²", "e.g.", "UPPER", "lower", "tokenization", "antidisestablishmentarianism", "🙂"),
+)
+
+
+def add_light_files(folder: str | Path) -> ExportResult:
+    """Add the two files with which a model of torch also runs without torch.
+
+    ``encoder.onnx`` has the graph of the encoder, whose weights stay in ``model.safetensors``. ``light.json`` has what
+    ONNX Runtime and NumPy need besides. Torch is still used where it is installed. Earlier files are replaced.
+
+    Args:
+        folder: Folder of a saved cascade with an SRN.
+
+    Raises:
+        ModelError: If this is not a folder, or the model cannot be exported.
+
+    Example:
+        >>> add_light_files("runs/scierc/best").precision  # doctest: +SKIP
+        'float32'
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ModelError(
+            f"{str(folder)!r} is not a folder, so that nothing can be added to it",
+            "Give the folder of a saved model",
+            option="in_place",
+        )
+    try_writing(folder)
+    model = Model.load(folder)
+    check_model(model)
+    _check_tokenizer(model, folder / TOKENIZER_FILE)
+    encoder, limit = model.network.encoder.model, model.cascade_collator.pieces.limit
+    # In the folder of the weights, which the graph refers to.
+    made = folder / f".{ENCODER_FILE}.{secrets.token_hex(8)}"
+    try:
+        export_encoder(encoder, made, limit=limit)
+        share_weights(made, folder / WEIGHTS_FILE)
+        difference = require_same_vectors(encoder, made, limit=limit)
+        files = {name: made if name == ENCODER_FILE else folder / name for name in LIGHT_NEEDS}
+        light = describe_runtime(model, "float32", files)
+        replace_durably(made, folder / ENCODER_FILE)
+    finally:
+        made.unlink(missing_ok=True)
+    with replacing(folder / LIGHT_FILE) as file:
+        file.write((json.dumps(light, indent=2) + "\n").encode())
+    n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    return ExportResult(folder, "float32", n_bytes, difference, None, recalibrated=False)
+
+
+def _check_tokenizer(model: Model, path: Path) -> None:
+    """Refuse a folder whose ``tokenizer.json`` alone makes other pieces than the tokenizer of transformers."""
+    try:
+        alone = Tokenizer.from_file(str(path))
+    except Exception as error:
+        # tokenizers raises plain exceptions.
+        raise ModelError(
+            f"{str(path)!r} cannot be read without transformers ({error})", "Export the model to another folder"
+        ) from error
+    whole = model.tokenizer.backend_tokenizer
+    words = [*_WORDS, *(f" {word}" for word in _WORDS)]
+    found, expected = ([each.encode(w, add_special_tokens=False).ids for w in words] for each in (alone, whole))
+    if found != expected or alone.get_vocab() != whole.get_vocab():
+        raise ModelError(
+            f"{str(path)!r} alone makes other pieces than transformers does", "Export the model to another folder"
+        )

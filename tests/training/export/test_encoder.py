@@ -41,7 +41,7 @@ def write_graph(path, table, weight, bias):
 def test_weights_in_the_other_file(tmp_path, dtype, is_transposed):
     import onnxruntime
 
-    from cascade_srn.training.export.shared import share_weights
+    from cascade_srn.training.export.encoder import share_weights
 
     torch.manual_seed(0)
     table, weight, bias = (torch.randn(size).to(dtype) for size in ((500, 4), (4, 300), (300,)))
@@ -58,7 +58,7 @@ def test_weights_in_the_other_file(tmp_path, dtype, is_transposed):
 
 
 def test_weights_that_are_not_in_it(tmp_path):
-    from cascade_srn.training.export.shared import share_weights
+    from cascade_srn.training.export.encoder import share_weights
 
     path, weights = tmp_path / "encoder.onnx", tmp_path / "model.safetensors"
     table, weight, bias = torch.randn(500, 4), torch.randn(4, 300), torch.randn(300)

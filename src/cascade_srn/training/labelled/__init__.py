@@ -1,1 +1,0 @@
-"""Texts labelled by a model, as training data."""
