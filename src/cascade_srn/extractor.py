@@ -15,8 +15,7 @@ from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
-from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
-from cascade_srn.inference.predictor import PRECISIONS, Predictor, never_stop
+from cascade_srn.inference.predictor import PRECISIONS, BaseModel, Predictor, never_stop
 from cascade_srn.inference.streaming import (
     BadText,
     Context,
@@ -25,14 +24,16 @@ from cascade_srn.inference.streaming import (
     Outcome,
     StreamOptions,
     attempt,
+    check_characters,
     error_policy,
     finish,
+    list_documents,
+    refuse_forked,
     show_progress,
     split_into_parts,
     split_pairs,
 )
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
-from cascade_srn.model.base import BaseModel
 from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.runs.processor import lacks_bf16
@@ -195,7 +196,7 @@ class Extractor:
         """
         from tempfile import TemporaryDirectory
 
-        from cascade_srn.model.push import push_model
+        from cascade_srn.model.info import push_model
 
         with TemporaryDirectory() as parent:
             folder = Path(parent) / "model"
@@ -222,7 +223,7 @@ class Extractor:
         On a GPU this captures CUDA graphs, which takes some seconds.
         """
         if self.cuda_graphs:
-            self.model.capture_graphs(self.predictor().half)
+            self.model.capture_cuda_graphs(self.predictor().bf16)
         return self
 
     def __repr__(self) -> str:
@@ -501,8 +502,9 @@ class Extractor:
         check: Callable[[], None] = never_stop,
     ) -> Predictor:
         """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
+        own = self.model.settings.thresholds
         return self.model.predictor(
-            thresholds=resolve_thresholds(thresholds, self.model.settings.thresholds, self.schema),
+            thresholds=own if thresholds is None else resolve_thresholds(thresholds, own, self.schema),
             overlaps=self.overlaps if overlaps is None else overlaps,
             constraints=self.constraints,
             batch_words=batch_words,

@@ -16,8 +16,7 @@ from tests.small_models import (
 
 from cascade_srn.config import PRESETS
 from cascade_srn.errors import ConfigError
-from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.collate import candidate_subjects, gold_subjects, make_queries
+from cascade_srn.network.batch import BatchSettings, candidate_subjects, gold_subjects, make_queries
 from cascade_srn.network.examples import Example
 from cascade_srn.types import Triple
 

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from cascade_srn.network.collate import corrupt
+from cascade_srn.network.batch import corrupt
 from cascade_srn.types import Span
 
 RNG = random.Random(0)

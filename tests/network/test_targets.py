@@ -18,8 +18,7 @@ from tests.small_models import (
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from cascade_srn.config import PRESETS, LossWeights, TurnWeights
-from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.collate import gold_subjects
+from cascade_srn.network.batch import BatchSettings, gold_subjects
 from cascade_srn.network.examples import Example
 from cascade_srn.network.targets import SoftLabels, SoftTable
 

@@ -9,8 +9,7 @@ from torch import nn
 
 from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.network.srn import SelectionRecurrentNetwork
-from cascade_srn.runtime.layers import LayerNorm, Linear, SpanHead, erf, gelu, sigmoid, sum_segments
-from cascade_srn.runtime.srn import Srn
+from cascade_srn.runtime.layers import LayerNorm, Linear, SpanHead, Srn, erf, gelu, sigmoid, sum_segments
 
 
 def weights_of(module, name="part"):

@@ -1,39 +1,37 @@
-"""Prediction with any model family: batching, thresholds, memory, and the protocols that a family implements."""
+"""Prediction with any model: batching, thresholds and memory, and the interface of models."""
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
 from cascade_srn.config import (
     CONSTRAINTS,
     OVERLAPS,
+    ModelSettings,
     SearchLimits,
     Temperatures,
     Thresholds,
     require_choice,
     require_range,
 )
-from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
+from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.annotations import SearchResult, Selection
 from cascade_srn.inference.batching import (
     halve_on_out_of_memory,
     unless_out_of_memory,
     without_garbage_collection,
 )
-from cascade_srn.inference.decode import Floats
+from cascade_srn.inference.cascade_search import Search, SearchSettings
+from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
 from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
@@ -47,92 +45,8 @@ _MIN_OVERLAPPED = 1024
 PRECISIONS = ("auto", "float32", "bf16")
 
 
-class SearchSettings(NamedTuple):
-    """Settings of the search in one batch.
-
-    Attributes:
-        entity: Threshold of each entity type. Shape: (n_entity_types,)
-        subject: Threshold of subjects.
-        object: Threshold of objects by relation type. Shape: (n_relation_types,)
-        temperatures: Divisors of the logits, by turn.
-        entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
-        batch_words: Maximum number of words that are encoded at once, padding included.
-        limits: Bounds on the work per sentence.
-        check: Called at short intervals. It may raise to stop the work.
-        half: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
-        device: Device of the network: that of torch, or None without torch.
-        cuda_graphs: Whether a GPU replays batches as CUDA graphs.
-    """
-
-    entity: Floats
-    subject: float
-    object: Floats
-    temperatures: Temperatures
-    entity_offset: Floats
-    batch_words: int
-    limits: SearchLimits
-    check: Callable[[], None]
-    half: bool
-    device: Any
-    cuda_graphs: bool = False
-
-    @property
-    def pass_pieces(self) -> int:
-        """Maximum number of pieces per encoder pass, padding included."""
-        return PIECES_PER_WORD * self.batch_words
-
-    def tensor(self, values: np.ndarray[Any, Any]) -> Tensor:
-        """Return an array as a tensor on the device."""
-        from cascade_srn.inference.transfer import send
-
-        return send(values, self.device)
-
-
 def never_stop() -> None:
     """Do nothing. The default ``check``."""
-
-
-class Search(Protocol):
-    """Finds entities and triples in one batch. Each model family implements it."""
-
-    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
-        """Find entities and triples. At least one of the sentences has words. The rows are without markers.
-
-        With ``given_entities``, keep the entities of the sentences, and find triples only.
-        """
-
-
-class TorchModule(Protocol):
-    """The part of ``torch.nn.Module`` that the package uses on a network.
-
-    A protocol cannot inherit from ``torch.nn.Module``, and the protocols of networks build on this one.
-    """
-
-    training: bool
-
-    def eval(self) -> Self:
-        """Switch to evaluation mode."""
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch to training mode."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device, in place."""
-
-    def modules(self) -> Iterator[nn.Module]:
-        """Iterate over all modules, this one included."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """Iterate over the parameters."""
-
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, nn.Parameter]]:
-        """Iterate over the parameters with their names."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
-        """Copy weights by name."""
 
 
 class RowMaker(Protocol):
@@ -144,28 +58,6 @@ class RowMaker(Protocol):
 
     def plain(self, example: Example) -> Row:
         """Return the row of a sentence without markers."""
-
-
-class PredictingModel(Protocol):
-    """The part of a model that prediction uses."""
-
-    @property
-    def schema(self) -> Schema:
-        """The labels of the model."""
-
-    @property
-    def collator(self) -> RowMaker:
-        """Makes rows from sentences, and says what each row costs."""
-
-    @property
-    def device(self) -> Any:
-        """Device of the network: that of torch, or None without torch."""
-
-    def search(self, settings: SearchSettings) -> Search:
-        """Make the search of the model family. It is called for every batch."""
-
-    def inference(self) -> AbstractContextManager[Any]:
-        """Return a context in which the network only predicts. Refuse a network in training mode."""
 
 
 class Predictor:
@@ -187,7 +79,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: PredictingModel,
+        model: BaseModel,
         *,
         thresholds: Thresholds,
         temperatures: Temperatures | None = None,
@@ -220,12 +112,12 @@ class Predictor:
         self.batch_words = batch_words
         self.constraints = constraints
         self.cuda_graphs = cuda_graphs
-        self.half = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
+        self.bf16 = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
         self._warned = False
 
     @property
     def device(self) -> Any:
-        """Device of the network. See :class:`PredictingModel`."""
+        """Device of the network. See :class:`BaseModel`."""
         return self.model.device
 
     def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
@@ -252,11 +144,11 @@ class Predictor:
 
     def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
         results = [SearchResult(example.sentence) for example in examples]
-        selection = Selection(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
+        postprocessor = Postprocessor(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
         for group, searched in self._searched(examples, given_entities):
             for i, found in zip(group, searched, strict=True):
                 self.n_limited += found.limited
-                results[i] = selection.select(found, given_entities=given_entities)
+                results[i] = postprocessor.apply(found, given_entities=given_entities)
         return results
 
     def _searched(
@@ -305,7 +197,7 @@ class Predictor:
         group: list[int] = []
         rows: list[Row] = []
         longest = 0
-        order = sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence))
+        order = sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence.words))
         for begin in range(0, len(order), _SORTED_AT_ONCE):
             members = order[begin : begin + _SORTED_AT_ONCE]
             made = self._plain_rows([examples[i] for i in members])
@@ -341,7 +233,7 @@ class Predictor:
             batch_words=self.batch_words,
             limits=self.limits,
             check=self.check,
-            half=self.half,
+            bf16=self.bf16,
             device=self.device,
             cuda_graphs=self.cuda_graphs,
         )
@@ -374,6 +266,94 @@ class Predictor:
             return True
 
         return halve_on_out_of_memory(find, range(len(examples)), shrink)
+
+
+class BaseModel(ABC):
+    """A model that an :class:`.Extractor` can use. See :class:`.Model` for the attributes."""
+
+    settings: ModelSettings
+    schema: Schema
+
+    @property
+    @abstractmethod
+    def collator(self) -> RowMaker:
+        """Makes rows for the encoder."""
+
+    @property
+    @abstractmethod
+    def device(self) -> Any:
+        """Device of the network: that of torch, or None without torch."""
+
+    @property
+    @abstractmethod
+    def survives_fork(self) -> bool:
+        """Whether a process that is forked after the model was used can use it. Threads do not survive a fork."""
+
+    @abstractmethod
+    def to(self, device: Any) -> None:
+        """Move the network to a device, in place. Raises a ConfigError if the device is not available."""
+
+    @abstractmethod
+    def eval(self) -> None:
+        """Switch to evaluation mode."""
+
+    @abstractmethod
+    def search(self, settings: SearchSettings) -> Search:
+        """Make the search of the model family. It is called for every batch."""
+
+    @abstractmethod
+    def inference(self) -> AbstractContextManager[Any]:
+        """Return a context in which the network only predicts. Refuse a network in training mode."""
+
+    def check_precision(self, precision: str) -> None:  # noqa: B027 (most models have all precisions)
+        """Raise a ConfigError if the model cannot compute in a precision."""
+
+    def capture_cuda_graphs(self, bf16: bool) -> None:  # noqa: B027 (most models have none)
+        """Capture the CUDA graphs of single sentences now, if the model has some. ``bf16``: for bfloat16."""
+
+    def cost(self, example: Example) -> int:
+        """Return the cost of a sentence in ordinary words. See ``WordPieces.cost``."""
+        return self.collator.pieces.cost(self.collator.plain(example))
+
+    @property
+    def overlaps(self) -> str:
+        """What to do with entities that share words: the choice stored with the model, else "flat"."""
+        return self.settings.overlaps or OVERLAPS[0]
+
+    def predictor(
+        self,
+        *,
+        thresholds: Thresholds | None = None,
+        overlaps: str | None = None,
+        batch_words: int = 4096,
+        precision: str = "auto",
+        check: Callable[[], None] = never_stop,
+        constraints: str | None = None,
+        cuda_graphs: bool = False,
+    ) -> Predictor:
+        """Make a predictor. See :class:`.Predictor`.
+
+        Args:
+            thresholds: Minimum scores. None: those of the model.
+            overlaps: What to do with entities that share words. None: :attr:`overlaps`.
+            batch_words: Maximum number of words per batch, padding included.
+            precision: Precision of the pretrained encoder.
+            check: Called at short intervals. It may raise to stop the work.
+            constraints: "on" or "off". None: the choice of the model.
+            cuda_graphs: Whether a GPU replays batches as CUDA graphs.
+        """
+        return Predictor(
+            self,
+            thresholds=self.settings.thresholds if thresholds is None else thresholds,
+            temperatures=self.settings.temperatures,
+            limits=self.settings.limits,
+            overlaps=self.overlaps if overlaps is None else overlaps,
+            check=check,
+            batch_words=batch_words,
+            precision=precision,
+            constraints=self.settings.constraints if constraints is None else constraints,
+            cuda_graphs=cuda_graphs,
+        )
 
 
 def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Floats:

@@ -23,9 +23,8 @@ from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.tokenizing import SpecialPieces
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.errors import ConfigError, ModelError
-from cascade_srn.inference.cascade_search import CascadeSearch
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.model.base import BaseModel
+from cascade_srn.inference.cascade_search import CascadeSearch, SearchSettings
+from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.model.folder import (
     COPY_AGAIN,
     ENCODER_FILE,
@@ -37,11 +36,11 @@ from cascade_srn.model.folder import (
     read_config,
     read_export,
     read_light,
+    read_tensors,
 )
+from cascade_srn.network.examples import RowCollator
 from cascade_srn.network.markers import Markers, marker_names
-from cascade_srn.network.rows import RowCollator
 from cascade_srn.runtime.layers import Array
-from cascade_srn.runtime.stored import read_tensors
 from cascade_srn.runtime.turns import LightNetwork, LightTurns
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import file_crc32
@@ -170,11 +169,11 @@ class LightModel(BaseModel):
         )
 
     def search(self, settings: SearchSettings) -> CascadeSearch:
-        """Make the search of a batch. See :class:`.PredictingModel`."""
+        """Make the search of a batch. See :class:`.BaseModel`."""
         return CascadeSearch(LightTurns(self.network, settings), self.rows, settings)
 
     def inference(self) -> AbstractContextManager[Any]:
-        """Return an empty context. See :class:`.PredictingModel`."""
+        """Return an empty context. See :class:`.BaseModel`."""
         return nullcontext()
 
 

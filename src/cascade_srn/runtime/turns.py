@@ -10,19 +10,18 @@ import numpy as np
 from cascade_srn.config import FusionSettings
 from cascade_srn.encoder.pieces import RowArrays
 from cascade_srn.encoder.windows import Integers
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.turns import EntityScores, ObjectScores
+from cascade_srn.inference.cascade_search import EntityScores, ObjectScores, SearchSettings
 from cascade_srn.runtime.layers import (
     Array,
     LayerNorm,
     Linear,
     SpanHead,
+    Srn,
     Weights,
     gelu,
     sigmoid,
     sum_segments,
 )
-from cascade_srn.runtime.srn import Srn
 
 ENTITY, SUBJECT, OBJECT = 0, 1, 2
 # Few pairs and pieces stay in the cache of a CPU. Passes of 8,192 pieces take twice the time.

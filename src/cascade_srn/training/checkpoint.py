@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cascade_srn.errors import CascadeError, ModelError
 from cascade_srn.formats.files import replacing
-from cascade_srn.inference.predictor import TorchModule
+from cascade_srn.model.build import TorchModule
 from cascade_srn.runs.process import seed_everything
 from cascade_srn.storage.atomic import replacing_path
 from cascade_srn.storage.files import checksum

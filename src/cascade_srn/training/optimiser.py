@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
-from cascade_srn.model.family import Network
+from cascade_srn.model.build import Network
 from cascade_srn.training.settings import TrainingSettings
 
 # Names of layers in transformers: encoder.layer.3.…, layers.3.…, h.3.…, block.3.… Shared layers, such as

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.windows import Division, FewShapes, LeastWork
-from cascade_srn.inference.predictor import TorchModule
-from cascade_srn.model.family import Batch
+from cascade_srn.model.build import Batch, TorchModule
 from cascade_srn.model.model import Model
 from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.cascade import CascadeLoss

@@ -170,10 +170,10 @@ def test_a_model_in_training_is_refused():
         model.predictor().predict(examples())
 
 
-@pytest.mark.parametrize(("precision", "half"), [("auto", False), ("bf16", True)])
-def test_precision(precision, half):
+@pytest.mark.parametrize(("precision", "bf16"), [("auto", False), ("bf16", True)])
+def test_precision(precision, bf16):
     predictor = small_model(method="pipeline").predictor(precision=precision)
-    assert predictor.half == half
+    assert predictor.bf16 == bf16
     assert predictor.device.type == "cpu"
 
 

@@ -182,8 +182,8 @@ class TestPredictor:
 
     def test_half_precision_applies_before_the_tables(self, method):
         model = _spread(method)
-        exact, half = (model.predictor(precision=p) for p in ("float32", "bf16"))
-        assert (exact.half, half.half) == (False, True)
-        assert half.device.type == "cpu"
-        n_found = [sum(len(s.entities) for s in p.predict(examples())) for p in (exact, half)]
+        exact, bf16 = (model.predictor(precision=p) for p in ("float32", "bf16"))
+        assert (exact.bf16, bf16.bf16) == (False, True)
+        assert bf16.device.type == "cpu"
+        n_found = [sum(len(s.entities) for s in p.predict(examples())) for p in (exact, bf16)]
         assert n_found[1] == pytest.approx(n_found[0], rel=0.2)

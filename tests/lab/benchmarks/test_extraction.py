@@ -6,7 +6,7 @@ from tests.small_models import NESTED, SENTENCES, SHARED_SUBJECT, examples, smal
 from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.lab.benchmarks.extract import Batching, Extraction, accepting_thresholds, with_bilstm
 from cascade_srn.lab.benchmarks.workload import count
-from cascade_srn.network.collate import candidate_subjects
+from cascade_srn.network.batch import candidate_subjects
 from cascade_srn.network.sequence import BiLSTM
 
 EXAMPLES = [example for example in examples() if len(example.sentence)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cascade_srn.config import OVERLAPS
 from cascade_srn.evaluation.calibration.choose import sum_f1
-from cascade_srn.inference.overlaps import have_overlaps
+from cascade_srn.inference.decode import have_overlaps
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
 

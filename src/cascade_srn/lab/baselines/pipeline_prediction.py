@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.inference.annotations import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.cascade_search import SearchSettings
+from cascade_srn.inference.decode import ScoredTriple, SearchResult, limit_entities, relation_score
+from cascade_srn.inference.torch_turns import send
 from cascade_srn.lab.baselines.pipeline import N_MARKERS, NONE, Pipeline, PipelineCollator, ordered_pairs
 from cascade_srn.network.batch import to_device
 from cascade_srn.network.examples import Example
@@ -54,10 +55,10 @@ class PipelineSearch:
         batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
         spans = to_device(pairs_within(batch.word_lengths, self.collator.max_words), self.settings.device)
         logits = self.network.span_logits(
-            batch.to(self.settings.device), spans, half=self.settings.half, check=self.settings.check
+            batch.to(self.settings.device), spans, bf16=self.settings.bf16, check=self.settings.check
         )
-        temperature, offset = self.settings.temperatures.entity, self.settings.tensor(self.settings.entity_offset)
-        threshold = self.settings.tensor(self.settings.entity)
+        temperature, offset = self.settings.temperatures.entity, send(self.settings.entity_offset, self.settings.device)
+        threshold = send(self.settings.entity, self.settings.device)
         index, labels, scores = accept_labels(logits, threshold, temperature, offset)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
@@ -71,7 +72,7 @@ class PipelineSearch:
     ) -> Iterator[tuple[int, ScoredTriple]]:
         """Yield the triples of a batch with the index of their sentence. The word budget limits the pairs per batch."""
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
-        threshold, temperature = self.settings.tensor(self.settings.object), self.settings.temperatures.object
+        threshold, temperature = send(self.settings.object, self.settings.device), self.settings.temperatures.object
         names = self.collator.schema.relation_types
         costs = [self.collator.pieces.cost(row) for row in rows]
         for group in group_by_words([costs[i] + N_MARKERS for i, _, _ in pairs], self.settings.batch_words):
@@ -80,7 +81,7 @@ class PipelineSearch:
             marked, openings = self.collator.with_pairs(rows, members)
             batch = self.collator.pieces.batch(marked).to(self.settings.device)
             items = torch.tensor(openings, device=self.settings.device)
-            logits = self.network.pair_logits(batch, items, half=self.settings.half)
+            logits = self.network.pair_logits(batch, items, bf16=self.settings.bf16)
             accepted = (column.tolist() for column in accept_labels(logits, threshold, temperature))
             for index, label, score in zip(*accepted, strict=True):
                 sentence, subject, object_ = members[index]

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.inference.annotations import ScoredTriple, SearchResult, limit_entities, relation_score
-from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.cascade_search import SearchSettings
+from cascade_srn.inference.decode import ScoredTriple, SearchResult, limit_entities, relation_score
+from cascade_srn.inference.torch_turns import send
 from cascade_srn.lab.baselines.table_filling import TableCollator, TableFilling
 from cascade_srn.network.batch import to_device
 from cascade_srn.network.examples import Example
@@ -34,21 +35,23 @@ class TableSearch:
         batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
         cells = pairs_within(batch.word_lengths, self.settings.limits.entity_words)
         batch = batch.to(self.settings.device)
-        features = self.network.features(batch, half=self.settings.half, check=self.settings.check)
+        features = self.network.features(batch, bf16=self.settings.bf16, check=self.settings.check)
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
             cells = to_device(cells, self.settings.device)
             logits = self.network.entity_logits(features, batch.word_lengths, cells)
-            calibrated = logits / self.settings.temperatures.entity + self.settings.tensor(self.settings.entity_offset)
-            found = _accept_cells(calibrated, cells, self.settings.tensor(self.settings.entity))
+            calibrated = logits / self.settings.temperatures.entity + send(
+                self.settings.entity_offset, self.settings.device
+            )
+            found = _accept_cells(calibrated, cells, send(self.settings.entity, self.settings.device))
             entities = decode_entities(found, self.collator.schema.entity_types, len(sentences))
         kept, limited = limit_entities(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
             cells = to_device(relation_candidates(kept), self.settings.device)
             logits = self.network.relation_logits(features, batch.word_lengths, cells)
-            threshold = self.settings.tensor(self.settings.object)
+            threshold = send(self.settings.object, self.settings.device)
             found = _accept_cells(logits / self.settings.temperatures.object, cells, threshold)
             triples = decode_triples(found, self.collator.schema.relation_types, kept)
         return [

@@ -106,7 +106,7 @@ class Extraction:
     @property
     def precision(self) -> str:
         """Precision of the pretrained encoder."""
-        return "bf16" if self.predictor.half else "float32"
+        return "bf16" if self.predictor.bf16 else "float32"
 
     def __call__(self) -> list[Sentence]:
         """Run the extraction and return the sentences, batch by batch."""
@@ -133,7 +133,7 @@ class Extraction:
 
         @torch.inference_mode()
         def run() -> None:
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.predictor.half):
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.predictor.bf16):
                 for batch in batches:
                     encoder(input_ids=batch.piece_ids, attention_mask=batch.piece_mask.long())
 

@@ -43,7 +43,7 @@ class Ensemble:
     targets of a student are averages without temperatures, of at least ``floor``.
     """
 
-    def __init__(self, models: Sequence[Model], *, floor: float = 0.01, batch_words: int = 16384, half: bool = False):
+    def __init__(self, models: Sequence[Model], *, floor: float = 0.01, batch_words: int = 16384, bf16: bool = False):
         self.schema = models[0].schema
         for model in models[1:]:
             if differences := self.schema.differences(model.schema):
@@ -52,7 +52,7 @@ class Ensemble:
                     "Give teachers with the same schema",
                     option="teachers",
                 )
-        self.teachers = [Teacher(model, half=half, batch_words=batch_words) for model in models]
+        self.teachers = [Teacher(model, bf16=bf16, batch_words=batch_words) for model in models]
         # A model trained without relations has no relation heads, whatever its settings are.
         self.joint = models[0].network.relations is not None
         if any((model.network.relations is not None) != self.joint for model in models):
@@ -176,8 +176,8 @@ class Labelling:
     def _ensemble(self, models: Sequence[Model]) -> Ensemble:
         for model in models:
             model.network.to(self.device)
-        half = self.settings.precision == "bf16" or (self.settings.precision == "auto" and self.device.type == "cuda")
-        return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, half=half)
+        bf16 = self.settings.precision == "bf16" or (self.settings.precision == "auto" and self.device.type == "cuda")
+        return Ensemble(models, floor=self.settings.floor, batch_words=self.settings.batch_words, bf16=bf16)
 
     def _identity(self, files: Sequence[Path]) -> dict[str, Any]:
         """Return checksums and settings that determine the labels."""

@@ -32,9 +32,9 @@ class Teacher:
     Teachers with the same ``reading`` make the same rows of a sentence, so the rows are made once for all of them.
     """
 
-    def __init__(self, model: Model, *, half: bool, batch_words: int) -> None:
+    def __init__(self, model: Model, *, bf16: bool, batch_words: int) -> None:
         self.batch_words = batch_words
-        self.model, self.cascade, self.collator, self.half = model, model.cascade, model.cascade_collator, half
+        self.model, self.cascade, self.collator, self.bf16 = model, model.cascade, model.cascade_collator, bf16
         self.temperatures = model.settings.temperatures
         offsets = [self.temperatures.entity_offsets.get(label, 0.0) for label in model.schema.entity_types]
         self.entity_offset = torch.tensor(offsets, device=self.device)
@@ -75,7 +75,7 @@ class Teacher:
 
     def features(self, batch: RowBatch) -> Tensor:
         """Encode rows that are on the device."""
-        return self.cascade.features(batch, half=self.half)
+        return self.cascade.features(batch, bf16=self.bf16)
 
     def tags(self, given: GivenEntities, features: Tensor) -> Tensor | None:
         """Return the entity tags, if the fusion uses them."""

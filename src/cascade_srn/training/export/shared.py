@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from cascade_srn.errors import ModelError
+from cascade_srn.model.folder import StoredTensor, find_tensors, read_tensors
 from cascade_srn.runtime.layers import Array
-from cascade_srn.runtime.stored import StoredTensor, find_tensors, read_tensors
 
 # Constants of the graph up to this number of bytes, such as shapes and masks, are stored in it.
 _MAX_INLINE = 4096
