@@ -15,20 +15,25 @@ from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
-from cascade_srn.inference.predictor import PRECISIONS, BaseModel, Predictor, never_stop
+from cascade_srn.inference.predictor import (
+    PRECISIONS,
+    BaseModel,
+    Predictor,
+    check_characters,
+    list_documents,
+    never_stop,
+    refuse_forked,
+)
 from cascade_srn.inference.streaming import (
     BadText,
     Context,
-    Labels,
+    LabelChoice,
     OnError,
     Outcome,
     StreamOptions,
     attempt,
-    check_characters,
     error_policy,
     finish,
-    list_documents,
-    refuse_forked,
     show_progress,
     split_into_parts,
     split_pairs,
@@ -261,7 +266,7 @@ class Extractor:
         self,
         text: str | Document,
         *,
-        labels: Labels | None = None,
+        labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
     ) -> Document:
@@ -306,7 +311,7 @@ class Extractor:
         *,
         as_tuples: bool = False,
         batch_words: int = 4096,
-        labels: Labels | None = None,
+        labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
         on_error: OnError = "raise",
@@ -448,7 +453,7 @@ class Extractor:
         *,
         given_entities: bool = False,
         batch_words: int = 4096,
-        labels: Labels | None = None,
+        labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
     ) -> list[Document]:
@@ -483,7 +488,7 @@ class Extractor:
             predicted = [replace(after, clusters=before.clusters) for before, after in pairs]
         return predicted if labels is None else [document.filter(labels=labels) for document in predicted]
 
-    def _check_choice(self, labels: Labels | None) -> None:
+    def _check_choice(self, labels: LabelChoice | None) -> None:
         """Raise an error for labels that the model does not have, before anything is predicted."""
         if labels is not None:
             select_labels(labels, self.schema)

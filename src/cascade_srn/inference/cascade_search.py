@@ -54,7 +54,7 @@ class SearchSettings(NamedTuple):
         limits: Bounds on the work per sentence.
         check: Called at short intervals. It may raise to stop the work.
         bf16: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
-        device: Device of the network: that of torch, or None without torch.
+        device: Device of a PyTorch network, else None.
         cuda_graphs: Whether a GPU replays batches as CUDA graphs.
     """
 
@@ -171,7 +171,7 @@ class CascadeSearch:
             entities = [list(sentence.entities) for sentence in sentences]
             columns = self.collator.entity_columns(entities)
         else:
-            entities, columns = self._find_entities(features, [len(s) for s in sentences], limited)
+            entities, columns = self._find_entities(features, [len(s.words) for s in sentences], limited)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.turns.has_relations and len(columns):
             candidates, crowded = limit_entities(entities, sentences, self.settings.limits)

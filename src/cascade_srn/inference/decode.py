@@ -317,7 +317,7 @@ def limit_entities(
     """
     chosen, crowded = list(entities), set()
     for number, (found, sentence) in enumerate(zip(entities, sentences, strict=True)):
-        most = limits.max_spans(len(sentence))
+        most = limits.max_spans(len(sentence.words))
         if len(found) <= most:
             continue
         best: dict[tuple[int, int], float] = {}

@@ -1,11 +1,13 @@
-"""Prediction with any model: batching, thresholds and memory, and the interface of models."""
+"""Prediction with any model: batches, thresholds, memory, the interface of models, and checks of what callers pass."""
 
 from __future__ import annotations
 
+import gc
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,17 +23,16 @@ from cascade_srn.config import (
     require_range,
 )
 from cascade_srn.encoder.pieces import Row, WordPieces
-from cascade_srn.errors import ConfigError, did_you_mean
+from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
 from cascade_srn.inference.batching import (
     halve_on_out_of_memory,
     unless_out_of_memory,
-    without_garbage_collection,
 )
 from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
 from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence
+from cascade_srn.types import Document, Sentence
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
@@ -172,7 +173,7 @@ class Predictor:
         self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
     ) -> Callable[[], list[SearchResult]] | None:
         """Let the GPU begin with a batch, and return a function for the rest of the search, or None."""
-        if getattr(self.device, "type", None) != "cuda" or sum(map(len, rows)) < _MIN_OVERLAPPED:
+        if sum(len(row.sizes) for row in rows) < _MIN_OVERLAPPED or getattr(self.device, "type", None) != "cuda":
             return None
         begin = getattr(self.search(self._search_settings()), "begin", None)
         if begin is None:
@@ -245,7 +246,7 @@ class Predictor:
         sentences = [example.sentence for example in examples]
 
         def find(numbers: Sequence[int]) -> list[SearchResult]:
-            if not any(len(sentences[i]) for i in numbers):
+            if not any(sentences[i].words for i in numbers):
                 return [SearchResult(sentences[i].annotated((), ())) for i in numbers]
             members = [examples[i] for i in numbers], [rows[i] for i in numbers]
             return self.search(self._search_settings()).find(*members, given_entities=given_entities)
@@ -282,7 +283,7 @@ class BaseModel(ABC):
     @property
     @abstractmethod
     def device(self) -> Any:
-        """Device of the network: that of torch, or None without torch."""
+        """Device of a PyTorch network, else None."""
 
     @property
     @abstractmethod
@@ -356,6 +357,22 @@ class BaseModel(ABC):
         )
 
 
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage in this block. Objects that are no longer used are still freed, unless they form cycles.
+
+    Predictions make many objects and no cycles. Python would look through all objects of the process for cycles again
+    and again, and with torch there are many.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Floats:
     """Return the value of each label. Shape: (n_labels,)."""
     return np.array([own.get(label, otherwise) for label in labels], dtype=np.float32)
@@ -373,3 +390,46 @@ def _check_labels(what: str, schema: Schema, entities: Iterable[str], relations:
                     f"{what} is set for {label!r}, which is not one of the {kind} of the model",
                     did_you_mean(label, known),
                 )
+
+
+# The process in which a model first ran. A forked process inherits it.
+_first_used_in: int | None = None
+
+
+def refuse_forked(*, survives: bool) -> None:
+    """Raise an error in a process that was forked after a model ran, unless the model survives that."""
+    global _first_used_in
+    _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
+    if _first_used_in != os.getpid() and not survives:
+        raise CascadeError(
+            "this process was forked after a model was used, and the threads of the model do not survive a fork",
+            "Start processes with 'spawn', or call torch.set_num_threads(1) in them first",
+        )
+
+
+def list_documents(documents: Iterable[Document]) -> list[Document]:
+    """Return documents as a list, or raise an error if they are something else."""
+    if isinstance(documents, str | Document):
+        raise CascadeError(
+            f"documents is a {type(documents).__name__}, not a list of Documents",
+            "Pass [document], or use extract for a single text",
+        )
+    listed = list(documents)
+    for number, document in enumerate(listed):
+        if not isinstance(document, Document):
+            raise CascadeError(
+                f"item {number} is a {type(document).__name__}, not a Document",
+                "Make one with Document.from_text, or use extract or stream for texts",
+            )
+    return listed
+
+
+def check_characters(text: str) -> None:
+    """Refuse unpaired surrogates, which no tokenizer accepts and no UTF-8 file can contain."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CascadeError(
+            f"the text contains an unpaired surrogate, {text[error.start]!r}, at character {error.start}",
+            "Remove it, or replace it with text.encode('utf-8', 'replace').decode()",
+        ) from None

@@ -1,6 +1,5 @@
-"""Texts as callers give them: checks of texts and of the process, and streams in parts, with bad texts apart."""
+"""Extraction from a stream of texts: parts of bounded size, in order, with bad texts handled apart."""
 
-import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -34,14 +33,14 @@ Context = TypeVar("Context")
 Result = TypeVar("Result")
 Outcome = Document | BadText
 OnError = str | Callable[[BadText], Document | None]
-Labels = str | Collection[str]
+LabelChoice = str | Collection[str]
 
 
 class StreamOptions(TypedDict, total=False):
     """Options of :meth:`.Extractor.stream`."""
 
     batch_words: int
-    labels: Labels | None
+    labels: LabelChoice | None
     thresholds: ThresholdsLike | None
     overlaps: str | None
     on_error: OnError
@@ -149,7 +148,9 @@ def split_pairs(pairs: Iterable[Any], contexts: deque[Any]) -> Iterator[Any]:
         yield text
 
 
-def finish(results: Iterable[Document | None], contexts: deque[Any] | None, labels: Labels | None) -> Iterator[Any]:
+def finish(
+    results: Iterable[Document | None], contexts: deque[Any] | None, labels: LabelChoice | None
+) -> Iterator[Any]:
     """Drop the texts that were skipped, choose the labels, and add the contexts if there are any."""
     for document in results:
         context = None if contexts is None else contexts.popleft()
@@ -164,46 +165,3 @@ def show_progress(results: Iterable[Result], n_texts: int | None) -> Iterator[Re
     from rich.progress import track
 
     yield from track(results, "extracting", total=n_texts, console=Console(stderr=True))
-
-
-# The process in which a model first ran. A forked process inherits it.
-_first_used_in: int | None = None
-
-
-def refuse_forked(*, survives: bool) -> None:
-    """Raise an error in a process that was forked after a model ran, unless the model survives that."""
-    global _first_used_in
-    _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
-    if _first_used_in != os.getpid() and not survives:
-        raise CascadeError(
-            "this process was forked after a model was used, and the threads of the model do not survive a fork",
-            "Start processes with 'spawn', or call torch.set_num_threads(1) in them first",
-        )
-
-
-def list_documents(documents: Iterable[Document]) -> list[Document]:
-    """Return documents as a list, or raise an error if they are something else."""
-    if isinstance(documents, str | Document):
-        raise CascadeError(
-            f"documents is a {type(documents).__name__}, not a list of Documents",
-            "Pass [document], or use extract for a single text",
-        )
-    listed = list(documents)
-    for number, document in enumerate(listed):
-        if not isinstance(document, Document):
-            raise CascadeError(
-                f"item {number} is a {type(document).__name__}, not a Document",
-                "Make one with Document.from_text, or use extract or stream for texts",
-            )
-    return listed
-
-
-def check_characters(text: str) -> None:
-    """Refuse unpaired surrogates, which no tokenizer accepts and no UTF-8 file can contain."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise CascadeError(
-            f"the text contains an unpaired surrogate, {text[error.start]!r}, at character {error.start}",
-            "Remove it, or replace it with text.encode('utf-8', 'replace').decode()",
-        ) from None

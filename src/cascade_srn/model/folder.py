@@ -24,7 +24,7 @@ from cascade_srn.storage.files import checksum, file_crc32
 
 FORMAT_VERSION = 1
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
-# A model of torch with these two files beside its weights also runs without torch.
+# A PyTorch model with these two files beside its weights also runs without torch.
 ENCODER_FILE, LIGHT_FILE = "encoder.onnx", "light.json"
 TOKENIZER_FILE = "tokenizer.json"
 LIGHT_NEEDS = (ENCODER_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
@@ -90,9 +90,9 @@ def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], di
 
 
 def read_export(folder: Path) -> dict[str, Any] | None:
-    """Return the section of an exported model, which runs without torch, or None for a model of torch.
+    """Return the section of an exported model, which runs without torch, or None for a PyTorch model.
 
-    A folder whose configuration cannot be read counts as a model of torch, whose loading reports the problem.
+    A folder whose configuration cannot be read counts as a PyTorch model, whose loading reports the problem.
     """
     try:
         section = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get(EXPORT)
@@ -102,7 +102,7 @@ def read_export(folder: Path) -> dict[str, Any] | None:
 
 
 def read_light(folder: Path) -> dict[str, Any] | None:
-    """Return the content of ``light.json`` in the folder of a model of torch, or None if there is no such file.
+    """Return the content of ``light.json`` in the folder of a PyTorch model, or None if there is no such file.
 
     A file that cannot be read counts as empty, which the light runtime refuses.
     """
@@ -132,7 +132,7 @@ def find_changed(folder: Path, light: Mapping[str, Any]) -> str | None:
 def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> bool:
     """Return whether a model runs in the light runtime here, and not in torch.
 
-    Exported models do. A model of torch with ``light.json`` does so without torch, and on a CPU in float32, where the
+    Exported models do. A PyTorch model with ``light.json`` does so without torch, and on a CPU in float32, where the
     light runtime starts sooner and is faster.
 
     Args:
@@ -160,7 +160,7 @@ def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runt
 
 
 def missing_for_torch() -> list[str]:
-    """Return the packages that a model of torch needs and this installation does not have."""
+    """Return the packages that a PyTorch model needs and this installation does not have."""
     return [name for name in ("torch", "transformers") if not _is_installed(name)]
 
 
@@ -174,7 +174,7 @@ def _is_installed(name: str) -> bool:
 def model_checksum(folder: Path, known: Mapping[str, str] | None = None) -> str:
     """Return the SHA-256 of all files of a model but its card, which can be edited without changing results.
 
-    The files that let a model of torch run without torch do not change results either.
+    The files that let a PyTorch model run without torch do not change results either.
 
     Args:
         folder: The folder of the model.

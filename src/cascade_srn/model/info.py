@@ -56,7 +56,7 @@ class ModelInfo:
         card: Text of the model card; empty if there is none.
         files: Names of the files besides the configuration and the card.
         exported: Precision of the encoder of an exported model, which runs without torch. None for other models.
-        light: Whether a model of torch also runs without torch.
+        light: Whether a PyTorch model also runs without torch.
     """
 
     name: str

@@ -90,7 +90,7 @@ class Linear:
 
     @classmethod
     def read(cls, weights: Weights, name: str) -> Linear:
-        """Read the weights of a layer of torch, which are stored transposed."""
+        """Read the weights of a PyTorch layer, which are stored transposed."""
         return cls(np.ascontiguousarray(weights[f"{name}.weight"].T), weights.get(f"{name}.bias"))
 
     def __call__(self, values: Array) -> Array:

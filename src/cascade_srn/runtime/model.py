@@ -1,6 +1,6 @@
 """Load a model without torch, and use it as a :class:`.Model` is used for extraction.
 
-It is an exported model, or a model of torch whose folder has an encoder for ONNX Runtime beside its weights.
+It is an exported model, or a PyTorch model whose folder has an encoder for ONNX Runtime beside its weights.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LightModel(BaseModel):
         network: The weights, in ONNX Runtime and NumPy.
         rows: Makes rows for the encoder.
         precision: "float32" or "int8", that of the encoder.
-        is_exported: Whether the model runs without torch only. Otherwise it is a model of torch.
+        is_exported: Whether the model runs without torch only.
     """
 
     settings: ModelSettings
@@ -73,7 +73,7 @@ class LightModel(BaseModel):
 
     @classmethod
     def load(cls, folder: str | Path) -> LightModel:
-        """Read an exported model from a folder, or a model of torch with ``light.json``.
+        """Read an exported model from a folder, or a PyTorch model with ``light.json``.
 
         The folder need not be trusted: it contains no code, and its files are compared with their checksums.
 
@@ -209,7 +209,7 @@ def _torch_hint() -> str:
 
 
 def count_threads() -> int:
-    """Return the number of threads to use: ``OMP_NUM_THREADS``, else that of torch if it is loaded, else all cores."""
+    """Return the number of threads: ``OMP_NUM_THREADS``, else as many as torch has if it is loaded, else all cores."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)

@@ -96,8 +96,8 @@ class LightNetwork:
         self.sequence = Srn.read(weights, "sequence")
         self.entity_head = SpanHead.read(weights, "entity_head")
         has_relations = "relations.subject_head.start.weight" in weights
-        # None for a model that finds entities only, as in a model of torch.
-        self.relations = RelationTurns.read(weights, fusion) if has_relations else None
+        # None for a model that finds entities only, as in a PyTorch model.
+        self.relations = LightRelations.read(weights, fusion) if has_relations else None
 
     def encode(self, rows: RowArrays, check: Callable[[], None]) -> Array:
         """Encode rows and return the features of their words. ``check`` is called between encoder passes.
@@ -151,7 +151,7 @@ class LightNetwork:
 
 
 @dataclass(frozen=True)
-class RelationTurns:
+class LightRelations:
     """The weights of turns 2 and 3. Fusions are None if markers take their place."""
 
     subject_head: SpanHead
@@ -160,7 +160,7 @@ class RelationTurns:
     fusion: SubjectFusion | None
 
     @classmethod
-    def read(cls, weights: Weights, fusion: FusionSettings) -> RelationTurns:
+    def read(cls, weights: Weights, fusion: FusionSettings) -> LightRelations:
         """Read the weights."""
         return cls(
             SpanHead.read(weights, "relations.subject_head"),
@@ -182,7 +182,7 @@ class LightTurns:
         self.has_relations = network.relations is not None
 
     @property
-    def _relations(self) -> RelationTurns:
+    def _relations(self) -> LightRelations:
         assert self.network.relations is not None
         return self.network.relations
 

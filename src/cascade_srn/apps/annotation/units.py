@@ -239,7 +239,7 @@ def annotate(extractor: Extractor, units: Sequence[Unit], batch_words: int = 409
 
 def _examples(extractor: Extractor, units: Sequence[Unit]) -> list[Example]:
     """Return the sentences of units with the context that the model reads."""
-    from cascade_srn.inference.streaming import refuse_forked
+    from cascade_srn.inference.predictor import refuse_forked
 
     refuse_forked(survives=extractor.model.survives_fork)
     found = {unit.position: unit.document for unit in units}

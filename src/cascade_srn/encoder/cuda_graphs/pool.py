@@ -39,7 +39,7 @@ class CudaGraphPool:
         return graph
 
 
-class Addresses:
+class WeightAddresses:
     """Addresses of weights, which graphs contain. Another device or type of the weights changes them."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -69,7 +69,7 @@ class RecurringCudaGraphs:
         self._occurrences: Counter[Hashable] = Counter()
         self._pool: CudaGraphPool | None = None
         self._n_graphs = 0
-        self._addresses: Addresses | None = None
+        self._addresses: WeightAddresses | None = None
 
     def __len__(self) -> int:
         return self._n_graphs
@@ -89,7 +89,7 @@ class RecurringCudaGraphs:
         if self._occurrences[key] < self.min_occurrences:
             return None
         if self._addresses is None:
-            self._addresses = Addresses(module)
+            self._addresses = WeightAddresses(module)
         try:
             if self._capture and self._pool is None:
                 self._pool = CudaGraphPool(device)
