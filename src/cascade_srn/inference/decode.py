@@ -29,6 +29,18 @@ Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
 
 
+def sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Compute the logistic function in float32, also of large values."""
+    with np.errstate(over="ignore"):
+        found: NDArray[np.float32] = np.reciprocal(np.exp(-values) + np.float32(1))
+    return found
+
+
+def probability(logits: NDArray[np.float32], temperature: float, offset: Floats | float = 0.0) -> NDArray[np.float32]:
+    """Return the probabilities of logits, in float32, with a temperature and an offset applied."""
+    return sigmoid(logits / np.float32(temperature) + np.asarray(offset, dtype=np.float32))
+
+
 def find_candidates(
     start: Floats, end: Floats, lengths: Integers, threshold: float | Floats, max_words: int | None = None
 ) -> tuple[Integers, ...]:

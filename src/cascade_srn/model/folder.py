@@ -70,10 +70,7 @@ def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], di
             "Install the release that wrote it, or train it again",
         )
     try:
-        stored = config["model"]
-        # Earlier releases wrote no text form, and read words as they are.
-        given = {"text_form": "verbatim", **stored} if isinstance(stored, dict) else stored
-        settings = ModelSettings.from_dict(given, f"{path}: model")
+        settings = ModelSettings.from_dict(config["model"], f"{path}: model")
         schema, encoder = Schema.from_dict(config["schema"]), config["encoder"]
     except KeyError as error:
         raise ModelError(f"{str(path)!r} lacks the section {error}", COPY_AGAIN) from error
@@ -81,7 +78,6 @@ def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], di
         raise ModelError(f"{str(path)!r} cannot be read: {error.problem}", error.hint) from error
     except OverflowError as error:
         raise ModelError(f"{str(path)!r} cannot be read: {error}", COPY_AGAIN) from error
-    # Older releases wrote no checksums.
     checksums = config.get(CHECKSUMS, {})
     for section, value in (("encoder", encoder), (CHECKSUMS, checksums)):
         if not isinstance(value, dict):

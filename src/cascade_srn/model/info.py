@@ -33,8 +33,6 @@ from cascade_srn.storage.hub import push_files
 # Sections of a card whose tables are shown.
 _SECTIONS = ("Scores", "Data", "Labels")
 _BORDER, _ESCAPED = re.compile(r"(?<!\\)\|"), re.compile(r"\\(.)")
-# Files of tokenizers.
-_TOKENIZER_FILES = ("*token*.json", "vocab.*", "merges.txt", "*.model")
 _RULE = re.compile(r"[\s|:-]+")
 
 
@@ -169,8 +167,6 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
     light = read_light(folder) if not export else None
     if light is not None and (changed := find_changed(folder, light)) and changed not in damaged:
         damaged.add(ENCODER_FILE if changed == ENCODER_FILE else LIGHT_FILE)
-    # Earlier releases wrote no checksums.
-    files = checksums or sorted({WEIGHTS_FILE} | {p.name for pattern in _TOKENIZER_FILES for p in folder.glob(pattern)})
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     return ModelInfo(
         name=folder.name if name is None else str(name),
@@ -184,7 +180,7 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         sha256=found.get(WEIGHTS_FILE) or checksum(folder / WEIGHTS_FILE),
         damaged=tuple(sorted(damaged)),
         card=_read_card(folder / CARD_FILE),
-        files=(*files, *(() if light is None else (ENCODER_FILE, LIGHT_FILE))),
+        files=(*checksums, *(() if light is None else (ENCODER_FILE, LIGHT_FILE))),
         exported=export.get("precision"),
         light=light is not None,
     )
@@ -269,8 +265,6 @@ def push_model(
     Raises:
         ModelError: The model is damaged or cannot be uploaded.
     """
-    from cascade_srn.model.info import describe_model
-
     folder = find_model(name)
     found = describe_model(folder)
     if found.damaged:

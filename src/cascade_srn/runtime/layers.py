@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.encoder.windows import Integers
+from cascade_srn.inference.decode import sigmoid
 from cascade_srn.network.kernels import CELL_BOUND, gate_coefficients, task_sets
 
 Array = NDArray[np.float32]
@@ -30,13 +31,6 @@ _ERF_BELOW = (
     -1.42647390514189e-02,
 )
 _ERF_RANGE = np.float32(4)
-
-
-def sigmoid(values: Array) -> Array:
-    """Compute the logistic function, also of large values."""
-    with np.errstate(over="ignore"):
-        found: Array = np.reciprocal(np.exp(-values) + np.float32(1))
-    return found
 
 
 def erf(values: Array) -> Array:

@@ -11,6 +11,7 @@ from cascade_srn.config import FusionSettings
 from cascade_srn.encoder.pieces import RowArrays
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.cascade_search import EntityScores, ObjectScores, SearchSettings
+from cascade_srn.inference.decode import probability
 from cascade_srn.runtime.layers import (
     Array,
     LayerNorm,
@@ -19,7 +20,6 @@ from cascade_srn.runtime.layers import (
     Srn,
     Weights,
     gelu,
-    sigmoid,
     sum_segments,
 )
 
@@ -193,7 +193,7 @@ class LightTurns:
     def entities(self, features: Array) -> tuple[Array, Array, EntityScores]:
         """See :class:`.Turns`."""
         head = self.network.entity_head
-        temperature, offset = np.float32(self.settings.temperatures.entity), self.settings.entity_offset
+        temperature, offset = self.settings.temperatures.entity, self.settings.entity_offset
         words = Srn.task(features, ENTITY)
 
         def match(row: Integers, first: Integers, last: Integers, label: Integers) -> Array:
@@ -202,17 +202,10 @@ class LightTurns:
                 part = slice(begin, begin + _PAIRS_AT_ONCE)
                 logits = head.match(words[row[part], first[part]], words[row[part], last[part]])
                 found[part] = logits[np.arange(len(logits)), label[part]]
-            found /= temperature
-            found += offset[label]
-            return sigmoid(found)
+            return probability(found, temperature, offset[label])
 
-        def boundary(layer: Linear) -> Array:
-            logits = layer(words)
-            logits /= temperature
-            logits += offset
-            return sigmoid(logits)
-
-        return boundary(head.start), boundary(head.end), match
+        start, end = (probability(layer(words), temperature, offset) for layer in (head.start, head.end))
+        return start, end, match
 
     def tags(self, entities: Integers, shape: tuple[int, int]) -> Array | None:
         """See :class:`.Turns`. A word inside of several entities gets the sum of the rows of their types."""
@@ -281,7 +274,5 @@ class LightTurns:
 
 
 def _min_score(logits: tuple[Array, ...], temperature: float) -> Array:
-    first, *others = (sigmoid(part / np.float32(temperature)) for part in logits)
-    for other in others:
-        np.minimum(first, other, out=first)
-    return first
+    found: Array = np.minimum.reduce([probability(part, temperature) for part in logits])
+    return found

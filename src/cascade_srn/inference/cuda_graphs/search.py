@@ -26,8 +26,8 @@ from cascade_srn.inference.cuda_graphs.static_shapes import (
     pack_rows,
     triangle_position,
 )
-from cascade_srn.inference.cuda_graphs.turns import PredictionCudaGraphs, WordsCall, prediction_cuda_graphs, probability
-from cascade_srn.inference.decode import Floats, SearchResult
+from cascade_srn.inference.cuda_graphs.turns import PredictionCudaGraphs, WordsCall, prediction_cuda_graphs
+from cascade_srn.inference.decode import Floats, SearchResult, probability
 from cascade_srn.inference.torch_turns import HostCopy, TorchTurns, Words
 from cascade_srn.network.cascade import Cascade
 from cascade_srn.network.examples import Example, RowCollator

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +22,6 @@ from cascade_srn.encoder.cuda_graphs.pool import CudaGraphPool, RecurringCudaGra
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.cuda_graphs.static_shapes import RowShape, SpanShape, split_points
-from cascade_srn.inference.decode import Floats
 from cascade_srn.inference.torch_turns import HostCopy
 from cascade_srn.network.cascade import Cascade
 from cascade_srn.network.fusion import Queries
@@ -206,11 +204,3 @@ def prediction_cuda_graphs(cascade: Cascade) -> PredictionCudaGraphs:
 
 def _guard(device: torch.device) -> AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def probability(logits: Floats, temperature: float, offset: Floats | float = 0.0) -> Floats:
-    """Return the probabilities of logits on the host, in float32."""
-    with np.errstate(over="ignore"):
-        scaled = logits / np.float32(temperature) + np.asarray(offset, dtype=np.float32)
-        found: Floats = np.float32(1) / (np.exp(-scaled) + np.float32(1))
-    return found
