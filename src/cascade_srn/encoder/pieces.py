@@ -112,10 +112,12 @@ class RowBatch:
     @classmethod
     def from_arrays(cls, arrays: RowArrays, convert: Callable[[NDArray[Any]], Tensor] | None = None) -> Self:
         """Convert arrays to tensors, by default to tensors that share their memory."""
-        if convert is None:
-            from torch import from_numpy as convert
+        from torch import from_numpy
+
+        make = from_numpy if convert is None else convert
         values = {field.name: getattr(arrays, field.name) for field in fields(arrays)}
-        return cls(**{k: convert(v) if isinstance(v, np.ndarray) else v for k, v in values.items()})
+        made: dict[str, Any] = {k: make(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+        return cls(**made)
 
     def to(self, device: torch.device | str) -> Self:
         """Return the same batch on a device."""

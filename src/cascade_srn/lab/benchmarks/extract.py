@@ -39,6 +39,7 @@ from cascade_srn.lab.benchmarks.workload import (
 )
 from cascade_srn.model.build import build_cascade
 from cascade_srn.model.model import Model
+from cascade_srn.network.batch import to_device
 from cascade_srn.network.examples import Example
 from cascade_srn.network.loss import SpanLabels
 from cascade_srn.network.span_extraction import Pairs
@@ -147,7 +148,7 @@ class Extraction:
     def _features(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor, SpanLabels]:
         rows = self._rows(examples)
         gold = self.model.cascade_collator.entity_labels([example.sentence.entities for example in examples])
-        return self.model.cascade.features(rows), rows.word_lengths, gold.to(self.predictor.device)
+        return self.model.cascade.features(rows), rows.word_lengths, to_device(gold, self.predictor.device)
 
     @torch.inference_mode()
     def _turn1(self, features: Tensor, lengths: Tensor, gold: SpanLabels) -> None:
